@@ -1,0 +1,98 @@
+//! Classes of work: whose I/O and CPU it is. The scheduler knows these, and bytes, and nothing of tables.
+
+use std::fmt;
+
+/// Internal work, most urgent first (SILK §4.1: flush, then L0→L1, then the rest).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// A memtable to the first level.
+    Flush,
+    /// Runs of the first level among themselves.
+    IntraL0,
+    /// The first level to the next.
+    L0ToL1,
+    /// Any deeper level.
+    Deep,
+    /// Shape and housekeeping work that nothing waits for.
+    Upkeep,
+}
+
+impl Class {
+    /// All classes, most urgent first.
+    pub const ALL: [Class; 5] = [Class::Flush, Class::IntraL0, Class::L0ToL1, Class::Deep, Class::Upkeep];
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Class::Flush => "flush",
+            Class::IntraL0 => "intra-l0",
+            Class::L0ToL1 => "l0-to-l1",
+            Class::Deep => "deep",
+            Class::Upkeep => "upkeep",
+        })
+    }
+}
+
+/// Whose bytes they are; every read and write of a file is counted under one of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IoClass {
+    /// Reads on behalf of a client.
+    Client,
+    /// The write-ahead log.
+    Wal,
+    /// The manifest and other small files.
+    Manifest,
+    /// Background work of a class.
+    Background(Class),
+}
+
+impl IoClass {
+    /// How many indices [`IoClass::index`] uses.
+    pub const COUNT: usize = 8;
+
+    /// A small number for arrays of counters.
+    pub fn index(self) -> usize {
+        match self {
+            IoClass::Client => 0,
+            IoClass::Wal => 1,
+            IoClass::Manifest => 2,
+            IoClass::Background(class) => 3 + class as usize,
+        }
+    }
+}
+
+/// What compactions of the first level may do (DLC §4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum L0Permit {
+    /// Anything.
+    Full,
+    /// Only merges within the first level; with `flush_born`, only of tables that flushes made.
+    IntraOnly {
+        /// Leave outputs of earlier merges alone.
+        flush_born: bool,
+    },
+}
+
+/// What may be picked now: the part of a scheduler's directive that the picker sees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Permit {
+    /// Classes that may start.
+    pub classes: Vec<Class>,
+    /// What the first level may do.
+    pub l0: L0Permit,
+    /// Largest input of one compaction in bytes; the smallest is taken if all are larger.
+    pub max_bytes: u64,
+}
+
+impl Permit {
+    /// Everything, of any size.
+    pub fn everything() -> Permit {
+        Permit { classes: Class::ALL.to_vec(), l0: L0Permit::Full, max_bytes: u64::MAX }
+    }
+
+    /// True if work of this class may start.
+    pub fn allows(&self, class: Class) -> bool {
+        self.classes.contains(&class)
+    }
+}

@@ -1,0 +1,70 @@
+//! Time and threads: the only place that asks the machine what time it is and that starts a thread.
+//!
+//! The monotone clock orders and measures; the wall clock is never used for order or correctness (`docs/durability.md`,
+//! C14). Tests run on [`ManualClock`], which moves only when told to.
+
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Where the engine gets its time from.
+pub trait Clock: Send + Sync + Debug {
+    /// Time since some fixed moment; never falls.
+    fn now(&self) -> Duration;
+    /// Milliseconds since 1970 by the wall clock; may jump.
+    fn wall_ms(&self) -> u64;
+}
+
+/// The machine's own clocks.
+#[derive(Debug)]
+pub struct SystemClock {
+    start: Instant,
+}
+
+impl Default for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the clock")]
+    fn default() -> SystemClock {
+        SystemClock { start: Instant::now() }
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the clock")]
+    fn wall_ms(&self) -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64)
+    }
+}
+
+/// A clock that a test moves by hand.
+#[derive(Debug, Default)]
+pub struct ManualClock {
+    nanos: AtomicU64,
+}
+
+impl ManualClock {
+    /// Moves the clock forward.
+    pub fn advance(&self, by: Duration) {
+        self.nanos.fetch_add(by.as_nanos() as u64, Ordering::Relaxed);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.nanos.load(Ordering::Relaxed))
+    }
+
+    fn wall_ms(&self) -> u64 {
+        self.nanos.load(Ordering::Relaxed) / 1_000_000
+    }
+}
+
+/// Starts a named thread.
+#[expect(clippy::expect_used, reason = "without a thread there is no store; the system says why")]
+pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(body).expect("the system starts a thread")
+}

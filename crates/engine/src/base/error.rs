@@ -1,0 +1,141 @@
+//! What can go wrong, in the words a user can act on.
+//!
+//! One enum for the whole engine, with stable kinds (`ErrorKind`-like names that `keel shell` prints and
+//! scripts rely on). An error names the file and the offset where there is one. It never holds values, and
+//! keys only as truncated hex. This file imports nothing of the engine.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The result of everything in the engine that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an operation failed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// Bytes on disk are not what was written there. Healthy files stay readable.
+    Corruption {
+        /// The damaged file.
+        file: PathBuf,
+        /// Where in the file, in bytes from its start.
+        offset: u64,
+        /// What is wrong there.
+        what: String,
+    },
+    /// The operating system refused or failed an operation.
+    Io {
+        /// The operation and the file, for instance `read /data/000012.sst at 4096`.
+        context: String,
+        /// The error as the system gave it.
+        source: Arc<io::Error>,
+    },
+    /// The disk is full, or its reserve is reached. Reads go on; writes resume when there is space.
+    NoSpace {
+        /// The operation that found no space.
+        context: String,
+    },
+    /// An earlier failed write of the log or the manifest made the store read-only. Reopen it to go on.
+    Poisoned {
+        /// The first error.
+        cause: String,
+    },
+    /// Another opener, in this or another process, holds the store.
+    Locked {
+        /// The store's directory.
+        dir: PathBuf,
+    },
+    /// A key, value or batch is larger than the store takes. Nothing was written.
+    Limit {
+        /// What is too large, for instance `key`.
+        what: &'static str,
+        /// Its size in bytes.
+        bytes: u64,
+        /// The largest size allowed, in bytes.
+        max: u64,
+    },
+    /// The call makes no sense as it is. Nothing was changed.
+    InvalidArgument(String),
+    /// The store uses something this version does not know, for instance a newer format.
+    Unsupported(String),
+}
+
+impl Error {
+    /// Bytes of `file` at `offset` are damaged.
+    pub fn corruption(file: impl AsRef<Path>, offset: u64, what: impl Into<String>) -> Error {
+        Error::Corruption { file: file.as_ref().to_path_buf(), offset, what: what.into() }
+    }
+
+    /// Wraps a system error; a full disk becomes [`Error::NoSpace`].
+    pub fn io(context: impl Into<String>, source: io::Error) -> Error {
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Error::NoSpace { context: context.into() }
+            }
+            _ => Error::Io { context: context.into(), source: Arc::new(source) },
+        }
+    }
+
+    /// A call that makes no sense.
+    pub fn invalid(what: impl Into<String>) -> Error {
+        Error::InvalidArgument(what.into())
+    }
+
+    /// The kind's stable name, one word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Error::Corruption { .. } => "Corruption",
+            Error::Io { .. } => "Io",
+            Error::NoSpace { .. } => "NoSpace",
+            Error::Poisoned { .. } => "Poisoned",
+            Error::Locked { .. } => "Locked",
+            Error::Limit { .. } => "Limit",
+            Error::InvalidArgument(_) => "InvalidArgument",
+            Error::Unsupported(_) => "Unsupported",
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Corruption { file, offset, what } => {
+                write!(f, "{} is damaged at byte {offset}: {what}; run `keel verify` to see the extent", file.display())
+            }
+            Error::Io { context, source } => write!(f, "{context}: {source}"),
+            Error::NoSpace { context } => {
+                write!(f, "{context}: no space left; free some and the store goes on by itself")
+            }
+            Error::Poisoned { cause } => {
+                write!(f, "the store is read-only since an earlier failure ({cause}); close and reopen it")
+            }
+            Error::Locked { dir } => {
+                write!(f, "{} is open elsewhere (the lock on {}/LOCK is held)", dir.display(), dir.display())
+            }
+            Error::Limit { what, bytes, max } => {
+                write!(f, "the {what} has {bytes} bytes, the limit is {max}")
+            }
+            Error::InvalidArgument(what) | Error::Unsupported(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Io { source, .. } => Some(&**source),
+            _ => None,
+        }
+    }
+}
+
+/// At most 24 bytes of a key in hex, for messages.
+pub fn hex(key: &[u8]) -> String {
+    let mut out: String = key.iter().take(24).map(|b| format!("{b:02x}")).collect();
+    if key.len() > 24 {
+        out.push_str("..");
+    }
+    out
+}

@@ -1,0 +1,62 @@
+//! Ids and quantities with types of their own, so that they cannot be mixed up.
+//!
+//! Ids are never reused within a store. Sequence numbers start at 1; 0 means "before everything".
+
+use std::fmt;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u64);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}", self.0)
+            }
+        }
+    };
+}
+
+id!(
+    /// A table file's number, which is also its file name.
+    TableId
+);
+id!(
+    /// A sorted run.
+    RunId
+);
+id!(
+    /// A group of a level.
+    GroupId
+);
+id!(
+    /// A keyspace (column family).
+    KeyspaceId
+);
+id!(
+    /// An open compaction or flush job.
+    JobId
+);
+id!(
+    /// A write's place in the commit order.
+    SeqNo
+);
+
+impl SeqNo {
+    /// Above every sequence number that is ever given out: 56 bits, because a kind shares the word.
+    pub const MAX: SeqNo = SeqNo((1 << 56) - 1);
+
+    /// The number after this one.
+    #[must_use]
+    pub fn next(self) -> SeqNo {
+        SeqNo(self.0 + 1)
+    }
+}
+
+/// 1024 bytes.
+pub const KIB: u64 = 1 << 10;
+/// 1024 KiB.
+pub const MIB: u64 = 1 << 20;
+/// 1024 MiB.
+pub const GIB: u64 = 1 << 30;

@@ -1,0 +1,90 @@
+//! Decided work: what a compaction takes, and where its output goes. A running attempt at it is a `CompactionJob`.
+
+use crate::base::class::Class;
+use crate::base::key_range::KeyRange;
+use crate::base::units::{GroupId, RunId};
+use crate::version::run::TableRef;
+
+/// The tables a compaction takes from one run.
+#[derive(Clone, Debug)]
+pub struct InputRun {
+    /// The run's level.
+    pub level: usize,
+    /// The run's group.
+    pub group: GroupId,
+    /// The run.
+    pub run: RunId,
+    /// Its tables that are taken, ascending.
+    pub tables: Vec<TableRef>,
+}
+
+/// Where in a group the output goes; fixed when the compaction is picked, kept until it ends (I3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlotPlace {
+    /// Into this run, which is among or below the inputs.
+    Into(RunId),
+    /// A new run just above this one, which stays while the job is open even if it becomes empty.
+    Above(RunId),
+    /// A new run in an empty group.
+    First,
+    /// A new run in the place of the oldest of the neighbouring input runs, just above that run.
+    Collapse(RunId),
+}
+
+/// The output's place in one target group.
+#[derive(Clone, Debug)]
+pub struct Slot {
+    /// The target group.
+    pub group: GroupId,
+    /// The group's key range: outputs are cut at its bounds (I6).
+    pub range: KeyRange,
+    /// The place.
+    pub place: SlotPlace,
+    /// The run the output tables join: for `Into` that run, otherwise an id given out for this compaction, whose run
+    /// is added by the first commit that needs it.
+    pub run: RunId,
+}
+
+/// Decided work. Pure data: holds for as long as its inputs are claimed.
+#[derive(Clone, Debug)]
+pub struct Compaction {
+    /// Whose urgency it has.
+    pub class: Class,
+    /// Why: the trigger's name and figures, one line for people.
+    pub reason: String,
+    /// The level the seed came from.
+    pub level: usize,
+    /// The level the output goes to; the same for a collapse.
+    pub target_level: usize,
+    /// Inputs in read order, newest first.
+    pub inputs: Vec<InputRun>,
+    /// The smallest range around all inputs.
+    pub range: KeyRange,
+    /// The output's place per target group that `range` touches, ascending.
+    pub slots: Vec<Slot>,
+    /// True if the inputs, all of one run, need only change their place (CDS-14).
+    pub trivial_move: bool,
+    /// Where older data for a key may lie outside the inputs: there, tombstones stay (I4). Ascending, disjoint.
+    pub older: Vec<KeyRange>,
+    /// Visible bytes of all inputs.
+    pub input_bytes: u64,
+    /// Output tables are cut at about this size.
+    pub table_bytes: u64,
+    /// Filter bits per key for the outputs.
+    pub filter_bits: f32,
+    /// Where the round-robin movement goes on, if that movement chose the seed (CDS-10).
+    pub cursor: Option<(usize, Box<[u8]>)>,
+}
+
+impl Compaction {
+    /// Every input table.
+    pub fn tables(&self) -> impl Iterator<Item = &TableRef> {
+        self.inputs.iter().flat_map(|run| run.tables.iter())
+    }
+
+    /// True if older data for `key` may lie outside the inputs.
+    pub fn may_have_older(&self, key: &[u8]) -> bool {
+        let i = self.older.partition_point(|r| &r.lo[..] <= key);
+        i > 0 && self.older.get(i - 1).is_some_and(|r| r.is_below_end(key))
+    }
+}

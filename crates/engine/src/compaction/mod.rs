@@ -1,0 +1,3 @@
+//! Floor 6: the design space of compactions, pure: no file, no clock, no lock, no thread.
+
+pub mod compaction;

@@ -1,0 +1,1 @@
+//! Floor 9: who may use disk and CPU, and when.

@@ -1,0 +1,99 @@
+//! The only way to files. Four kinds of handle, because four things are done with files:
+//! append and sync (`WritableFile`: tables, manifest), append to a log at memory speed (`LogFile`), read at an offset
+//! (`ReadFile`), and hold a directory (`DirLock`).
+//!
+//! Every mutating call is one step that a simulated disk can crash at. Syncing is a handle of its own (`Syncer`), so
+//! that a lane can sync while the writer goes on. A failed sync is never retried on the same file.
+
+use std::fmt::Debug;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::base::class::IoClass;
+use crate::base::error::Result;
+use crate::observe::io_counters::IoCounters;
+
+/// A directory tree of files. Directories are made with mode 0700, files with 0600; symlinks are not followed.
+pub trait FileSystem: Send + Sync + Debug {
+    /// Makes a new file for appending; fails if the name exists. Every byte counts under `class`.
+    fn create(&self, path: &Path, class: IoClass) -> Result<Box<dyn WritableFile>>;
+    /// Makes a log file of a fixed capacity in bytes, renaming `recycle` (a log no longer needed) to it if given.
+    /// What a recycled file still holds is garbage to the reader. `NoSpace` shows here, not at an append.
+    fn create_log(&self, path: &Path, capacity: u64, recycle: Option<&Path>) -> Result<Box<dyn LogFile>>;
+    /// Opens a regular file for reading.
+    fn open(&self, path: &Path) -> Result<Arc<dyn ReadFile>>;
+    /// Renames a file, replacing the target.
+    fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> Result<()>;
+    /// Shortens a file to `len` bytes, and syncs it.
+    fn truncate(&self, path: &Path, len: u64) -> Result<()>;
+    /// The names in a directory, sorted.
+    fn list(&self, dir: &Path) -> Result<Vec<String>>;
+    /// True if there is something of this name.
+    fn exists(&self, path: &Path) -> Result<bool>;
+    /// Makes a directory and its parents; one that exists is fine.
+    fn create_dir(&self, dir: &Path) -> Result<()>;
+    /// Makes the directory's entries durable.
+    fn sync_dir(&self, dir: &Path) -> Result<()>;
+    /// Takes the lock on the file `path`, making it if needed; `Locked` at once if another holds it, in any process or
+    /// in this one. The lock ends when the handle is dropped or the process dies.
+    fn lock(&self, path: &Path) -> Result<Box<dyn DirLock>>;
+    /// Bytes free for us on the file system that holds `dir`.
+    fn free_space(&self, dir: &Path) -> Result<u64>;
+    /// The counters of everything read and written through this file system.
+    fn counters(&self) -> &Arc<IoCounters>;
+}
+
+/// A file being written from its start to its end.
+pub trait WritableFile: Send + Debug {
+    /// Appends all of `bytes`. Dirty bytes handed to the kernel are bounded: writeback starts each MiB.
+    fn append(&mut self, bytes: &[u8]) -> Result<()>;
+    /// Bytes appended so far.
+    fn len(&self) -> u64;
+    /// True if nothing has been appended.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// A handle that makes durable what has been appended when it is called.
+    fn syncer(&self) -> Arc<dyn Syncer>;
+}
+
+/// A log of fixed capacity. An append is a copy into a mapping where that can be, else a system call.
+pub trait LogFile: Send + Debug {
+    /// Appends the parts as one piece. The caller has checked `remaining`.
+    fn append(&mut self, parts: &[&[u8]]) -> Result<()>;
+    /// Bytes appended so far.
+    fn len(&self) -> u64;
+    /// True if nothing has been appended.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Bytes that still fit.
+    fn remaining(&self) -> u64;
+    /// A handle that makes durable what has been appended when it is called.
+    fn syncer(&self) -> Arc<dyn Syncer>;
+}
+
+/// Makes appended bytes durable. One failure is final for the file.
+pub trait Syncer: Send + Sync + Debug {
+    /// Returns when everything appended before the call is on the disk.
+    fn sync(&self) -> Result<()>;
+}
+
+/// A file open for reading.
+pub trait ReadFile: Send + Sync + Debug {
+    /// Fills `buf` from `offset`; an end of the file before that is an error. Counts under `class`.
+    fn read_at(&self, offset: u64, buf: &mut [u8], class: IoClass) -> Result<()>;
+    /// The file's length in bytes when it was opened.
+    fn len(&self) -> u64;
+    /// True if the file was empty when it was opened.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// The file's path, for messages.
+    fn path(&self) -> &Path;
+}
+
+/// A held lock; dropping it lets go.
+pub trait DirLock: Send + Sync + Debug {}

@@ -1,0 +1,3 @@
+//! Floor 4: one table file, written once, read through checksums.
+
+pub mod meta;

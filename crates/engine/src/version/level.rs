@@ -1,0 +1,38 @@
+//! A level: groups that tile the key space, ascending.
+
+use std::sync::Arc;
+
+use super::group::Group;
+use crate::base::units::GroupId;
+
+/// Groups that tile the key space.
+#[derive(Clone, Debug)]
+pub struct Level {
+    /// Ascending by range; never empty.
+    pub groups: Vec<Arc<Group>>,
+}
+
+impl Level {
+    /// The group that holds `key`.
+    pub fn group_for(&self, key: &[u8]) -> Option<&Arc<Group>> {
+        match self.groups.as_slice() {
+            [only] => Some(only),
+            groups => groups.get(groups.partition_point(|g| &g.range.lo[..] <= key).checked_sub(1)?),
+        }
+    }
+
+    /// The group with this id.
+    pub fn group(&self, id: GroupId) -> Option<&Arc<Group>> {
+        self.groups.iter().find(|g| g.id == id)
+    }
+
+    /// Visible bytes.
+    pub fn bytes(&self) -> u64 {
+        self.groups.iter().map(|g| g.bytes()).sum()
+    }
+
+    /// True if no run holds a table.
+    pub fn is_empty(&self) -> bool {
+        self.groups.iter().all(|g| g.run_count() == 0)
+    }
+}

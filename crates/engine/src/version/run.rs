@@ -1,0 +1,75 @@
+//! A sorted run: tables that do not overlap, in key order.
+//!
+//! A table is only ever seen through its [`TableRef`], which says what part of it is still visible: a compaction that
+//! commits a prefix of its work trims its inputs instead of rewriting them.
+
+use std::sync::Arc;
+
+use crate::base::key_range::KeyRange;
+use crate::base::units::{RunId, TableId};
+use crate::table::meta::TableMeta;
+
+/// A table as one Version sees it.
+#[derive(Clone, Debug)]
+pub struct TableRef {
+    /// The file's facts.
+    pub meta: Arc<TableMeta>,
+    /// The part still visible.
+    pub bounds: KeyRange,
+    /// Entries below `bounds.lo` that compactions have already taken; exact.
+    pub consumed: u64,
+    /// When it came to its level, wall milliseconds (CDS-4).
+    pub entered_level_ms: u64,
+}
+
+impl TableRef {
+    /// The whole table, new in its level.
+    pub fn whole(meta: Arc<TableMeta>, entered_level_ms: u64) -> TableRef {
+        TableRef { bounds: meta.bounds(), meta, consumed: 0, entered_level_ms }
+    }
+
+    /// The file's number.
+    pub fn id(&self) -> TableId {
+        self.meta.id
+    }
+
+    /// Visible bytes: the file's, in the share of entries not yet consumed.
+    pub fn bytes(&self) -> u64 {
+        let left = self.meta.entries.saturating_sub(self.consumed);
+        (u128::from(self.meta.bytes) * u128::from(left) / u128::from(self.meta.entries.max(1))) as u64
+    }
+}
+
+/// Tables that do not overlap, ascending. Searched by binary search.
+#[derive(Clone, Debug)]
+pub struct SortedRun {
+    /// Never reused.
+    pub id: RunId,
+    /// Ascending, disjoint.
+    pub tables: Vec<TableRef>,
+}
+
+impl SortedRun {
+    /// The table whose visible part covers `key`.
+    pub fn table_for(&self, key: &[u8]) -> Option<&TableRef> {
+        let above = self.tables.partition_point(|t| &t.bounds.lo[..] <= key);
+        let table = self.tables.get(above.checked_sub(1)?)?;
+        table.bounds.is_below_end(key).then_some(table)
+    }
+
+    /// The tables that overlap `range`.
+    pub fn overlapping(&self, range: &KeyRange) -> &[TableRef] {
+        let from = self.tables.partition_point(|t| !range.is_empty() && ends_at_or_below(t, &range.lo));
+        let to = self.tables.partition_point(|t| range.is_below_end(&t.bounds.lo));
+        self.tables.get(from..to.max(from)).unwrap_or_default()
+    }
+
+    /// Visible bytes of all tables.
+    pub fn bytes(&self) -> u64 {
+        self.tables.iter().map(TableRef::bytes).sum()
+    }
+}
+
+fn ends_at_or_below(table: &TableRef, key: &[u8]) -> bool {
+    table.bounds.hi.as_deref().is_some_and(|hi| hi <= key)
+}

@@ -1,0 +1,1 @@
+//! The engine's integration tests, one binary. Each module names its suite.

@@ -1,0 +1,2 @@
+//! The command `keel`.
+fn main() {}
