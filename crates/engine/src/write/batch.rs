@@ -1,13 +1,17 @@
 //! A batch: writes that happen together or not at all, over any keyspaces.
 //!
 //! Kept encoded from the first put, in the very form that goes to the log, so that a commit copies it once:
-//! per entry `kind u8 | keyspace varint | key length varint | key | (put) value length varint | value`.
-//! Entry i of a batch that begins at sequence s has sequence s + i.
+//!
+//! ```text
+//! | sequence of the first entry, 8 bytes | entry | entry | ...
+//! entry = | kind, 1 byte | keyspace, varint | key length, varint | key | put only: value length, varint | value |
+//! ```
+//! Entry i has the first one's sequence + i.
 
 use crate::base::coding::{Decoder, put_bytes, put_varint};
 use crate::base::error::{Error, Result};
 use crate::base::key::Kind;
-use crate::base::units::{KeyspaceId, MIB};
+use crate::base::units::{KeyspaceId, MIB, SeqNo};
 
 /// Largest key in bytes.
 pub const KEY_BYTES_MAX: u64 = 64 << 10;
@@ -15,6 +19,9 @@ pub const KEY_BYTES_MAX: u64 = 64 << 10;
 pub const VALUE_BYTES_MAX: u64 = 128 * MIB;
 /// Largest batch in bytes, encoded.
 pub const BATCH_BYTES_MAX: u64 = 256 * MIB;
+
+/// Bytes before the entries.
+const HEADER: usize = 8;
 
 /// The keyspace that always exists.
 pub const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(0);
@@ -38,8 +45,10 @@ pub struct BatchEntry<'a> {
 /// refused whole. An empty key is legal.
 #[derive(Clone, Debug, Default)]
 pub struct WriteBatch {
+    /// Empty, or begins with `HEADER` bytes for the sequence.
     encoded: Vec<u8>,
     count: u32,
+    user_bytes: u64,
     key_bytes_max: u64,
     value_bytes_max: u64,
 }
@@ -55,6 +64,7 @@ impl WriteBatch {
     pub(crate) fn put_id(&mut self, keyspace: KeyspaceId, key: &[u8], value: &[u8]) {
         self.begin(Kind::Put, keyspace, key);
         self.value_bytes_max = self.value_bytes_max.max(value.len() as u64);
+        self.user_bytes += value.len() as u64;
         put_bytes(&mut self.encoded, value);
     }
 
@@ -78,6 +88,7 @@ impl WriteBatch {
     pub fn clear(&mut self) {
         self.encoded.clear();
         self.count = 0;
+        self.user_bytes = 0;
         self.key_bytes_max = 0;
         self.value_bytes_max = 0;
     }
@@ -87,9 +98,26 @@ impl WriteBatch {
         self.encoded.len()
     }
 
-    /// The encoded entries.
+    /// The batch as it goes to the log.
     pub(crate) fn encoded(&self) -> &[u8] {
         &self.encoded
+    }
+
+    /// Key and value bytes, and the little that frames them.
+    pub(crate) fn user_bytes(&self) -> u64 {
+        self.user_bytes
+    }
+
+    /// Gives the first entry its sequence number.
+    pub(crate) fn set_sequence(&mut self, first: SeqNo) {
+        if let Some(header) = self.encoded.first_chunk_mut::<HEADER>() {
+            *header = first.0.to_le_bytes();
+        }
+    }
+
+    /// The entries.
+    pub(crate) fn entries(&self) -> BatchReader<'_> {
+        BatchReader { rest: Decoder::new(self.encoded.get(HEADER..).unwrap_or_default()), broken: false }
     }
 
     /// Refuses a batch over a limit, before a byte of it is written.
@@ -108,12 +136,23 @@ impl WriteBatch {
     }
 
     fn begin(&mut self, kind: Kind, keyspace: KeyspaceId, key: &[u8]) {
+        if self.encoded.is_empty() {
+            self.encoded.extend_from_slice(&[0; HEADER]);
+        }
         self.count += 1;
+        self.user_bytes += key.len() as u64;
         self.key_bytes_max = self.key_bytes_max.max(key.len() as u64);
         self.encoded.push(kind as u8);
         put_varint(&mut self.encoded, keyspace.0);
         put_bytes(&mut self.encoded, key);
     }
+}
+
+/// Reads a batch of the log: the sequence of its first entry, and its entries.
+pub fn decode_batch(encoded: &[u8]) -> Option<(SeqNo, BatchReader<'_>)> {
+    let mut bytes = Decoder::new(encoded);
+    let first = SeqNo(bytes.u64()?);
+    Some((first, BatchReader { rest: bytes, broken: false }))
 }
 
 /// Walks encoded entries; an item is `None` where the bytes are no entry, and then the walk ends.
@@ -124,11 +163,6 @@ pub struct BatchReader<'a> {
 }
 
 impl<'a> BatchReader<'a> {
-    /// Over `encoded`, which may be hostile.
-    pub fn new(encoded: &'a [u8]) -> BatchReader<'a> {
-        BatchReader { rest: Decoder::new(encoded), broken: false }
-    }
-
     fn entry(&mut self) -> Option<BatchEntry<'a>> {
         let kind = Kind::from_u8(self.rest.u8()?)?;
         let keyspace = KeyspaceId(self.rest.varint()?);
@@ -166,7 +200,7 @@ mod tests {
         batch.put_id(KeyspaceId(0), b"", b"empty key");
         batch.put_id(KeyspaceId(300), b"k", &[7; 1000]);
         batch.delete_id(KeyspaceId(1), b"gone");
-        let read: Vec<_> = BatchReader::new(batch.encoded()).map(|e| e.expect("well-formed")).collect();
+        let read: Vec<_> = batch.entries().map(|e| e.expect("well-formed")).collect();
         assert_eq!(batch.len(), 3);
         assert_eq!(read[0], BatchEntry { kind: Kind::Put, keyspace: KeyspaceId(0), key: b"", value: b"empty key" });
         assert_eq!(read[1].value.len(), 1000);
@@ -177,9 +211,16 @@ mod tests {
     fn no_truncation_is_read_as_something_else() {
         let mut batch = WriteBatch::new();
         batch.put_id(KeyspaceId(0), b"key", b"value");
-        for len in 1..batch.encoded().len() {
-            let entries: Vec<_> = BatchReader::new(&batch.encoded()[..len]).collect();
-            assert_eq!(entries, [None], "cut to {len}");
+        batch.set_sequence(SeqNo(7));
+        for len in 0..batch.encoded().len() {
+            match decode_batch(&batch.encoded()[..len]) {
+                None => assert!(len < HEADER),
+                Some((seq, entries)) => {
+                    assert_eq!(seq, SeqNo(7));
+                    let expected: &[Option<BatchEntry<'_>>] = if len == HEADER { &[] } else { &[None] };
+                    assert_eq!(entries.collect::<Vec<_>>(), expected, "cut to {len}");
+                }
+            }
         }
     }
 
