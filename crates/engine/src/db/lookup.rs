@@ -16,8 +16,8 @@ use crate::base::error::Result;
 use crate::base::key::Trailer;
 use crate::base::units::SeqNo;
 use crate::merge::visible_iterator::is_put;
-use crate::table::filter::key_hash;
-use crate::table::reader::{PinnedValue, TableReader};
+use crate::table::filter::hash_key;
+use crate::table::reader::{PinnedValue, ReadStats, TableProbe, TableReader};
 
 /// A value as the store holds it: a slice of a block or a memtable, pinned for as long as this lives.
 #[derive(Clone, Debug)]
@@ -83,22 +83,20 @@ pub fn get_at(store: &Store, view: &ReadView, key: &[u8], at: SeqNo) -> Result<O
 }
 
 fn get_in_tables(store: &Store, view: &ReadView, key: &[u8], at: SeqNo) -> Result<Option<Value>> {
-    let hash = key_hash(key);
+    let hash = hash_key(key);
+    let mut stats = ReadStats::default();
     let mut covering = view.version.runs_at(key).filter_map(|(_, run)| run.table_for(key));
     loop {
-        let mut readers: [Option<&TableReader>; TOGETHER] = [None; TOGETHER];
+        let mut probes: [Option<(&TableReader, TableProbe)>; TOGETHER] = [const { None }; TOGETHER];
         let mut n = 0;
-        for table in covering.by_ref().take(TOGETHER) {
-            let reader = store.tables.reader(&table.meta)?;
-            reader.prefetch_filter(key, hash);
-            readers[n] = Some(reader);
+        for (place, table) in probes.iter_mut().zip(covering.by_ref()) {
+            let reader = store.tables.reader(&table.meta, IoClass::Client)?;
+            *place = Some((reader, reader.probe(key, hash, IoClass::Client)?));
             n += 1;
         }
-        for reader in readers.iter().flatten() {
-            if !reader.may_contain(key, hash, IoClass::Client)? {
-                continue;
-            }
-            if let Some((trailer, value)) = reader.get(key, Trailer::seek(at), IoClass::Client)? {
+        for (reader, probe) in probes.iter().flatten().filter(|(_, probe)| probe.may_contain()) {
+            let found = reader.get_probed(probe, key, Trailer::seek(at), IoClass::Client, &mut stats)?;
+            if let Some((trailer, value)) = found {
                 return answer(trailer, Pinned::Table(value));
             }
         }

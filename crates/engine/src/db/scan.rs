@@ -8,10 +8,9 @@ use std::sync::atomic::Ordering;
 
 use super::keyspace_state::{KeyspaceState, ReadView};
 use super::state::Store;
-use crate::base::class::IoClass;
 use crate::base::error::Result;
 use crate::base::iterator::InternalIterator;
-use crate::base::key::{Trailer, common_head};
+use crate::base::key::Trailer;
 use crate::base::key_range::{KeyRange, after};
 use crate::base::units::SeqNo;
 use crate::merge::merging_iterator::MergingIterator;
@@ -190,13 +189,12 @@ pub fn cursor_at(
         for run in &group.runs {
             let tables = run.overlapping(&range);
             if !tables.is_empty() {
-                let mode = ReadMode::Client(IoClass::Client);
-                sources.push(Source::Run(RunIterator::new(tables.to_vec(), Arc::clone(&store.tables), mode)));
+                let run = RunIterator::new(tables.to_vec(), Arc::clone(&store.tables), ReadMode::Client);
+                sources.push(Source::Run(run));
             }
         }
     }
-    // Sources are not clipped to the range, so only what lies outside it could differ in the head.
-    let _ = common_head;
+    // Memtables are not clipped to the range, so nothing is known of a common head.
     let merged = MergingIterator::new(sources, 0);
     Cursor { visible: VisibleIterator::new(merged, range, at), _pinned: pinned }
 }

@@ -17,7 +17,7 @@ use crate::base::key::Trailer;
 use crate::base::units::TableId;
 use crate::storage::file_name::FileName;
 use crate::storage::file_system::FileSystem;
-use crate::table::format::Compression;
+use crate::table::compression::Compression;
 use crate::table::meta::{Born, TableMeta};
 use crate::table::writer::{FinishProgress, TableWriter, TableWriterOptions};
 
@@ -187,14 +187,10 @@ impl<T> TableOutput<T> {
         let file = context.fs.create(&path, IoClass::Background(self.shape.class))?;
         self.unclaimed.push(id);
         let options = TableWriterOptions {
-            id,
-            unique_id: context.ids.unique_id(),
             block_bytes: context.block_bytes as usize,
             compression: self.shape.compression,
             filter_bits: self.shape.filter_bits,
-            born: self.shape.born,
-            created_ms: context.clock.wall_ms(),
-            ..TableWriterOptions::default()
+            ..TableWriterOptions::new(id, context.ids.unique_id(), self.shape.born, context.clock.wall_ms())
         };
         let mut writer = TableWriter::new(file, options);
         if let Some(ms) = self.shape.oldest_tombstone_ms {

@@ -2,4 +2,5 @@
 
 pub mod merging_iterator;
 pub mod retention;
+pub mod run_iterator;
 pub mod visible_iterator;
