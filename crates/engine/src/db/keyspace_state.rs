@@ -3,6 +3,7 @@
 //! A view is one consistent picture, immutable: swapped whole when a memtable fills up or a tree changes. Readers load it without
 //! a lock; whoever swaps it holds `swapping`, so that a memtable switch and an install do not lose each other's change.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -45,6 +46,8 @@ pub struct KeyspaceState {
     pub view: ArcSwap<ReadView>,
     /// Its strategy; swapping it is all that changing it takes.
     pub strategy: ArcSwap<NamedStrategy>,
+    /// Runs in L0: what writers look at. Stored with each new tree.
+    l0_runs: AtomicUsize,
     swapping: Mutex<()>,
 }
 
@@ -57,7 +60,9 @@ impl KeyspaceState {
         view: ReadView,
         strategy: NamedStrategy,
     ) -> KeyspaceState {
+        let l0_runs = AtomicUsize::new(l0_runs(&view.version));
         KeyspaceState {
+            l0_runs,
             id,
             name,
             memtable_bytes,
@@ -75,9 +80,24 @@ impl KeyspaceState {
         self.view.store(Arc::new(view));
     }
 
+    /// Runs in L0.
+    #[inline]
+    pub fn l0_runs(&self) -> usize {
+        self.l0_runs.load(Ordering::Relaxed)
+    }
+
+    /// Notes the runs in L0 of a new tree.
+    pub fn set_l0_runs(&self, version: &Version) {
+        self.l0_runs.store(l0_runs(version), Ordering::Relaxed);
+    }
+
     /// Sequence of the oldest write that is not in tables; `None` if all are.
     pub fn oldest_unflushed(&self) -> Option<SeqNo> {
         let view = self.view.load();
         view.immutable.iter().rev().chain([&view.active]).find_map(|m| m.first_seq())
     }
+}
+
+fn l0_runs(version: &Version) -> usize {
+    version.levels.first().map_or(0, |level| level.groups.iter().map(|g| g.run_count()).max().unwrap_or(0))
 }
