@@ -16,8 +16,9 @@ use std::time::Duration;
 use super::keyspace_state::KeyspaceState;
 use crate::base::class::Class;
 use crate::base::error::Error;
-use crate::base::units::{JobId, KeyspaceId, TableId};
+use crate::base::units::{JobId, TableId};
 use crate::execution::compaction_job::CompactionJob;
+use crate::execution::flush_job::FlushJob;
 use crate::execution::rate_limiter::RateLimiter;
 use crate::scheduler::policy::{SchedulingPolicy, State};
 
@@ -55,10 +56,23 @@ pub struct BackgroundState {
     pub compaction_error: Option<Error>,
     /// When compactions may be tried again after a failure.
     pub retry_at: Duration,
-    /// Keyspaces with a flush under way.
-    pub flushing: HashSet<KeyspaceId>,
+    /// Syncs that the lane has finished.
+    pub syncs_done: u64,
+    /// The flush under way, while nobody steps it, and whether there is one.
+    pub flush: Option<OpenFlush>,
+    /// True while a flush is under way or being stepped.
+    pub flushing: bool,
     /// First input tables of jobs that yielded without committing anything: their next attempt keeps all.
     pub lost_work: HashSet<TableId>,
+}
+
+/// A flush under way.
+#[derive(Debug)]
+pub struct OpenFlush {
+    /// Whose memtable.
+    pub keyspace: Arc<KeyspaceState>,
+    /// The flush.
+    pub job: FlushJob,
 }
 
 /// A job that holds its claims.
@@ -76,14 +90,14 @@ pub struct OpenJob {
     pub waiting: bool,
     /// Asked to let go of its claims.
     pub yield_requested: bool,
+    /// Has been stepped.
+    pub started: bool,
     /// Set aside for a more urgent job since its last step.
     pub set_aside: bool,
     /// When it was picked.
     pub picked_at: Duration,
     /// First input table, which names the seed.
     pub seed: Option<TableId>,
-    /// True once part of it has been committed.
-    pub committed_any: bool,
     /// Commit after each table: the disk is nearly full.
     pub sliced: bool,
 }
@@ -102,7 +116,9 @@ impl Background {
                 flush_error: None,
                 compaction_error: None,
                 retry_at: Duration::ZERO,
-                flushing: HashSet::new(),
+                syncs_done: 0,
+                flush: None,
+                flushing: false,
                 lost_work: HashSet::new(),
             }),
             changed: Condvar::new(),
@@ -125,6 +141,15 @@ impl Background {
     /// A tree has changed: there may be work.
     pub fn work_changed(&self) {
         self.lock().look_for_work = true;
+        self.changed.notify_all();
+    }
+
+    /// A sync has ended: whoever waits for one looks again.
+    pub fn sync_done(&self) {
+        let mut state = self.lock();
+        state.syncs_done += 1;
+        state.jobs.iter_mut().for_each(|job| job.waiting = false);
+        drop(state);
         self.changed.notify_all();
     }
 

@@ -65,6 +65,17 @@ impl Ids {
         self.file.fetch_max(next, Ordering::Relaxed);
     }
 
+    /// The next run's and group's numbers, for the picker, which gives out numbers without side effects.
+    pub fn next_run_and_group(&self) -> (u64, u64) {
+        (self.run.load(Ordering::Relaxed), self.group.load(Ordering::Relaxed))
+    }
+
+    /// The picker gave out numbers below these.
+    pub fn run_and_group_at_least(&self, run: u64, group: u64) {
+        self.run.fetch_max(run, Ordering::Relaxed);
+        self.group.fetch_max(group, Ordering::Relaxed);
+    }
+
     fn next(&self) -> NextIds {
         NextIds {
             file: self.file.load(Ordering::Relaxed),
