@@ -7,93 +7,22 @@
 //! after its own durability step (`docs/durability.md`, C4). A write alone takes no system call: the log is a mapping.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::keyspace_state::KeyspaceState;
+use super::commit_queue::Turn;
+use super::commit_state::{CommitState, OpenMemtable};
+use super::control::{is_throttled, wait_for_room};
 use super::state::Store;
 use crate::base::error::{Error, Result};
 use crate::base::units::{KeyspaceId, MIB, SeqNo};
 use crate::options::Durability;
 use crate::write::batch::{WriteBatch, decode_batch};
-use crate::write::memtable::{Memtable, MemtableWriter};
-use crate::write::wal::Wal;
 
-/// A leader takes followers up to about this many bytes.
-const GROUP_BYTES_MAX: usize = MIB as usize;
-
-/// Who writes next.
-#[derive(Debug, Default)]
-pub struct CommitQueue {
-    queue: Mutex<Queue>,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    led: bool,
-    waiting: VecDeque<Arc<Waiter>>,
-}
-
-/// One writer's place in the queue; each thread reuses its own.
-#[derive(Debug, Default)]
-struct Waiter {
-    slot: Mutex<Slot>,
-    changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Slot {
-    batch: WriteBatch,
-    sync: bool,
-    phase: Phase,
-}
-
-#[derive(Debug, Default)]
-enum Phase {
-    #[default]
-    Waiting,
-    Lead,
-    Done(Result<()>),
-}
+/// A thread keeps the memory of a batch up to this size for its next single write.
+const SCRATCH_KEPT: usize = MIB as usize;
 
 thread_local! {
-    static WAITER: Arc<Waiter> = Arc::default();
     static SCRATCH: RefCell<WriteBatch> = RefCell::default();
-}
-
-/// What only the leader touches.
-#[derive(Debug)]
-pub struct CommitState {
-    /// The log.
-    pub wal: Wal,
-    /// The last sequence given out.
-    pub last_seq: SeqNo,
-    /// The open memtables, ascending by keyspace.
-    pub memtables: Vec<OpenMemtable>,
-}
-
-/// A keyspace and the writer of its active memtable.
-#[derive(Debug)]
-pub struct OpenMemtable {
-    /// The keyspace.
-    pub keyspace: Arc<KeyspaceState>,
-    /// Its writer.
-    pub writer: MemtableWriter,
-}
-
-impl CommitState {
-    /// The open memtable of a keyspace.
-    #[inline]
-    pub fn memtable(&mut self, id: KeyspaceId) -> Option<&mut OpenMemtable> {
-        if let Some(first) = self.memtables.first()
-            && first.keyspace.id == id
-        {
-            return self.memtables.first_mut();
-        }
-        let i = self.memtables.binary_search_by_key(&id, |m| m.keyspace.id).ok()?;
-        self.memtables.get_mut(i)
-    }
 }
 
 /// Fills a batch that the thread keeps for single writes, and commits it.
@@ -103,7 +32,7 @@ pub fn commit_one(store: &Store, fill: impl FnOnce(&mut WriteBatch), durability:
         batch.clear();
         fill(batch);
         let result = commit(store, batch, durability);
-        if batch.size_bytes() > MIB as usize {
+        if batch.size_bytes() > SCRATCH_KEPT {
             *batch = WriteBatch::new();
         }
         result
@@ -121,101 +50,31 @@ pub fn commit(store: &Store, batch: &mut WriteBatch, durability: Durability) -> 
     }
     let sync = durability == Durability::Sync;
     let queue = &store.commit_queue;
-    let waiter = {
-        let mut q = queue.lock();
-        if q.led {
-            let waiter = WAITER.with(Arc::clone);
-            let mut slot = lock(&waiter.slot);
-            *slot = Slot { batch: std::mem::take(batch), sync, phase: Phase::Waiting };
-            drop(slot);
-            q.waiting.push_back(Arc::clone(&waiter));
-            Some(waiter)
-        } else {
-            q.led = true;
-            None
-        }
-    };
-    let Some(waiter) = waiter else {
+    if queue.try_lead() {
         let (_, result) = write_group(store, &mut [batch], sync);
-        queue.hand_over(0);
+        queue.hand_over();
         return result;
-    };
-    let mut slot = lock(&waiter.slot);
-    loop {
-        match std::mem::take(&mut slot.phase) {
-            Phase::Waiting => slot = waiter.changed.wait(slot).unwrap_or_else(PoisonError::into_inner),
-            Phase::Done(result) => {
-                *batch = std::mem::take(&mut slot.batch);
-                return result;
-            }
-            Phase::Lead => {
-                drop(slot);
-                return lead(store, queue);
-            }
+    }
+    match queue.wait_turn(batch, sync) {
+        Turn::Done(result) => result,
+        Turn::Lead => {
+            let mut group = queue.group();
+            let results = write_all(store, &mut group.batches, group.sync);
+            queue.finish(group, results)
         }
     }
 }
 
-/// Commits the group at the head of the queue; this thread's waiter is the first of it.
-fn lead(store: &Store, queue: &CommitQueue) -> Result<()> {
-    let group: Vec<Arc<Waiter>> = {
-        let q = queue.lock();
-        let mut bytes = 0;
-        let fits = |w: &&Arc<Waiter>| {
-            let first = bytes == 0;
-            bytes += lock(&w.slot).batch.size_bytes().max(1);
-            first || bytes <= GROUP_BYTES_MAX
-        };
-        q.waiting.iter().take_while(fits).cloned().collect()
-    };
-    let mut sync = false;
-    let mut batches: Vec<WriteBatch> = Vec::with_capacity(group.len());
-    for waiter in &group {
-        let mut slot = lock(&waiter.slot);
-        sync |= slot.sync;
-        batches.push(std::mem::take(&mut slot.batch));
-    }
-    let mut results: Vec<Result<()>> = Vec::with_capacity(group.len());
+/// Writes batches as one group; a batch that fails fails alone, and those behind it get their own try.
+fn write_all(store: &Store, batches: &mut [WriteBatch], sync: bool) -> Vec<Result<()>> {
+    let mut results: Vec<Result<()>> = Vec::with_capacity(batches.len());
     while results.len() < batches.len() {
         let mut rest: Vec<&mut WriteBatch> = batches.iter_mut().skip(results.len()).collect();
         let (written, outcome) = write_group(store, &mut rest, sync);
         results.extend((0..written).map(|_| Ok(())));
-        // The batch that failed fails alone; those behind it get their own try.
         results.extend(outcome.err().map(Err));
     }
-    queue.hand_over(group.len());
-    let mut outcomes = group.iter().zip(batches).zip(results);
-    let own = outcomes.next().map_or(Ok(()), |(_, result)| result);
-    for ((waiter, batch), result) in outcomes {
-        let mut slot = lock(&waiter.slot);
-        slot.batch = batch;
-        slot.phase = Phase::Done(result);
-        waiter.changed.notify_one();
-    }
-    own
-}
-
-impl CommitQueue {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        lock(&self.queue)
-    }
-
-    /// The leader has written the first `written` of the queue: the next one leads, or nobody.
-    fn hand_over(&self, written: usize) {
-        let mut q = self.lock();
-        q.waiting.drain(..written);
-        match q.waiting.front() {
-            Some(next) => {
-                lock(&next.slot).phase = Phase::Lead;
-                next.changed.notify_one();
-            }
-            None => q.led = false,
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    results
 }
 
 /// Writes batches as one group. Answers how many of the first were written, and the error of the one after them.
@@ -223,7 +82,7 @@ fn write_group(store: &Store, group: &mut [&mut WriteBatch], sync: bool) -> (usi
     if let Err(error) = store.check_writable() {
         return (0, Err(error));
     }
-    let mut state = lock(&store.commit);
+    let mut state = store.commit_state();
     let mut outcome = Ok(());
     let mut ready = 0;
     while ready < group.len() && outcome.is_ok() {
@@ -252,10 +111,11 @@ fn write_group(store: &Store, group: &mut [&mut WriteBatch], sync: bool) -> (usi
 fn append(store: &Store, state: &mut CommitState, batch: &mut WriteBatch) -> Result<()> {
     let last = SeqNo(state.last_seq.0 + batch.len() as u64);
     batch.set_sequence(state.last_seq.next());
-    if state.wal.append(batch.encoded(), last).map_err(|e| store.log_failed(e))? {
-        store.log_rotated();
-    }
+    let rotated = state.wal.append(batch.encoded(), last).map_err(|e| store.log_failed(e))?;
     state.last_seq = last;
+    if rotated {
+        log_rotated(store, state);
+    }
     Ok(())
 }
 
@@ -303,7 +163,7 @@ fn make_room(store: &Store, state: &mut CommitState, batch: &WriteBatch) -> Resu
         seen = Some(entry.keyspace);
         let table = state.memtable(entry.keyspace).ok_or_else(|| unknown(entry.keyspace))?;
         let full = table.writer.table().bytes() >= table.keyspace.memtable_bytes;
-        if full || store.throttled(&table.keyspace) {
+        if full || is_throttled(store, &table.keyspace) {
             wait_and_switch(store, table, full)?;
         }
     }
@@ -312,24 +172,29 @@ fn make_room(store: &Store, state: &mut CommitState, batch: &WriteBatch) -> Resu
 
 #[cold]
 fn wait_and_switch(store: &Store, table: &mut OpenMemtable, full: bool) -> Result<()> {
-    store.wait_for_room(&table.keyspace, full)?;
+    wait_for_room(store, &table.keyspace, full)?;
     if full {
-        switch(store, table);
+        table.switch();
+        store.background.wake();
     }
     Ok(())
 }
 
-/// Makes the active memtable immutable and opens a new one. Everything in the old one is published: the leader does this
-/// between groups.
-pub fn switch(store: &Store, table: &mut OpenMemtable) {
-    let head = table.writer.table().common_head();
-    let (writer, fresh) = Memtable::new(&head, table.keyspace.memtable_bytes);
-    table.keyspace.update_view(|view| {
-        let full = std::mem::replace(&mut view.active, fresh);
-        view.immutable.insert(0, full);
-    });
-    table.writer = writer;
-    store.background.wake();
+/// A new log file was begun: the lane prepares the next one, and if the log has grown too long, the keyspace that pins its oldest
+/// file is flushed.
+#[cold]
+fn log_rotated(store: &Store, state: &mut CommitState) {
+    store.counters.wal_rotations.add(1);
+    store.lane.poke();
+    if store.wal_files.live_bytes() <= store.options.wal_bytes_max {
+        return;
+    }
+    let pins = state.memtables.iter_mut().filter(|m| m.keyspace.view.load().immutable.is_empty());
+    let oldest = pins.filter(|m| !m.writer.table().is_empty()).min_by_key(|m| m.writer.table().first_seq());
+    if let Some(table) = oldest {
+        table.switch();
+        store.background.wake();
+    }
 }
 
 fn unknown(id: KeyspaceId) -> Error {

@@ -3,8 +3,11 @@
 pub mod background;
 pub mod builder;
 pub mod commit;
+pub mod commit_queue;
+pub mod commit_state;
 pub mod control;
 pub mod database;
+pub mod flushing;
 pub mod install;
 pub mod jobs;
 pub mod keyspace;

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use arc_swap::ArcSwap;
 
 use super::background::Background;
-use super::commit::{CommitQueue, CommitState};
+use super::commit_queue::CommitQueue;
+use super::commit_state::CommitState;
 use super::keyspace_state::KeyspaceState;
 use super::lane::Lane;
 use super::snapshots::Snapshots;
