@@ -102,7 +102,11 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Corruption { file, offset, what } => {
-                write!(f, "{} is damaged at byte {offset}: {what}; run `keel verify` to see the extent", file.display())
+                write!(
+                    f,
+                    "{} is damaged at byte {offset}: {what}; run `keel verify` to see the extent",
+                    file.display()
+                )
             }
             Error::Io { context, source } => write!(f, "{context}: {source}"),
             Error::NoSpace { context } => {

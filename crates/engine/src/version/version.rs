@@ -28,7 +28,10 @@ impl Version {
     /// Every table with its level, in no order that matters.
     pub fn tables(&self) -> impl Iterator<Item = (usize, &TableRef)> {
         self.levels.iter().enumerate().flat_map(|(i, level)| {
-            level.groups.iter().flat_map(move |g| g.runs.iter().flat_map(move |r| r.tables.iter().map(move |t| (i, t))))
+            level
+                .groups
+                .iter()
+                .flat_map(move |g| g.runs.iter().flat_map(move |r| r.tables.iter().map(move |t| (i, t))))
         })
     }
 
