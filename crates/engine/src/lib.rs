@@ -9,6 +9,7 @@ pub(crate) mod execution;
 pub(crate) mod hotness;
 pub(crate) mod merge;
 pub(crate) mod observe;
+pub(crate) mod options;
 pub(crate) mod scheduler;
 pub(crate) mod storage;
 pub(crate) mod table;

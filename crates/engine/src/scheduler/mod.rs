@@ -1,1 +1,4 @@
-//! Floor 9: who may use disk and CPU, and when.
+//! Floor 9: who may use disk and CPU, and when. Knows classes and bytes, never a table.
+
+pub mod catalog;
+pub mod policy;

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use crate::base::coding::{Decoder, put_bytes, put_varint};
 use crate::base::key_range::KeyRange;
 use crate::base::units::{SeqNo, TableId};
 
@@ -18,6 +19,23 @@ pub enum Born {
     /// A burst within the first level (DLC); never merged again by another one.
     Burst = 3,
 }
+
+impl Born {
+    /// The value with this number.
+    pub fn from_u8(n: u8) -> Option<Born> {
+        Some(match n {
+            1 => Born::Flush,
+            2 => Born::Merge,
+            3 => Born::Burst,
+            _ => return None,
+        })
+    }
+}
+
+/// A histogram has at most this many keys.
+pub const HISTOGRAM_KEYS_MAX: usize = 15;
+/// A histogram's keys are cut to this many bytes.
+pub const HISTOGRAM_KEY_BYTES: usize = 32;
 
 /// Equal-depth samples of a table's keys: `keys[i]` is the key at (i + 1) / (n + 1) of its entries, cut to 32 bytes.
 /// LTG's φ over any intervals is estimated from it (LTG-4).
@@ -36,7 +54,7 @@ pub struct TableMeta {
     pub unique_id: u64,
     /// The file's length.
     pub bytes: u64,
-    /// xxh3-64 of the footer block, which itself covers every other block's checksum by way of the index.
+    /// xxh3-64 of the footer. Every other block has a checksum of its own, bound to `unique_id` and its offset.
     pub checksum: u64,
     /// All entries, tombstones included.
     pub entries: u64,
@@ -71,6 +89,74 @@ impl TableMeta {
     pub fn bounds(&self) -> KeyRange {
         KeyRange::closed(&self.smallest, &self.largest)
     }
+
+    /// Appends the facts; the attachment is none of them.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.id.0);
+        out.extend_from_slice(&self.unique_id.to_le_bytes());
+        put_varint(out, self.bytes);
+        out.extend_from_slice(&self.checksum.to_le_bytes());
+        for n in
+            [self.entries, self.keys, self.seqs.0.0, self.seqs.1.0, self.tombstones, self.range_tombstones]
+        {
+            put_varint(out, n);
+        }
+        put_varint(out, self.dense_blocks);
+        out.push(u8::from(self.oldest_tombstone_ms.is_some()));
+        put_varint(out, self.oldest_tombstone_ms.unwrap_or_default());
+        put_varint(out, self.created_ms);
+        put_bytes(out, &self.smallest);
+        put_bytes(out, &self.largest);
+        put_varint(out, self.key_histogram.keys.len() as u64);
+        for key in &self.key_histogram.keys {
+            put_bytes(out, key);
+        }
+        out.push(self.born as u8);
+    }
+
+    /// Reads what `encode` wrote; `None` if it makes no sense.
+    pub fn decode(from: &mut Decoder<'_>) -> Option<TableMeta> {
+        let meta = TableMeta {
+            id: TableId(from.varint()?),
+            unique_id: from.u64()?,
+            bytes: from.varint()?,
+            checksum: from.u64()?,
+            entries: from.varint()?,
+            keys: from.varint()?,
+            seqs: (SeqNo(from.varint()?), SeqNo(from.varint()?)),
+            tombstones: from.varint()?,
+            range_tombstones: from.varint()?,
+            dense_blocks: from.varint()?,
+            oldest_tombstone_ms: match (from.u8()?, from.varint()?) {
+                (0, 0) => None,
+                (1, ms) => Some(ms),
+                _ => return None,
+            },
+            created_ms: from.varint()?,
+            smallest: from.bytes()?.into(),
+            largest: from.bytes()?.into(),
+            key_histogram: KeyHistogram::decode(from)?,
+            born: Born::from_u8(from.u8()?)?,
+            attachment: Attachment::default(),
+        };
+        let ordered =
+            meta.smallest <= meta.largest && meta.seqs.0 <= meta.seqs.1 && meta.seqs.1 <= SeqNo::MAX;
+        (ordered && meta.entries > 0 && meta.keys <= meta.entries).then_some(meta)
+    }
+}
+
+impl KeyHistogram {
+    fn decode(from: &mut Decoder<'_>) -> Option<KeyHistogram> {
+        let n = from.varint()?;
+        if n > HISTOGRAM_KEYS_MAX as u64 {
+            return None;
+        }
+        let mut keys: Vec<Box<[u8]>> = Vec::with_capacity(HISTOGRAM_KEYS_MAX);
+        for _ in 0..n {
+            keys.push(from.bytes().filter(|key| key.len() <= HISTOGRAM_KEY_BYTES)?.into());
+        }
+        keys.is_sorted().then_some(KeyHistogram { keys })
+    }
 }
 
 /// A place for one thing of a floor above, dropped with the table's last reference.
@@ -93,5 +179,74 @@ impl Attachment {
 impl fmt::Debug for Attachment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.get().is_some() { "open" } else { "closed" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meta() -> TableMeta {
+        TableMeta {
+            id: TableId(12),
+            unique_id: u64::MAX - 3,
+            bytes: 123_456,
+            checksum: 99,
+            entries: 1000,
+            keys: 900,
+            seqs: (SeqNo(3), SeqNo(5000)),
+            tombstones: 17,
+            range_tombstones: 0,
+            dense_blocks: 2,
+            oldest_tombstone_ms: Some(1_700_000_000_000),
+            created_ms: 1_700_000_000_001,
+            smallest: b""[..].into(),
+            largest: b"zz"[..].into(),
+            key_histogram: KeyHistogram { keys: vec![b"g"[..].into(), b"m"[..].into()] },
+            born: Born::Merge,
+            attachment: Attachment::default(),
+        }
+    }
+
+    #[test]
+    fn facts_survive_a_round_trip() {
+        for oldest in [None, Some(0), Some(u64::MAX)] {
+            let meta = TableMeta { oldest_tombstone_ms: oldest, ..meta() };
+            let mut bytes = Vec::new();
+            meta.encode(&mut bytes);
+            let mut from = Decoder::new(&bytes);
+            let back = TableMeta::decode(&mut from).unwrap();
+            assert!(from.is_empty());
+            assert_eq!(format!("{back:?}"), format!("{meta:?}"));
+        }
+    }
+
+    #[test]
+    fn hostile_facts_are_refused_or_read_never_worse() {
+        let mut bytes = Vec::new();
+        meta().encode(&mut bytes);
+        for i in 0..bytes.len() {
+            assert!(TableMeta::decode(&mut Decoder::new(&bytes[..i])).is_none(), "cut at {i}");
+            for flip in [1, 0x80, 0xff] {
+                let mut bad = bytes.clone();
+                bad[i] ^= flip;
+                let _ = TableMeta::decode(&mut Decoder::new(&bad));
+            }
+        }
+        let refused = |change: fn(&mut TableMeta)| {
+            let mut bad = meta();
+            change(&mut bad);
+            let mut bytes = Vec::new();
+            bad.encode(&mut bytes);
+            assert!(TableMeta::decode(&mut Decoder::new(&bytes)).is_none());
+        };
+        refused(|m| m.smallest = b"zzz"[..].into());
+        refused(|m| m.seqs = (SeqNo(5), SeqNo(4)));
+        refused(|m| m.seqs.1 = SeqNo(u64::MAX));
+        refused(|m| m.entries = 0);
+        refused(|m| m.keys = m.entries + 1);
+        refused(|m| m.key_histogram.keys = vec![b"b"[..].into(), b"a"[..].into()]);
+        refused(|m| m.key_histogram.keys = vec![vec![0; 33].into()]);
+        refused(|m| m.key_histogram.keys = vec![b"a"[..].into(); 16]);
     }
 }

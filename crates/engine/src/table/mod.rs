@@ -1,3 +1,23 @@
 //! Floor 4: one table file, written once, read through checksums.
+//!
+//! Bottom-up: the facts of a table (`meta`), its blocks (`format` to `facts`), writing (`writer`), what stays in memory
+//! (`residents`, `block_cache`), reading (`block_file` to `table_cache`), and reading everything (`verify`).
 
+pub mod block;
+pub mod block_builder;
+pub mod block_cache;
+pub mod block_file;
+pub mod compression;
+pub mod facts;
+pub mod filter;
+pub mod format;
 pub mod meta;
+pub mod reader;
+pub mod residents;
+pub mod table_cache;
+pub mod table_iterator;
+pub mod verify;
+pub mod writer;
+
+#[cfg(test)]
+mod test_files;

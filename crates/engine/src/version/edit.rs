@@ -105,6 +105,25 @@ pub enum EditStep {
     },
 }
 
+impl EditStep {
+    /// The step's name, for messages.
+    pub fn name(&self) -> &'static str {
+        match self {
+            EditStep::AddLevel { .. } => "add level",
+            EditStep::RemoveLastLevel => "remove last level",
+            EditStep::AddRun { .. } => "add run",
+            EditStep::RemoveRun { .. } => "remove run",
+            EditStep::AddTable { .. } => "add table",
+            EditStep::TrimTable { .. } => "trim table",
+            EditStep::DropTable { .. } => "drop table",
+            EditStep::FuseRuns { .. } => "fuse runs",
+            EditStep::SplitGroup { .. } => "split group",
+            EditStep::MergeGroups { .. } => "merge groups",
+            EditStep::SetRunBound { .. } => "set run bound",
+        }
+    }
+}
+
 /// A change of one keyspace's tree, one manifest record.
 #[derive(Clone, Debug, Default)]
 pub struct VersionEdit {

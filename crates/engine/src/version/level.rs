@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::group::Group;
+use crate::base::key_range::KeyRange;
 use crate::base::units::GroupId;
 
 /// Groups that tile the key space.
@@ -24,6 +25,14 @@ impl Level {
     /// The group with this id.
     pub fn group(&self, id: GroupId) -> Option<&Arc<Group>> {
         self.groups.iter().find(|g| g.id == id)
+    }
+
+    /// The groups that overlap `range`, with the index of the first.
+    pub fn groups_over(&self, range: &KeyRange) -> (usize, &[Arc<Group>]) {
+        let ends = |g: &Arc<Group>| g.range.hi.as_deref().is_some_and(|hi| hi <= &range.lo[..]);
+        let from = self.groups.partition_point(ends);
+        let to = self.groups.partition_point(|g| range.is_below_end(&g.range.lo));
+        (from, self.groups.get(from..to.max(from)).unwrap_or_default())
     }
 
     /// Visible bytes.

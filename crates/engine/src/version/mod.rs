@@ -1,7 +1,12 @@
 //! Floor 5: the tree, immutable, and the log of its changes.
 
+pub mod apply;
+pub mod check;
 pub mod edit;
+pub mod edit_codec;
 pub mod group;
 pub mod level;
+pub mod picture;
+pub mod picture_parse;
 pub mod run;
 pub mod version;

@@ -35,6 +35,9 @@ impl TableRef {
 
     /// Visible bytes: the file's, in the share of entries not yet consumed.
     pub fn bytes(&self) -> u64 {
+        if self.consumed == 0 {
+            return self.meta.bytes;
+        }
         let left = self.meta.entries.saturating_sub(self.consumed);
         (u128::from(self.meta.bytes) * u128::from(left) / u128::from(self.meta.entries.max(1))) as u64
     }
@@ -62,6 +65,12 @@ impl SortedRun {
         let from = self.tables.partition_point(|t| !range.is_empty() && ends_at_or_below(t, &range.lo));
         let to = self.tables.partition_point(|t| range.is_below_end(&t.bounds.lo));
         self.tables.get(from..to.max(from)).unwrap_or_default()
+    }
+
+    /// True if some table of `other` overlaps one of this run.
+    pub fn overlaps_run(&self, other: &SortedRun) -> bool {
+        let (few, many) = if self.tables.len() <= other.tables.len() { (self, other) } else { (other, self) };
+        few.tables.iter().any(|t| !many.overlapping(&t.bounds).is_empty())
     }
 
     /// Visible bytes of all tables.

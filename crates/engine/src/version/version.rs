@@ -5,8 +5,14 @@
 
 use std::sync::Arc;
 
+use super::apply::Applier;
+use super::edit::VersionEdit;
+use super::group::Group;
 use super::level::Level;
 use super::run::{SortedRun, TableRef};
+use crate::base::error::Result;
+use crate::base::key_range::KeyRange;
+use crate::base::units::{GroupId, RunId};
 
 /// The tree. Changed only by applying a `VersionEdit`, which makes a new one.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +22,33 @@ pub struct Version {
 }
 
 impl Version {
+    /// A tree without tables: the first level, one group over all keys.
+    pub fn empty(l0_group: GroupId, run_bound: u32) -> Version {
+        let group = Group { id: l0_group, range: KeyRange::all(), runs: Vec::new(), run_bound };
+        Version { levels: vec![Level { groups: vec![Arc::new(group)] }] }
+    }
+
+    /// The tree after `edit`. Only the groups and runs that the edit touches are copied. A step that does not fit is an
+    /// error that names it, and nothing has changed.
+    pub fn apply(&self, edit: &VersionEdit) -> Result<Version> {
+        Applier::new(self).run(edit)
+    }
+
+    /// Where a group is: its level and its index there.
+    pub fn find_group(&self, id: GroupId) -> Option<(usize, usize)> {
+        self.levels
+            .iter()
+            .enumerate()
+            .find_map(|(level, l)| Some((level, l.groups.iter().position(|g| g.id == id)?)))
+    }
+
+    /// Where a run is: its level, its group's index there and its position in the group.
+    pub fn find_run(&self, id: RunId) -> Option<(usize, usize, usize)> {
+        self.levels.iter().enumerate().find_map(|(level, l)| {
+            l.groups.iter().enumerate().find_map(|(g, group)| Some((level, g, group.position(id)?)))
+        })
+    }
+
     /// The runs in read order at `key`, with their level.
     pub fn runs_at(&self, key: &[u8]) -> impl Iterator<Item = (usize, &Arc<SortedRun>)> {
         self.levels

@@ -1,1 +1,5 @@
-//! Floor 4: the newest data: batch, log, memtable.
+//! Floor 4: the newest data: a batch, its log, and the memtable it is read from until it is flushed.
+
+pub mod batch;
+pub mod memtable;
+pub mod wal;

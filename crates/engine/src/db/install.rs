@@ -1,0 +1,196 @@
+//! Installing results: the only place where a finished flush or a part of a compaction becomes part of the tree.
+//!
+//! ```text
+//! table files synced ─► directory synced ─► edit validated, recorded, synced (version_set) ─► view swapped ─► old files unlinked
+//! ```
+//! A flush is installed only when the log covers, or tables hold, every older write of every other keyspace: otherwise a power cut
+//! could keep it and lose what came before (`docs/durability.md`, C1).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::keyspace_state::KeyspaceState;
+use super::state::{Store, TreeState};
+use crate::base::error::{Error, Result};
+use crate::base::units::{JobId, KeyspaceId, SeqNo};
+use crate::compaction::commit::{CommitPart, commit_edit, flush_edit};
+use crate::compaction::compaction::Compaction;
+use crate::observe::event::Event;
+use crate::table::meta::TableMeta;
+use crate::version::edit::{EditStep, VersionEdit};
+use crate::version::manifest::ManifestRecord;
+use crate::write::memtable::Memtable;
+
+/// Makes the tables of a flushed memtable a new run of L0, in place of the memtable.
+pub fn install_flush(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    memtable: &Arc<Memtable>,
+    tables: Vec<TableMeta>,
+) -> Result<()> {
+    let last = memtable.last_seq();
+    if others_lag_behind(store, keyspace.id, last) {
+        store.wal_files.sync().map_err(|e| store.log_failed(e))?;
+    }
+    store.fs.sync_dir(&store.dir)?;
+    let bytes = tables.iter().map(|t| t.bytes).sum();
+    let ids = tables.iter().map(|t| t.id).collect();
+    let tables: Vec<Arc<TableMeta>> = tables.into_iter().map(Arc::new).collect();
+    {
+        let mut tree = store.tree();
+        let Some(current) = tree.versions.trees().get(&keyspace.id) else {
+            // Dropped meanwhile: the tables are orphans, and so is the memtable.
+            drop(tree);
+            tables.iter().try_for_each(|t| store.fs.remove(&store.tables.path(t.id)))?;
+            keyspace.update_view(|view| view.immutable.retain(|m| !Arc::ptr_eq(m, memtable)));
+            return Ok(());
+        };
+        let run = tree.versions.ids().run();
+        let edit = flush_edit(&current.version, tables, Some(last), run, store.clock.wall_ms())?;
+        let record = ManifestRecord {
+            edits: vec![(keyspace.id, edit)],
+            wal_from: store.wal_files.oldest_needed(oldest_unflushed(store, Some(memtable))),
+            ..ManifestRecord::default()
+        };
+        record_change(store, &mut tree, record)?;
+        let version = Arc::clone(&tree.versions.trees()[&keyspace.id].version);
+        keyspace.set_l0_runs(&version);
+        keyspace.update_view(|view| {
+            view.immutable.retain(|m| !Arc::ptr_eq(m, memtable));
+            view.version = version;
+        });
+        store.wal_files.release_before(tree.versions.wal_from());
+    }
+    store.counters.flushes.add(1);
+    store.event(&Event::Flushed { keyspace: keyspace.id, tables: ids, bytes });
+    store.lane.poke();
+    store.background.work_changed();
+    Ok(())
+}
+
+/// Installs what a job has finished; `part.cut` is `None` for its end, which releases its claims.
+pub fn install_part(store: &Store, keyspace: &KeyspaceState, job: JobId, part: CommitPart) -> Result<()> {
+    if !part.outputs.is_empty() {
+        store.fs.sync_dir(&store.dir)?;
+    }
+    let prefix = part.cut.is_some();
+    let tables = part.outputs.iter().map(|(_, t)| t.id).collect();
+    {
+        let mut tree = store.tree();
+        let (current, claims) = parts(&tree, keyspace.id)?;
+        let edit = commit_edit(&current.version, claims, job, &part, store.clock.wall_ms())?;
+        apply_job_edit(store, &mut tree, keyspace, job, edit, !prefix)?;
+    }
+    if prefix {
+        store.counters.prefix_commits.add(1);
+    }
+    store.event(&Event::Committed { job, tables, prefix });
+    store.lane.poke();
+    store.background.work_changed();
+    Ok(())
+}
+
+/// Records a job's edit, swaps the view, and keeps the books of claims and files. The tree lock is held.
+pub fn apply_job_edit(
+    store: &Store,
+    tree: &mut TreeState,
+    keyspace: &KeyspaceState,
+    job: JobId,
+    edit: VersionEdit,
+    finished: bool,
+) -> Result<()> {
+    let compaction = tree.claims.get(&keyspace.id).and_then(|c| c.compaction(job).cloned());
+    let record = ManifestRecord { edits: vec![(keyspace.id, edit.clone())], ..ManifestRecord::default() };
+    record_change(store, tree, record)?;
+    if let Some(claims) = tree.claims.get_mut(&keyspace.id) {
+        claims.committed(&edit);
+        if finished {
+            claims.release(job);
+        }
+    }
+    if let Some(compaction) = compaction {
+        tree.obsolete.extend(dropped(&compaction, &edit));
+    }
+    publish_version(tree, keyspace);
+    Ok(())
+}
+
+/// Gives readers the tree as it is now.
+pub fn publish_version(tree: &TreeState, keyspace: &KeyspaceState) {
+    if let Some(current) = tree.versions.trees().get(&keyspace.id) {
+        let version = Arc::clone(&current.version);
+        keyspace.set_l0_runs(&version);
+        keyspace.update_view(|view| view.version = version);
+    }
+}
+
+/// Writes a record to the manifest. A manifest that may or may not hold it makes the store read-only.
+pub fn record_change(store: &Store, tree: &mut TreeState, mut record: ManifestRecord) -> Result<()> {
+    store.check_writable()?;
+    record.last_seq = SeqNo(store.visible.load(Ordering::Acquire));
+    tree.versions.commit(record).map_err(|error| {
+        // A change that does not fit the tree was refused before anything was written.
+        if !matches!(error, Error::InvalidArgument(_) | Error::NoSpace { .. }) {
+            store.poison(&error);
+        }
+        error
+    })
+}
+
+/// Unlinks tables that nothing refers to any more. Readers keep theirs alive by the views they hold.
+pub fn unlink_obsolete(store: &Store) -> Result<()> {
+    let ready: Vec<Arc<TableMeta>> = {
+        let mut tree = store.tree();
+        let (ready, pinned) = std::mem::take(&mut tree.obsolete).into_iter().partition(|t| Arc::strong_count(t) == 1);
+        tree.obsolete = pinned;
+        ready
+    };
+    ready.iter().try_for_each(|table| store.fs.remove(&store.tables.path(table.id)))
+}
+
+/// Sequence of the oldest write of any keyspace that is not in tables, `flushing` counted as if it were.
+pub fn oldest_unflushed(store: &Store, flushing: Option<&Arc<Memtable>>) -> Option<SeqNo> {
+    // Read before the memtables: what is logged above it may not be in a memtable yet.
+    let next = SeqNo(store.visible.load(Ordering::Acquire)).next();
+    let oldest = |k: &Arc<KeyspaceState>| {
+        let view = k.view.load();
+        let memtables = view.immutable.iter().rev().chain([&view.active]);
+        memtables.filter(|m| !flushing.is_some_and(|f| Arc::ptr_eq(m, f))).find_map(|m| m.first_seq())
+    };
+    let oldest = store.keyspaces.load().by_name.values().filter_map(oldest).min();
+    Some(oldest.map_or(next, |seq| seq.min(next)))
+}
+
+/// True if a write of another keyspace at or below `last` is in memory and the log only.
+fn others_lag_behind(store: &Store, keyspace: KeyspaceId, last: SeqNo) -> bool {
+    let keyspaces = store.keyspaces.load();
+    let mut others = keyspaces.by_name.values().filter(|k| k.id != keyspace);
+    others.any(|k| k.oldest_unflushed().is_some_and(|seq| seq <= last))
+}
+
+fn parts(tree: &TreeState, id: KeyspaceId) -> Result<(&crate::version::version_set::Tree, &crate::compaction::claims::Claims)> {
+    let current = tree.versions.trees().get(&id);
+    current.zip(tree.claims.get(&id)).ok_or_else(|| Error::invalid(format!("keyspace {id} was dropped")))
+}
+
+fn dropped(compaction: &Compaction, edit: &VersionEdit) -> Vec<Arc<TableMeta>> {
+    let ids: std::collections::HashSet<_> = edit
+        .steps
+        .iter()
+        .filter_map(|step| match step {
+            EditStep::DropTable { table } => Some(*table),
+            _ => None,
+        })
+        .collect();
+    // A table that only moved is dropped in one place and added in another.
+    let added: std::collections::HashSet<_> = edit
+        .steps
+        .iter()
+        .filter_map(|step| match step {
+            EditStep::AddTable { table, .. } => Some(table.id()),
+            _ => None,
+        })
+        .collect();
+    let gone = compaction.tables().filter(|t| ids.contains(&t.id()) && !added.contains(&t.id()));
+    gone.map(|t| Arc::clone(&t.meta)).collect()
+}

@@ -1,0 +1,422 @@
+//! Looking for compactions and stepping them: between the pure picker and the stepped jobs. The only place that turns
+//! `Blocked` into a yield, and a permit into open jobs.
+//!
+//! ```text
+//! decide ─► permit ─► pick ─► Run ─► (move by metadata | space? claim, open) ─► step ... ─► commit parts ─► end
+//!                         └► Blocked by less urgent jobs ─► they yield, and commit what they have
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::background::{BackgroundState, OpenJob, STEP_BYTES};
+use super::install::{apply_job_edit, install_part, publish_version, record_change};
+use super::keyspace_state::KeyspaceState;
+use super::state::{Store, TreeState};
+use crate::base::class::{Class, Permit};
+use crate::base::error::{Error, Result};
+use crate::base::units::JobId;
+use crate::compaction::commit::move_edit;
+use crate::compaction::compaction::Compaction;
+use crate::compaction::picker::{Pick, pick};
+use crate::compaction::tree_view::{Ids, Prepared, TreeView};
+use crate::execution::compaction_job::CompactionJob;
+use crate::execution::merge_loop::Progress;
+use crate::execution::output::OutputShape;
+use crate::observe::event::Event;
+use crate::options::CompressionRule;
+use crate::scheduler::policy::{Backlog, Sample, decide, next_to_step};
+use crate::table::compression::Compression;
+use crate::table::meta::Born;
+use crate::version::manifest::ManifestRecord;
+
+/// Finished tables are committed in parts of this many, so that little is lost and space comes back early.
+const TABLES_PER_PART: usize = 8;
+
+/// After a failure compactions rest this long.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
+
+/// What a call of `step` came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stepped {
+    /// Something was done.
+    Worked,
+    /// Nothing can be done before this time, unless something changes.
+    Wait(Duration),
+    /// There is nothing to do.
+    Idle,
+}
+
+/// One step of compaction work: looks for work if a tree has changed, then steps the job that `choose` names among the
+/// runnable ones (index into the open jobs, and class).
+pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<usize>) -> Stepped {
+    if store.check_writable().is_err() {
+        return Stepped::Idle;
+    }
+    let now = store.clock.now();
+    let mut state = store.background.lock();
+    if state.look_for_work && state.paused == 0 {
+        if now < state.retry_at {
+            return Stepped::Wait(state.retry_at);
+        }
+        state.look_for_work = false;
+        drop(state);
+        if let Err(error) = look_for_work(store) {
+            failed(store, error);
+        }
+        state = store.background.lock();
+    }
+    let runnable: Vec<(usize, Class)> =
+        state.jobs.iter().enumerate().filter(|(_, j)| j.job.is_some() && !j.waiting).map(|(i, j)| (i, j.class)).collect();
+    let Some(chosen) = choose(&runnable) else { return Stepped::Idle };
+    if let Err(when) = state.limiter.grant(now, STEP_BYTES) {
+        return Stepped::Wait(when);
+    }
+    set_others_aside(store, &mut state, chosen, &runnable);
+    let syncs = state.syncs_done;
+    let Some(open) = state.jobs.get_mut(chosen) else { return Stepped::Idle };
+    let Some(mut job) = open.job.take() else { return Stepped::Idle };
+    if open.yield_requested {
+        let keep_all = open.sliced || open.seed.is_some_and(|seed| state.lost_work.contains(&seed));
+        job.request_yield(keep_all);
+    }
+    let open = &state.jobs[chosen];
+    let (id, class, sliced, keyspace) = (open.id, open.class, open.sliced, Arc::clone(&open.keyspace));
+    drop(state);
+
+    let cpu = evenkeel_sys::thread_cpu_time();
+    let outcome = job.step(STEP_BYTES);
+    let outcome = match outcome {
+        Ok((Progress::TableDone, moved)) if sliced || job.ready_tables() >= TABLES_PER_PART => {
+            match job.take_commit(false).map(|part| install_part(store, &keyspace, id, part)) {
+                None | Some(Ok(())) => Ok((Progress::TableDone, moved)),
+                Some(Err(error)) => Err(error),
+            }
+        }
+        other => other,
+    };
+    store.counters.cpu_nanos[class as usize].add((evenkeel_sys::thread_cpu_time().saturating_sub(cpu)).as_nanos() as u64);
+    store.counters.step_us.add((store.clock.now().saturating_sub(now)).as_micros() as u64);
+    match outcome {
+        Ok((Progress::Finished, moved)) => {
+            charge(store, moved);
+            end(store, &keyspace, id, job);
+        }
+        Ok((progress, moved)) => put_back(store, id, job, progress, moved, syncs),
+        Err(error) => discard(store, &keyspace, id, job, error),
+    }
+    Stepped::Worked
+}
+
+/// The order of the schedule.
+pub fn by_schedule(store: &Store) -> impl FnMut(&[(usize, Class)]) -> Option<usize> {
+    let order = store.background.lock().policy.order;
+    move |runnable| next_to_step(order, runnable.iter().copied())
+}
+
+fn set_others_aside(store: &Store, state: &mut BackgroundState, chosen: usize, runnable: &[(usize, Class)]) {
+    let class = state.jobs.get(chosen).map(|j| j.class);
+    for (i, other) in runnable {
+        let Some(job) = state.jobs.get_mut(*i) else { continue };
+        if *i == chosen {
+            if std::mem::take(&mut job.set_aside) {
+                store.counters.jobs_resumed.add(1);
+            }
+        } else if Some(*other) > class && job.started && !std::mem::replace(&mut job.set_aside, true) {
+            store.counters.jobs_preempted.add(1);
+        }
+    }
+    if let Some(job) = state.jobs.get_mut(chosen) {
+        job.started = true;
+    }
+}
+
+fn charge(store: &Store, moved: u64) {
+    store.background.lock().limiter.charge(moved);
+}
+
+fn put_back(store: &Store, id: JobId, job: Box<CompactionJob>, progress: Progress, moved: u64, syncs: u64) {
+    let mut state = store.background.lock();
+    state.limiter.charge(moved);
+    // A sync that ended while the job was being stepped has nobody else to tell.
+    let waiting = progress == Progress::Waiting && state.syncs_done == syncs;
+    if let Some(open) = state.jobs.iter_mut().find(|j| j.id == id) {
+        open.job = Some(job);
+        open.waiting = waiting;
+    }
+}
+
+/// A job has done all it will: commits the rest and lets go of the claims.
+fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<CompactionJob>) {
+    let yielded = job.has_yielded();
+    let part = job.take_commit(!yielded);
+    let outcome = match part {
+        Some(part) => install_part(store, keyspace, id, part),
+        None => Ok(()),
+    };
+    if let Err(error) = outcome {
+        return discard(store, keyspace, id, job, error);
+    }
+    let (lost, removed) = job.abandon();
+    store.counters.wasted_bytes.add(lost);
+    let seed = job.compaction().tables().next().map(|t| t.id());
+    let written = job.bytes_written();
+    let read = job.compaction().input_bytes;
+    drop(job);
+    let open = close_job(store, keyspace, id);
+    if yielded {
+        store.counters.jobs_yielded.add(1);
+        store.event(&Event::Yielded { job: id });
+        if let (Some(seed), true) = (seed, lost > 0) {
+            store.background.lock().lost_work.insert(seed);
+        }
+    } else {
+        store.counters.compactions.add(1);
+        store.counters.compaction_bytes_read.add(read);
+        store.counters.compaction_bytes_written.add(written);
+        let mut state = store.background.lock();
+        state.compaction_error = None;
+        if let Some(seed) = seed {
+            state.lost_work.remove(&seed);
+        }
+        if let Some(open) = open {
+            let took = store.clock.now().saturating_sub(open.picked_at);
+            store.counters.compaction_us.add(took.as_micros() as u64);
+        }
+    }
+    if let Err(error) = removed {
+        failed(store, error);
+    }
+    store.background.work_changed();
+}
+
+/// A job failed or is not wanted any more: its uncommitted work goes.
+pub fn discard(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<CompactionJob>, error: Error) {
+    let (bytes, removed) = job.abandon();
+    drop(job);
+    close_job(store, keyspace, id);
+    store.counters.jobs_discarded.add(1);
+    store.counters.wasted_bytes.add(bytes);
+    store.event(&Event::Discarded { job: id, bytes });
+    failed(store, error);
+    if let Err(error) = removed {
+        failed(store, error);
+    }
+}
+
+/// Gives back a job's claims, and takes it off the list.
+fn close_job(store: &Store, keyspace: &KeyspaceState, id: JobId) -> Option<OpenJob> {
+    let mut tree = store.tree();
+    if let Some(claims) = tree.claims.get_mut(&keyspace.id) {
+        claims.release(id);
+    }
+    drop(tree);
+    let mut state = store.background.lock();
+    let at = state.jobs.iter().position(|j| j.id == id)?;
+    state.look_for_work = true;
+    Some(state.jobs.remove(at))
+}
+
+fn failed(store: &Store, error: Error) {
+    store.event(&Event::BackgroundError { error: error.to_string() });
+    let mut state = store.background.lock();
+    state.compaction_error = Some(error);
+    state.retry_at = store.clock.now() + RETRY_AFTER;
+    state.look_for_work = true;
+}
+
+/// Opens jobs while the schedule permits and the trees want it.
+fn look_for_work(store: &Store) -> Result<()> {
+    loop {
+        let permit = permit(store);
+        if permit.classes.is_empty() {
+            return Ok(());
+        }
+        let mut opened = false;
+        for keyspace in store.keyspaces.load().by_name.values() {
+            opened |= look_in(store, keyspace, &permit)?;
+            if opened {
+                break;
+            }
+        }
+        if !opened {
+            return Ok(());
+        }
+    }
+}
+
+fn permit(store: &Store) -> Permit {
+    let now = store.clock.now();
+    let mut state = store.background.lock();
+    let backlog =
+        Backlog { open: state.jobs.iter().map(|j| j.class).collect(), workers: store.options.workers as usize };
+    let (memory, directive) = decide(&state.policy, state.policy_state, Sample { now }, &backlog);
+    state.policy_state = memory;
+    state.limiter.set_rate(now, directive.bytes_per_sec);
+    directive.permit
+}
+
+/// Looks for work in one tree; true if some was begun.
+fn look_in(store: &Store, keyspace: &Arc<KeyspaceState>, permit: &Permit) -> Result<bool> {
+    let strategy = keyspace.strategy.load_full();
+    let mut tree = store.tree();
+    let tree = &mut *tree;
+    let (Some(current), Some(claims)) = (tree.versions.trees().get(&keyspace.id), tree.claims.get(&keyspace.id)) else {
+        return Ok(false);
+    };
+    let view = TreeView {
+        version: &current.version,
+        claims,
+        cursors: &current.cursors,
+        ids: ids_for_picker(tree),
+        now_ms: store.clock.wall_ms(),
+    };
+    match pick(&view, &strategy.strategy, permit) {
+        Pick::Nothing => Ok(false),
+        Pick::Run(compaction, prepared) => begin(store, tree, keyspace, compaction, &prepared).map(|job| job.is_some()),
+        Pick::Blocked { want, by } => {
+            request_yields(store, want.class, &by);
+            Ok(false)
+        }
+    }
+}
+
+/// The numbers that the picker may give out.
+pub fn ids_for_picker(tree: &TreeState) -> Ids {
+    let (next_run, next_group) = tree.versions.ids().next_run_and_group();
+    Ids { next_run, next_group }
+}
+
+/// Asks the jobs in the way of more urgent work to let go.
+pub fn request_yields(store: &Store, wanted: Class, by: &[JobId]) {
+    let mut state = store.background.lock();
+    let less_urgent = |job: &OpenJob| !by.contains(&job.id) || job.class > wanted;
+    if state.jobs.iter().all(less_urgent) {
+        state.jobs.iter_mut().filter(|job| by.contains(&job.id)).for_each(|job| job.yield_requested = true);
+    }
+}
+
+/// What came of a decided compaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// It was a move, and is done.
+    Moved,
+    /// A job is open.
+    Open(JobId),
+}
+
+/// Moves by metadata, or claims and opens a job. `None` if there is no space for it. The tree lock is held.
+pub fn begin(
+    store: &Store,
+    tree: &mut TreeState,
+    keyspace: &Arc<KeyspaceState>,
+    compaction: Compaction,
+    prepared: &Prepared,
+) -> Result<Option<Begun>> {
+    let sliced = match space_for(store, &compaction)? {
+        Space::Enough => false,
+        Space::Sliced => true,
+        Space::Refused { free_bytes } => {
+            store.counters.jobs_refused.add(1);
+            store.event(&Event::Refused { keyspace: keyspace.id, needs_bytes: compaction.input_bytes, free_bytes });
+            store.background.lock().retry_at = store.clock.now() + RETRY_AFTER;
+            return Ok(None);
+        }
+    };
+    tree.versions.ids().run_and_group_at_least(prepared.ids.next_run, prepared.ids.next_group);
+    if !prepared.before.steps.is_empty() {
+        let edits = vec![(keyspace.id, prepared.before.clone())];
+        record_change(store, tree, ManifestRecord { edits, ..ManifestRecord::default() })?;
+        publish_version(tree, keyspace);
+    }
+    tree.last_job += 1;
+    let id = JobId(tree.last_job);
+    let compaction = Arc::new(compaction);
+    let claims = tree.claims.entry(keyspace.id).or_default();
+    claims.claim(id, Arc::clone(&compaction))?;
+    if compaction.trivial_move {
+        let edit = match tree.versions.trees().get(&keyspace.id) {
+            Some(current) => move_edit(&current.version, claims, id, store.clock.wall_ms()),
+            None => Err(Error::invalid("the keyspace was dropped")),
+        };
+        let moved = edit.and_then(|edit| apply_job_edit(store, tree, keyspace, id, edit, true));
+        if moved.is_err()
+            && let Some(claims) = tree.claims.get_mut(&keyspace.id)
+        {
+            claims.release(id);
+        }
+        moved?;
+        store.counters.moves.add(1);
+        store.counters.moved_bytes.add(compaction.input_bytes);
+        store.event(&Event::Moved { keyspace: keyspace.id, bytes: compaction.input_bytes });
+        return Ok(Some(Begun::Moved));
+    }
+    open(store, keyspace, id, compaction, sliced);
+    Ok(Some(Begun::Open(id)))
+}
+
+fn open(store: &Store, keyspace: &Arc<KeyspaceState>, id: JobId, compaction: Arc<Compaction>, sliced: bool) {
+    let deep = compaction.target_level >= 2;
+    let compression = match store.options.compression {
+        CompressionRule::Lz4 => Compression::Lz4,
+        CompressionRule::Deep if deep => Compression::Lz4,
+        CompressionRule::Deep | CompressionRule::None => Compression::None,
+    };
+    let shape = OutputShape {
+        class: compaction.class,
+        born: Born::Merge,
+        table_bytes: compaction.table_bytes,
+        filter_bits: compaction.filter_bits,
+        compression,
+        oldest_tombstone_ms: compaction.tables().filter_map(|t| t.meta.oldest_tombstone_ms).min(),
+    };
+    store.event(&Event::CompactionPicked {
+        job: id,
+        keyspace: keyspace.id,
+        class: compaction.class,
+        reason: compaction.reason.clone(),
+        bytes: compaction.input_bytes,
+    });
+    let (class, seed) = (compaction.class, compaction.tables().next().map(|t| t.id()));
+    // Listed now: the inputs are claimed, and hold only what was published before.
+    let snapshots = store.snapshots.list();
+    let job = CompactionJob::new(Arc::clone(&store.job_context), &store.tables, compaction, snapshots, shape);
+    store.background.lock().jobs.push(OpenJob {
+        id,
+        keyspace: Arc::clone(keyspace),
+        class,
+        job: Some(Box::new(job)),
+        waiting: false,
+        yield_requested: false,
+        set_aside: false,
+        started: false,
+        picked_at: store.clock.now(),
+        seed,
+        sliced,
+    });
+}
+
+enum Space {
+    Enough,
+    /// Enough if parts are committed, and inputs removed, as the job goes.
+    Sliced,
+    Refused {
+        free_bytes: u64,
+    },
+}
+
+/// Peak extra space is the whole output while the inputs are still there.
+fn space_for(store: &Store, compaction: &Compaction) -> Result<Space> {
+    if compaction.trivial_move {
+        return Ok(Space::Enough);
+    }
+    let free_bytes = store.fs.free_space(&store.dir)?;
+    let usable = free_bytes.saturating_sub(store.options.reserve_bytes);
+    Ok(if usable >= compaction.input_bytes {
+        Space::Enough
+    } else if usable >= 4 * compaction.table_bytes {
+        Space::Sliced
+    } else {
+        Space::Refused { free_bytes }
+    })
+}

@@ -1,0 +1,103 @@
+//! What one keyspace is in memory: the view that readers take, and its settings.
+//!
+//! A view is one consistent picture, immutable: swapped whole when a memtable fills up or a tree changes. Readers load it without
+//! a lock; whoever swaps it holds `swapping`, so that a memtable switch and an install do not lose each other's change.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+
+use crate::base::units::{KeyspaceId, SeqNo};
+use crate::compaction::strategy::Strategy;
+use crate::version::version::Version;
+use crate::write::memtable::Memtable;
+
+/// All there is to read of a keyspace at a moment.
+#[derive(Clone, Debug)]
+pub struct ReadView {
+    /// Takes the writes.
+    pub active: Arc<Memtable>,
+    /// Waiting to be flushed, newest first.
+    pub immutable: Vec<Arc<Memtable>>,
+    /// The tables.
+    pub version: Arc<Version>,
+}
+
+/// A keyspace's strategy, and what the user called it.
+#[derive(Clone, Debug)]
+pub struct NamedStrategy {
+    /// A name of the catalogue, or a strategy line.
+    pub text: String,
+    /// What it says, with the sizes of the options.
+    pub strategy: Strategy,
+}
+
+/// One keyspace.
+#[derive(Debug)]
+pub struct KeyspaceState {
+    /// Its id.
+    pub id: KeyspaceId,
+    /// Its name.
+    pub name: String,
+    /// Its memtables are flushed at this size.
+    pub memtable_bytes: u64,
+    /// What readers see.
+    pub view: ArcSwap<ReadView>,
+    /// Its strategy; swapping it is all that changing it takes.
+    pub strategy: ArcSwap<NamedStrategy>,
+    /// Runs in L0: what writers look at. Stored with each new tree.
+    l0_runs: AtomicUsize,
+    swapping: Mutex<()>,
+}
+
+impl KeyspaceState {
+    /// A keyspace with this view.
+    pub fn new(
+        id: KeyspaceId,
+        name: String,
+        memtable_bytes: u64,
+        view: ReadView,
+        strategy: NamedStrategy,
+    ) -> KeyspaceState {
+        let l0_runs = AtomicUsize::new(l0_runs(&view.version));
+        KeyspaceState {
+            l0_runs,
+            id,
+            name,
+            memtable_bytes,
+            view: ArcSwap::from_pointee(view),
+            strategy: ArcSwap::from_pointee(strategy),
+            swapping: Mutex::new(()),
+        }
+    }
+
+    /// Replaces the view by a changed copy.
+    pub fn update_view(&self, change: impl FnOnce(&mut ReadView)) {
+        let _swapping = self.swapping.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut view = ReadView::clone(&self.view.load());
+        change(&mut view);
+        self.view.store(Arc::new(view));
+    }
+
+    /// Runs in L0.
+    #[inline]
+    pub fn l0_runs(&self) -> usize {
+        self.l0_runs.load(Ordering::Relaxed)
+    }
+
+    /// Notes the runs in L0 of a new tree.
+    pub fn set_l0_runs(&self, version: &Version) {
+        self.l0_runs.store(l0_runs(version), Ordering::Relaxed);
+    }
+
+    /// Sequence of the oldest write that is not in tables; `None` if all are.
+    pub fn oldest_unflushed(&self) -> Option<SeqNo> {
+        let view = self.view.load();
+        view.immutable.iter().rev().chain([&view.active]).find_map(|m| m.first_seq())
+    }
+}
+
+fn l0_runs(version: &Version) -> usize {
+    version.levels.first().map_or(0, |level| level.groups.iter().map(|g| g.run_count()).max().unwrap_or(0))
+}

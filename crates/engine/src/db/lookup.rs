@@ -1,0 +1,112 @@
+//! A get: memtables from the newest, then the tables in read order; the first entry found is the answer.
+//!
+//! The view is taken first and the visible sequence second, so a view can only be older than the sequence, never miss what
+//! the sequence promises of a single key. The tables that cover the key are located first and the lines of their filters
+//! prefetched together: four cold filters cost one memory latency instead of four.
+
+use std::ops::Deref;
+use std::sync::atomic::Ordering;
+
+use evenkeel_arena::PinnedValue as MemtableValue;
+
+use super::keyspace_state::{KeyspaceState, ReadView};
+use super::state::Store;
+use crate::base::class::IoClass;
+use crate::base::error::Result;
+use crate::base::key::Trailer;
+use crate::base::units::SeqNo;
+use crate::merge::visible_iterator::is_put;
+use crate::table::filter::hash_key;
+use crate::table::reader::{PinnedValue, ReadStats, TableProbe, TableReader};
+
+/// A value as the store holds it: a slice of a block or a memtable, pinned for as long as this lives.
+#[derive(Clone, Debug)]
+pub struct Value(Pinned);
+
+#[derive(Clone, Debug)]
+enum Pinned {
+    Memtable(MemtableValue),
+    Table(PinnedValue),
+}
+
+impl Deref for Value {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Pinned::Memtable(value) => value,
+            Pinned::Table(value) => value,
+        }
+    }
+}
+
+impl AsRef<[u8]> for Value {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl PartialEq<[u8]> for Value {
+    fn eq(&self, other: &[u8]) -> bool {
+        **self == *other
+    }
+}
+
+impl PartialEq<&[u8]> for Value {
+    fn eq(&self, other: &&[u8]) -> bool {
+        **self == **other
+    }
+}
+
+/// Tables probed with their filter lines in flight together.
+const TOGETHER: usize = 16;
+
+/// The newest value of `key`.
+#[inline]
+pub fn get(store: &Store, keyspace: &KeyspaceState, key: &[u8]) -> Result<Option<Value>> {
+    let view = keyspace.view.load();
+    let at = SeqNo(store.visible.load(Ordering::Acquire));
+    get_at(store, &view, key, at)
+}
+
+/// The value of `key` as of `at`, in a view that holds everything up to `at`.
+pub fn get_at(store: &Store, view: &ReadView, key: &[u8], at: SeqNo) -> Result<Option<Value>> {
+    if let Some((trailer, value)) = view.active.get(key, at) {
+        return answer(trailer, Pinned::Memtable(value));
+    }
+    for memtable in &view.immutable {
+        if let Some((trailer, value)) = memtable.get(key, at) {
+            return answer(trailer, Pinned::Memtable(value));
+        }
+    }
+    get_in_tables(store, view, key, at)
+}
+
+fn get_in_tables(store: &Store, view: &ReadView, key: &[u8], at: SeqNo) -> Result<Option<Value>> {
+    let hash = hash_key(key);
+    let mut stats = ReadStats::default();
+    let mut covering = view.version.runs_at(key).filter_map(|(_, run)| run.table_for(key));
+    loop {
+        let mut probes: [Option<(&TableReader, TableProbe)>; TOGETHER] = [const { None }; TOGETHER];
+        let mut n = 0;
+        for (place, table) in probes.iter_mut().zip(covering.by_ref()) {
+            let reader = store.tables.reader(&table.meta, IoClass::Client)?;
+            *place = Some((reader, reader.probe(key, hash, IoClass::Client)?));
+            n += 1;
+        }
+        for (reader, probe) in probes.iter().flatten().filter(|(_, probe)| probe.may_contain()) {
+            let found = reader.get_probed(probe, key, Trailer::seek(at), IoClass::Client, &mut stats)?;
+            if let Some((trailer, value)) = found {
+                return answer(trailer, Pinned::Table(value));
+            }
+        }
+        if n < TOGETHER {
+            return Ok(None);
+        }
+    }
+}
+
+#[inline]
+fn answer(trailer: Trailer, value: Pinned) -> Result<Option<Value>> {
+    Ok(is_put(trailer)?.then_some(Value(value)))
+}

@@ -1,0 +1,259 @@
+//! Opening: what the manifest and the log say, made into a store again.
+//!
+//! ```text
+//! lock ─► manifest ─► replay logs above each keyspace's `flushed_through` into tables ─► new log ─► new manifest, CURRENT
+//!      ─► remove what nothing refers to
+//! ```
+//! Nothing old is appended to, and no number is used twice. CURRENT is the one step that counts: a crash before it leaves the old
+//! state, whole; recovery then sees the same files and does the same again.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::base::class::{Class, IoClass};
+use crate::base::error::{Error, Result};
+use crate::base::units::{KeyspaceId, SeqNo, TableId};
+use crate::compaction::commit::flush_edit;
+use crate::execution::flush_job::FlushJob;
+use crate::execution::merge_loop::Progress;
+use crate::execution::output::{JobContext, OutputShape};
+use crate::observe::event::Event;
+use crate::storage::file_name::FileName;
+use crate::storage::file_system::FileSystem;
+use crate::storage::record::LogKind;
+use crate::storage::record_reader::{LogToRead, RecordReader, Tail};
+use crate::table::compression::Compression;
+use crate::table::meta::Born;
+use crate::version::manifest::ManifestRecord;
+use crate::version::version_set::VersionSet;
+use crate::write::batch::{BATCH_BYTES_MAX, decode_batch};
+use crate::write::memtable::{Memtable, MemtableWriter};
+
+/// What replaying needs to know of the settings.
+#[derive(Debug)]
+pub struct ReplaySettings {
+    /// A memtable is written to a table at this size.
+    pub memtable_bytes: u64,
+    /// Tables are cut at this size.
+    pub table_bytes: u64,
+    /// Filter bits per key.
+    pub filter_bits: f32,
+}
+
+/// Replays the logs into `versions` (in memory, and in new table files) and answers the last sequence recovered and the logs
+/// that are no longer needed.
+pub fn replay_logs(
+    context: &Arc<JobContext>,
+    versions: &mut VersionSet,
+    settings: &ReplaySettings,
+    event: &dyn Fn(&Event),
+) -> Result<(SeqNo, Vec<u64>)> {
+    let numbers = log_numbers(&*context.fs, &context.dir)?;
+    let mut replay = Replay {
+        context,
+        settings,
+        last_seq: None,
+        memtables: BTreeMap::new(),
+        flushed: versions.trees().iter().map(|(id, tree)| (*id, tree.flushed_through)).collect(),
+        versions,
+    };
+    let mut previous: Option<u64> = None;
+    let wal_from = replay.versions.wal_from();
+    for number in numbers.iter().copied().filter(|n| *n >= wal_from) {
+        match replay.log(number, previous, event)? {
+            LogOutcome::Unused => {}
+            LogOutcome::Whole => previous = Some(number),
+            LogOutcome::Stop => break,
+        }
+    }
+    if previous.is_none() && wal_from > 0 && !numbers.contains(&wal_from) {
+        let path = FileName::Wal(wal_from).path(&context.dir);
+        return Err(Error::corruption(path, 0, "this log file is missing"));
+    }
+    replay.flush_all()?;
+    let last = replay.last_seq.unwrap_or_default();
+    Ok((last.max(versions.last_seq()), numbers))
+}
+
+/// Removes tables, manifests and temporary files that nothing refers to. Names that are not ours are left alone.
+pub fn remove_orphans(fs: &dyn FileSystem, dir: &Path, versions: &VersionSet, options: Option<u64>) -> Result<u64> {
+    let live: std::collections::BTreeSet<TableId> =
+        versions.trees().values().flat_map(|t| t.version.tables().map(|(_, t)| t.id()).collect::<Vec<_>>()).collect();
+    let mut removed = 0;
+    for name in fs.list(dir)? {
+        let orphan = match FileName::parse(&name) {
+            Some(FileName::Table(n)) => !live.contains(&TableId(n)),
+            Some(FileName::Manifest(n)) => Some(n) != versions.manifest_number(),
+            Some(FileName::Options(n)) => Some(n) != options,
+            Some(FileName::Temp(_)) => true,
+            _ => false,
+        };
+        if orphan {
+            fs.remove(&dir.join(&name))?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+/// One more than the highest number of any file: none is used twice, not even of a file that never was installed.
+pub fn next_file_number(fs: &dyn FileSystem, dir: &Path) -> Result<u64> {
+    let numbers = fs.list(dir)?.into_iter().filter_map(|name| FileName::parse(&name)?.number());
+    Ok(numbers.max().map_or(1, |n| n.saturating_add(1)))
+}
+
+/// The number of the newest OPTIONS file.
+pub fn options_number(fs: &dyn FileSystem, dir: &Path) -> Result<Option<u64>> {
+    let number = |name: String| match FileName::parse(&name)? {
+        FileName::Options(n) => Some(n),
+        _ => None,
+    };
+    Ok(fs.list(dir)?.into_iter().filter_map(number).max())
+}
+
+fn log_numbers(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<u64>> {
+    let number = |name: String| match FileName::parse(&name)? {
+        FileName::Wal(n) => Some(n),
+        _ => None,
+    };
+    let mut numbers: Vec<u64> = fs.list(dir)?.into_iter().filter_map(number).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+struct Replay<'a> {
+    context: &'a Arc<JobContext>,
+    settings: &'a ReplaySettings,
+    versions: &'a mut VersionSet,
+    /// The last write replayed, or skipped because it is in tables.
+    last_seq: Option<SeqNo>,
+    memtables: BTreeMap<KeyspaceId, (MemtableWriter, Arc<Memtable>)>,
+    flushed: BTreeMap<KeyspaceId, SeqNo>,
+}
+
+enum LogOutcome {
+    /// It holds no write and is no link of the chain: prepared, or begun by an open that did not finish.
+    Unused,
+    /// Read to its end.
+    Whole,
+    /// It, or its successor, is beyond what was promised: recovery ends before.
+    Stop,
+}
+
+impl Replay<'_> {
+    fn log(&mut self, number: u64, previous: Option<u64>, event: &dyn Fn(&Event)) -> Result<LogOutcome> {
+        let path = FileName::Wal(number).path(&self.context.dir);
+        let log = LogToRead {
+            kind: LogKind::Wal,
+            id: number,
+            promised: 0,
+            payload_max: (BATCH_BYTES_MAX + 1024) as u32,
+            class: IoClass::Wal,
+        };
+        let mut reader = RecordReader::open(self.context.fs.open(&path)?, log)?;
+        let Some(header) = reader.header().cloned() else { return Ok(LogOutcome::Unused) };
+        let first = SeqNo(header.first_seq);
+        match (header.predecessor, previous) {
+            (Some(before), Some(previous)) if before.id != previous => {
+                let path = FileName::Wal(before.id).path(&self.context.dir);
+                return Err(Error::corruption(path, 0, format!("this log file, which {number:06}.log follows, is missing")));
+            }
+            // What is before it is in tables.
+            (Some(before), None) if before.id < self.versions.wal_from() => {}
+            (Some(before), None) => {
+                let path = FileName::Wal(before.id).path(&self.context.dir);
+                return Err(Error::corruption(path, 0, format!("this log file, which {number:06}.log follows, is missing")));
+            }
+            (None, Some(_)) => {
+                // Begun by an open that did not finish; such a log takes no write.
+                return match reader.next()? {
+                    None => Ok(LogOutcome::Unused),
+                    Some(record) => Err(Error::corruption(&path, record.offset, "this log belongs to another chain")),
+                };
+            }
+            (None, None) | (Some(_), Some(_)) => {}
+        }
+        if let Some(last) = self.last_seq
+            && first != last.next()
+        {
+            // The log before this one has lost its end, which was never promised: nothing after it counts either.
+            event(&Event::TornTail { file: path.display().to_string(), offset: 0 });
+            return Ok(LogOutcome::Stop);
+        }
+        self.last_seq.get_or_insert(SeqNo(first.0.saturating_sub(1)));
+        while let Some(record) = reader.next()? {
+            let offset = record.offset;
+            self.batch(record.payload).map_err(|what| match what {
+                Malformed::Batch(what) => Error::corruption(&path, offset, what),
+                Malformed::Error(error) => error,
+            })?;
+        }
+        match reader.tail() {
+            Some(Tail::Torn { offset }) => {
+                event(&Event::TornTail { file: path.display().to_string(), offset });
+                Ok(LogOutcome::Whole)
+            }
+            _ => Ok(LogOutcome::Whole),
+        }
+    }
+
+    fn batch(&mut self, payload: &[u8]) -> Result<(), Malformed> {
+        let (mut seq, entries) = decode_batch(payload).ok_or(Malformed::Batch("a batch is cut short"))?;
+        if self.last_seq.is_some_and(|last| seq != last.next()) {
+            return Err(Malformed::Batch("a batch does not follow the one before"));
+        }
+        for entry in entries {
+            let entry = entry.ok_or(Malformed::Batch("a batch is malformed"))?;
+            // A keyspace that is not there was dropped after this write.
+            if self.flushed.get(&entry.keyspace).is_some_and(|flushed| seq > *flushed) {
+                let memtable_bytes = self.settings.memtable_bytes;
+                let memtable = self.memtables.entry(entry.keyspace);
+                let (writer, table) = memtable.or_insert_with(|| Memtable::new(b"", memtable_bytes));
+                writer.insert(entry.key, seq, entry.kind, entry.value, || self.context.clock.wall_ms());
+                debug_assert_eq!(table.last_seq(), seq);
+            }
+            seq = seq.next();
+        }
+        self.last_seq = Some(SeqNo(seq.0 - 1));
+        let full: Vec<KeyspaceId> = self
+            .memtables
+            .iter()
+            .filter(|(_, (_, table))| table.bytes() >= self.settings.memtable_bytes)
+            .map(|(id, _)| *id)
+            .collect();
+        full.into_iter().try_for_each(|id| self.flush(id)).map_err(Malformed::Error)
+    }
+
+    fn flush_all(&mut self) -> Result<()> {
+        let ids: Vec<KeyspaceId> = self.memtables.keys().copied().collect();
+        ids.into_iter().try_for_each(|id| self.flush(id))
+    }
+
+    /// Writes a keyspace's memtable to tables, and the tables to its tree in memory.
+    fn flush(&mut self, id: KeyspaceId) -> Result<()> {
+        let Some((_, memtable)) = self.memtables.remove(&id) else { return Ok(()) };
+        let shape = OutputShape {
+            class: Class::Flush,
+            born: Born::Flush,
+            table_bytes: self.settings.table_bytes,
+            filter_bits: self.settings.filter_bits,
+            compression: Compression::None,
+            oldest_tombstone_ms: memtable.oldest_tombstone_ms(),
+        };
+        let last = memtable.last_seq();
+        let mut job = FlushJob::new(Arc::clone(self.context), memtable, Vec::new(), shape);
+        while job.step(u64::MAX)?.0 != Progress::Finished {}
+        let tables = job.take_tables().into_iter().map(Arc::new).collect();
+        let Some(tree) = self.versions.trees().get(&id) else { return Ok(()) };
+        let run = self.versions.ids().run();
+        let edit = flush_edit(&tree.version, tables, Some(last), run, self.context.clock.wall_ms())?;
+        let record = ManifestRecord { edits: vec![(id, edit)], ..ManifestRecord::default() };
+        self.versions.apply_unrecorded(&record)
+    }
+}
+
+enum Malformed {
+    Batch(&'static str),
+    Error(Error),
+}

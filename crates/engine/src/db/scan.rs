@@ -1,0 +1,298 @@
+//! Ranges of keys: a cursor that goes both ways and turns anywhere, and an iterator over it.
+//!
+//! A cursor sees one moment, whatever is written, flushed or compacted while it is open: it holds a view, and a sequence at or
+//! below which the view holds everything.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::keyspace_state::{KeyspaceState, ReadView};
+use super::state::Store;
+use crate::base::error::Result;
+use crate::base::iterator::InternalIterator;
+use crate::base::key::Trailer;
+use crate::base::key_range::{KeyRange, after};
+use crate::base::units::SeqNo;
+use crate::merge::merging_iterator::MergingIterator;
+use crate::merge::run_iterator::{ReadMode, RunIterator};
+use crate::merge::visible_iterator::VisibleIterator;
+use crate::write::memtable::MemtableCursor;
+
+/// Which keys: from one, inclusive, to another, exclusive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScanRange(pub(crate) KeyRange);
+
+impl ScanRange {
+    /// Every key.
+    pub fn all() -> ScanRange {
+        ScanRange(KeyRange::all())
+    }
+
+    /// `from` ≤ key < `to`; `None` is without a bound on that side. Empty if `to` ≤ `from`.
+    pub fn new(from: Option<&[u8]>, to: Option<&[u8]>) -> ScanRange {
+        ScanRange(KeyRange::new(from.unwrap_or_default(), to))
+    }
+
+    /// Every key that begins with `prefix`.
+    pub fn prefix(prefix: &[u8]) -> ScanRange {
+        let mut end = prefix.to_vec();
+        while let Some(last) = end.pop() {
+            if last < 0xff {
+                end.push(last + 1);
+                return ScanRange(KeyRange::new(prefix, Some(&end)));
+            }
+        }
+        ScanRange(KeyRange::new(prefix, None))
+    }
+}
+
+/// A sorted stream that a cursor merges.
+#[derive(Debug)]
+enum Source {
+    Memtable(MemtableCursor),
+    Run(RunIterator),
+}
+
+macro_rules! each {
+    ($self:expr, $s:ident => $call:expr) => {
+        match $self {
+            Source::Memtable($s) => $call,
+            Source::Run($s) => $call,
+        }
+    };
+}
+
+impl InternalIterator for Source {
+    #[inline]
+    fn valid(&self) -> bool {
+        each!(self, s => s.valid())
+    }
+    #[inline]
+    fn key(&self) -> &[u8] {
+        each!(self, s => s.key())
+    }
+    #[inline]
+    fn trailer(&self) -> Trailer {
+        each!(self, s => s.trailer())
+    }
+    #[inline]
+    fn value(&self) -> &[u8] {
+        each!(self, s => s.value())
+    }
+    fn seek_to_first(&mut self) -> Result<()> {
+        each!(self, s => s.seek_to_first())
+    }
+    fn seek_to_last(&mut self) -> Result<()> {
+        each!(self, s => s.seek_to_last())
+    }
+    fn seek(&mut self, key: &[u8], trailer: Trailer) -> Result<()> {
+        each!(self, s => s.seek(key, trailer))
+    }
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        each!(self, s => s.seek_before(key))
+    }
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        each!(self, s => s.next())
+    }
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        each!(self, s => s.prev())
+    }
+}
+
+/// A position among the keys of a range, as of one moment. Begins nowhere: seek first.
+///
+/// After an error the cursor stands nowhere; it can be sought again.
+#[derive(Debug)]
+pub struct Cursor {
+    visible: VisibleIterator<MergingIterator<Source>>,
+    /// The snapshot it reads at, if it has one: kept open with it.
+    _pinned: Option<Arc<dyn std::fmt::Debug + Send + Sync>>,
+}
+
+impl Cursor {
+    /// True if the cursor stands on a key.
+    pub fn valid(&self) -> bool {
+        self.visible.valid()
+    }
+
+    /// The key; empty where not valid.
+    pub fn key(&self) -> &[u8] {
+        self.visible.key()
+    }
+
+    /// The value; empty where not valid.
+    pub fn value(&self) -> &[u8] {
+        self.visible.value()
+    }
+
+    /// To the first key.
+    ///
+    /// # Errors
+    /// `Io` or `Corruption`; an error is never a shorter scan. The same holds for every move.
+    pub fn seek_to_first(&mut self) -> Result<()> {
+        self.visible.seek_to_first()
+    }
+
+    /// To the last key.
+    pub fn seek_to_last(&mut self) -> Result<()> {
+        self.visible.seek_to_last()
+    }
+
+    /// To the first key at or above `key`.
+    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.visible.seek(key)
+    }
+
+    /// To the last key at or below `key`.
+    pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
+        self.visible.seek_before(&after(key))
+    }
+
+    /// To the next key; from the last one to nowhere.
+    #[expect(clippy::should_implement_trait, reason = "a cursor's next is the field's word")]
+    pub fn next(&mut self) -> Result<()> {
+        self.visible.next()
+    }
+
+    /// To the previous key; from the first one to nowhere.
+    pub fn prev(&mut self) -> Result<()> {
+        self.visible.prev()
+    }
+}
+
+/// A cursor over what is visible now.
+pub fn cursor(store: &Store, keyspace: &KeyspaceState, range: ScanRange) -> Cursor {
+    loop {
+        let view = keyspace.view.load_full();
+        let at = SeqNo(store.visible.load(Ordering::Acquire));
+        // The view holds all up to `at` if it is still the one in force: a write is published after it is in the active memtable.
+        if Arc::ptr_eq(&view, &keyspace.view.load()) {
+            return cursor_at(store, &view, range, at, None);
+        }
+    }
+}
+
+/// A cursor as of `at`, over a view that holds everything up to there.
+pub fn cursor_at(
+    store: &Store,
+    view: &ReadView,
+    range: ScanRange,
+    at: SeqNo,
+    pinned: Option<Arc<dyn std::fmt::Debug + Send + Sync>>,
+) -> Cursor {
+    let range = range.0;
+    let memtables = [&view.active].into_iter().chain(&view.immutable).filter(|m| !m.is_empty());
+    let mut sources: Vec<Source> = memtables.map(|m| Source::Memtable(m.cursor())).collect();
+    for group in view.version.levels.iter().flat_map(|level| &level.groups) {
+        for run in &group.runs {
+            let tables = run.overlapping(&range);
+            if !tables.is_empty() {
+                let run = RunIterator::new(tables.to_vec(), Arc::clone(&store.tables), ReadMode::Client);
+                sources.push(Source::Run(run));
+            }
+        }
+    }
+    // Memtables are not clipped to the range, so nothing is known of a common head.
+    let merged = MergingIterator::new(sources, 0);
+    Cursor { visible: VisibleIterator::new(merged, range, at), _pinned: pinned }
+}
+
+/// Keys and values of a range, from both ends.
+#[derive(Debug)]
+pub struct Scan {
+    front: Cursor,
+    /// Made when first asked for an item from the back.
+    back: Option<Cursor>,
+    make_back: BackMaker,
+    started: bool,
+    ended: bool,
+}
+
+struct BackMaker(Box<dyn Fn() -> Cursor + Send>);
+
+impl std::fmt::Debug for BackMaker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("back")
+    }
+}
+
+impl Scan {
+    /// Over what `make` makes: two cursors of one moment.
+    pub fn new(make: impl Fn() -> Cursor + Send + 'static) -> Scan {
+        let front = make();
+        Scan { front, back: None, make_back: BackMaker(Box::new(make)), started: false, ended: false }
+    }
+
+    fn step_front(&mut self) -> Result<bool> {
+        if self.started {
+            self.front.next()?;
+        } else {
+            self.front.seek_to_first()?;
+            self.started = true;
+        }
+        let met = self.back.as_ref().is_some_and(|back| back.valid() && self.front.key() >= back.key());
+        Ok(self.front.valid() && !met)
+    }
+
+    fn step_back(&mut self) -> Result<bool> {
+        let back = match &mut self.back {
+            Some(back) => {
+                back.prev()?;
+                back
+            }
+            None => {
+                let back = self.back.insert((self.make_back.0)());
+                back.seek_to_last()?;
+                back
+            }
+        };
+        let met = self.started && self.front.valid() && back.key() <= self.front.key();
+        Ok(back.valid() && !met)
+    }
+}
+
+fn item(cursor: &Cursor) -> Result<(Vec<u8>, Vec<u8>)> {
+    Ok((cursor.key().to_vec(), cursor.value().to_vec()))
+}
+
+impl Iterator for Scan {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        match self.step_front() {
+            Ok(true) => Some(item(&self.front)),
+            Ok(false) => {
+                self.ended = true;
+                None
+            }
+            Err(error) => {
+                self.ended = true;
+                Some(Err(error))
+            }
+        }
+    }
+}
+
+impl DoubleEndedIterator for Scan {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        match self.step_back() {
+            Ok(true) => self.back.as_ref().map(item),
+            Ok(false) => {
+                self.ended = true;
+                None
+            }
+            Err(error) => {
+                self.ended = true;
+                Some(Err(error))
+            }
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! A running attempt at a compaction: stepped, paused by not being stepped, ended at any moment without losing what is
+//! finished.
+//!
+//! ```text
+//! inputs    ████████████████████████████
+//! tables    [done ][done ][open   |           cut keys: where a done table ends, between two user keys
+//!           └─ can be committed ─┘ └ lost, or sealed as it is, if the job yields now
+//! ```
+//! With each finished table the job notes how far every input has been consumed, so that a prefix can be committed exactly.
+
+use std::sync::Arc;
+
+use super::merge_loop::{Bounds, MergeLoop, Progress, Stop};
+use super::output::{JobContext, OutputShape};
+use crate::base::error::{Error, Result};
+use crate::base::key_range::{KeyRange, after, end_at_most};
+use crate::base::units::{SeqNo, TableId};
+use crate::compaction::commit::CommitPart;
+use crate::compaction::compaction::Compaction;
+use crate::merge::merging_iterator::MergingIterator;
+use crate::merge::run_iterator::{ReadMode, RunIterator};
+use crate::table::meta::TableMeta;
+use crate::table::table_cache::TableCache;
+
+/// Tables that may wait for their sync before the job waits for them.
+const SYNCING_MAX: usize = 4;
+
+/// A yielding job seals its open table if it holds at least this share of a full one.
+const WORTH_SEALING: f64 = 0.05;
+
+/// A compaction being carried out.
+#[derive(Debug)]
+pub struct CompactionJob {
+    compaction: Arc<Compaction>,
+    merge: MergeLoop<RunIterator, Note>,
+    bounds: JobBounds,
+    /// Finished tables not yet handed out for a commit.
+    ready: Vec<(TableMeta, Note)>,
+    yielding: Option<Yield>,
+}
+
+/// What is noted with each table.
+#[derive(Clone, Debug)]
+struct Note {
+    slot: usize,
+    /// The table and all before it hold everything below this key.
+    cut: Box<[u8]>,
+    /// Entries of the inputs below the cut, where it is neither none nor all.
+    consumed: Vec<(TableId, u64)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Yield {
+    keep_all: bool,
+    stopped: bool,
+}
+
+impl CompactionJob {
+    /// An attempt at `compaction`, seeing `snapshots`, which were listed after its inputs were claimed.
+    pub fn new(
+        context: Arc<JobContext>,
+        tables: &Arc<TableCache>,
+        compaction: Arc<Compaction>,
+        snapshots: Vec<SeqNo>,
+        shape: OutputShape,
+    ) -> CompactionJob {
+        let mode = ReadMode::Compaction(shape.class);
+        let runs = compaction.inputs.iter().map(|run| RunIterator::new(run.tables.clone(), Arc::clone(tables), mode));
+        let head = compaction.range.hi.as_deref().map_or(0, |hi| {
+            crate::base::key::common_head(&compaction.range.lo, hi)
+        });
+        let entries = MergingIterator::new(runs.collect(), head);
+        CompactionJob {
+            bounds: JobBounds::new(Arc::clone(&compaction)),
+            merge: MergeLoop::new(context, entries, snapshots, shape),
+            compaction,
+            ready: Vec::new(),
+            yielding: None,
+        }
+    }
+
+    /// What is being attempted.
+    pub fn compaction(&self) -> &Arc<Compaction> {
+        &self.compaction
+    }
+
+    /// One bounded step; also answers the bytes moved.
+    ///
+    /// # Errors
+    /// Any failure of reading or writing, and `Corruption` if entries went missing: the job must be discarded.
+    pub fn step(&mut self, budget: u64) -> Result<(Progress, u64)> {
+        if self.merge.output.is_sealing() {
+            self.merge.output.seal_step()?;
+            return Ok((Progress::More, budget));
+        }
+        let mut any = false;
+        while let Some(done) = self.merge.output.take_done()? {
+            self.ready.push(done);
+            any = true;
+        }
+        if any {
+            return Ok((Progress::TableDone, 0));
+        }
+        if self.merge.is_exhausted() || self.yielding.is_some_and(|y| y.stopped) {
+            return self.end();
+        }
+        if self.merge.output.syncing() >= SYNCING_MAX {
+            return Ok((Progress::Waiting, 0));
+        }
+        if let Some(y) = self.yielding
+            && self.merge.is_between_keys()
+        {
+            self.stop_here(y.keep_all);
+            return Ok((Progress::More, 0));
+        }
+        // A yielding job needs only the rest of one key's versions.
+        let budget = if self.yielding.is_some() { 1 } else { budget };
+        let (stop, moved) = self.merge.run(budget, &mut self.bounds)?;
+        if stop != Stop::Budget {
+            self.cut();
+        }
+        Ok((Progress::More, moved))
+    }
+
+    /// Asks the job to end at the next key: with what it has, or, unless `keep_all`, without an open table that holds little.
+    pub fn request_yield(&mut self, keep_all: bool) {
+        self.yielding.get_or_insert(Yield { keep_all, stopped: false });
+    }
+
+    /// True if the job was asked to yield before it had read everything.
+    pub fn has_yielded(&self) -> bool {
+        self.yielding.is_some() && !self.merge.is_exhausted()
+    }
+
+    /// Finished tables that wait to be committed.
+    pub fn ready_tables(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// What can be committed now. `finished`: the job is, so that the inputs are consumed whole.
+    pub fn take_commit(&mut self, finished: bool) -> Option<CommitPart> {
+        let last = self.ready.last().map(|(_, note)| note.clone());
+        if !finished && last.is_none() {
+            return None;
+        }
+        let outputs = std::mem::take(&mut self.ready).into_iter().map(|(meta, note)| (note.slot, Arc::new(meta)));
+        let outputs = outputs.collect();
+        Some(match last {
+            Some(note) if !finished => CommitPart { outputs, cut: Some(note.cut), consumed: note.consumed },
+            _ => CommitPart { outputs, cut: None, consumed: Vec::new() },
+        })
+    }
+
+    /// Bytes written for tables, committed or not.
+    pub fn bytes_written(&self) -> u64 {
+        self.merge.output.bytes_written()
+    }
+
+    /// Ends without what was not committed: its files are removed. Answers the bytes of work lost.
+    pub fn abandon(&mut self) -> (u64, Result<()>) {
+        let lost: u64 = self.ready.iter().map(|(meta, _)| meta.bytes).sum::<u64>() + self.merge.output.open_bytes();
+        let ids = self.ready.drain(..).map(|(meta, _)| meta.id).collect();
+        (lost, self.merge.output.abandon(ids))
+    }
+
+    fn cut(&mut self) {
+        let key = self.merge.last_key();
+        let note = Note { slot: self.bounds.slot_of(key), cut: after(key), consumed: self.consumed() };
+        self.merge.output.cut(note);
+    }
+
+    fn consumed(&self) -> Vec<(TableId, u64)> {
+        self.merge.sources().iter().filter_map(RunIterator::consumed).collect()
+    }
+
+    fn stop_here(&mut self, keep_all: bool) {
+        let worth = self.compaction.table_bytes as f64 * WORTH_SEALING;
+        if self.merge.output.is_open() && (keep_all || self.merge.output.open_bytes() as f64 >= worth) {
+            self.cut();
+        }
+        if let Some(y) = &mut self.yielding {
+            y.stopped = true;
+        }
+    }
+
+    fn end(&mut self) -> Result<(Progress, u64)> {
+        if self.merge.output.syncing() > 0 {
+            return Ok((Progress::Waiting, 0));
+        }
+        if self.merge.is_exhausted() {
+            self.check_counts()?;
+        }
+        Ok((Progress::Finished, 0))
+    }
+
+    /// Entries in = entries out + entries dropped for a reason, and all of the inputs were read (V10).
+    fn check_counts(&self) -> Result<()> {
+        let expected: u64 = self.compaction.tables().map(|t| t.meta.entries - t.consumed).sum();
+        let counts = self.merge.counts;
+        if counts.read == expected && counts.read == counts.kept + counts.hidden + counts.spent {
+            return Ok(());
+        }
+        let first = self.compaction.tables().next().map_or(TableId(0), |t| t.id());
+        let what = format!("a compaction of it and others read {} of {expected} entries: {counts:?}", counts.read);
+        Err(Error::corruption(format!("{:06}.sst", first.0), 0, what))
+    }
+}
+
+/// Where a compaction's tables must end.
+#[derive(Debug)]
+struct JobBounds {
+    compaction: Arc<Compaction>,
+    /// The union of the inputs' bounds, ascending, disjoint: no table may span two of these (I6).
+    islands: Vec<KeyRange>,
+    island: usize,
+    slot: usize,
+}
+
+impl JobBounds {
+    fn new(compaction: Arc<Compaction>) -> JobBounds {
+        let mut bounds: Vec<KeyRange> = compaction.tables().map(|t| t.bounds.clone()).collect();
+        bounds.sort_by(|a, b| a.lo.cmp(&b.lo));
+        let mut islands: Vec<KeyRange> = Vec::new();
+        for range in bounds {
+            match islands.last_mut() {
+                // Bounds that touch leave no gap between them.
+                Some(last) if end_at_most(Some(&range.lo), last.hi.as_deref()) => *last = last.hull(&range),
+                _ => islands.push(range),
+            }
+        }
+        JobBounds { compaction, islands, island: 0, slot: 0 }
+    }
+
+    fn slot_of(&self, key: &[u8]) -> usize {
+        self.compaction.slots.partition_point(|s| &s.range.lo[..] <= key).saturating_sub(1)
+    }
+}
+
+impl Bounds for JobBounds {
+    type Note = Note;
+
+    fn must_cut_before(&mut self, key: &[u8]) -> bool {
+        let before = (self.island, self.slot);
+        while self.islands.get(self.island).is_some_and(|r| !r.is_below_end(key)) {
+            self.island += 1;
+        }
+        while self.compaction.slots.get(self.slot).is_some_and(|s| !s.range.is_below_end(key)) {
+            self.slot += 1;
+        }
+        before != (self.island, self.slot)
+    }
+
+    fn may_have_older(&self, key: &[u8]) -> bool {
+        self.compaction.may_have_older(key)
+    }
+}

@@ -1,0 +1,201 @@
+//! What a job writes: a row of tables, cut by size, at bounds, and where asked; sealed in steps; synced by the lane.
+//!
+//! ```text
+//! add ─► open ─(cut)─► sealing ─(steps)─► syncing ─(lane)─► done, oldest first
+//! ```
+//! At most one table is open or being sealed; several may wait for their sync while the next is written.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::sync_lane::{SyncLane, SyncTicket};
+use crate::base::class::{Class, IoClass};
+use crate::base::clock::Clock;
+use crate::base::error::Result;
+use crate::base::key::Trailer;
+use crate::base::units::TableId;
+use crate::storage::file_name::FileName;
+use crate::storage::file_system::FileSystem;
+use crate::table::compression::Compression;
+use crate::table::meta::{Born, TableMeta};
+use crate::table::writer::{FinishProgress, TableWriter, TableWriterOptions};
+
+/// What every job needs to make files.
+#[derive(Debug)]
+pub struct JobContext {
+    /// Files.
+    pub fs: Arc<dyn FileSystem>,
+    /// The store's directory.
+    pub dir: PathBuf,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Syncs.
+    pub lane: Arc<dyn SyncLane>,
+    /// Table ids, each given out once.
+    pub ids: Box<dyn TableIds>,
+    /// Data blocks are cut at about this size.
+    pub block_bytes: u64,
+}
+
+/// Gives out table ids, each once, and random ids for their files.
+pub trait TableIds: Send + Sync + std::fmt::Debug {
+    /// The next table's id.
+    fn next_table(&self) -> TableId;
+    /// A random number that tells this file from every other.
+    fn unique_id(&self) -> u64;
+}
+
+/// How a job's tables are to be.
+#[derive(Clone, Debug)]
+pub struct OutputShape {
+    /// Whose bytes.
+    pub class: Class,
+    /// What makes them.
+    pub born: Born,
+    /// Cut at about this size.
+    pub table_bytes: u64,
+    /// Filter bits per key.
+    pub filter_bits: f32,
+    /// Of data blocks.
+    pub compression: Compression,
+    /// Age of the oldest tombstone of all inputs.
+    pub oldest_tombstone_ms: Option<u64>,
+}
+
+/// The tables that a job writes. `T` is what the job notes with each: where it goes.
+#[derive(Debug)]
+pub struct TableOutput<T> {
+    context: Arc<JobContext>,
+    shape: OutputShape,
+    open: Option<TableWriter>,
+    sealing: Option<(TableWriter, T)>,
+    syncing: VecDeque<(TableMeta, SyncTicket, T)>,
+    /// Files made whose tables have not been handed out: to be removed if the job ends without them.
+    unclaimed: Vec<TableId>,
+    bytes_written: u64,
+}
+
+impl<T> TableOutput<T> {
+    /// No tables yet.
+    pub fn new(context: Arc<JobContext>, shape: OutputShape) -> TableOutput<T> {
+        TableOutput {
+            context,
+            shape,
+            open: None,
+            sealing: None,
+            syncing: VecDeque::new(),
+            unclaimed: Vec::new(),
+            bytes_written: 0,
+        }
+    }
+
+    /// Adds an entry, to the open table or a new one. Nothing may be sealing.
+    #[inline]
+    pub fn add(&mut self, key: &[u8], trailer: Trailer, value: &[u8]) -> Result<()> {
+        let writer = match &mut self.open {
+            Some(writer) => writer,
+            None => self.open()?,
+        };
+        writer.add(key, trailer, value)
+    }
+
+    /// True if a table is open.
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// True if the open table has reached its size: to be cut before the next user key.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.open.as_ref().is_some_and(|w| w.estimated_bytes() >= self.shape.table_bytes)
+    }
+
+    /// Ends the open table; `note` goes with it. Nothing may be sealing.
+    pub fn cut(&mut self, note: T) {
+        if let Some(writer) = self.open.take() {
+            self.sealing = Some((writer, note));
+        }
+    }
+
+    /// True if a table is being sealed: `seal_step` before anything is added.
+    #[inline]
+    pub fn is_sealing(&self) -> bool {
+        self.sealing.is_some()
+    }
+
+    /// One step of sealing; hands the table to the lane when it is whole.
+    pub fn seal_step(&mut self) -> Result<()> {
+        let Some((writer, _)) = &mut self.sealing else { return Ok(()) };
+        let FinishProgress::Done(meta) = writer.finish_step()? else { return Ok(()) };
+        if let Some((writer, note)) = self.sealing.take() {
+            self.bytes_written += meta.bytes;
+            let ticket = self.context.lane.submit(writer.syncer());
+            self.syncing.push_back((*meta, ticket, note));
+        }
+        Ok(())
+    }
+
+    /// The oldest table that is whole and durable, if there is one.
+    ///
+    /// # Errors
+    /// The failure of its sync; the table is lost, and its file is never synced again.
+    pub fn take_done(&mut self) -> Result<Option<(TableMeta, T)>> {
+        match self.syncing.front().and_then(|(_, ticket, _)| ticket.outcome()) {
+            None => Ok(None),
+            Some(Err(error)) => Err(error.clone()),
+            Some(Ok(())) => Ok(self.syncing.pop_front().map(|(meta, _, note)| {
+                self.unclaimed.retain(|id| *id != meta.id);
+                (meta, note)
+            })),
+        }
+    }
+
+    /// Tables that wait for their sync.
+    pub fn syncing(&self) -> usize {
+        self.syncing.len()
+    }
+
+    /// Bytes of tables sealed so far, and of the open one.
+    pub fn bytes_written(&self) -> u64 {
+        self.bytes_written + self.open.as_ref().map_or(0, TableWriter::estimated_bytes)
+    }
+
+    /// Bytes in the open table.
+    pub fn open_bytes(&self) -> u64 {
+        self.open.as_ref().map_or(0, TableWriter::estimated_bytes)
+    }
+
+    /// Ends without the tables not handed out, and without `others` that were: removes their files.
+    pub fn abandon(&mut self, others: Vec<TableId>) -> Result<()> {
+        self.open = None;
+        self.sealing = None;
+        self.syncing.clear();
+        let mut outcome = Ok(());
+        for id in std::mem::take(&mut self.unclaimed).into_iter().chain(others) {
+            let removed = self.context.fs.remove(&FileName::Table(id.0).path(&self.context.dir));
+            outcome = outcome.and(removed);
+        }
+        outcome
+    }
+
+    #[cold]
+    fn open(&mut self) -> Result<&mut TableWriter> {
+        let context = &self.context;
+        let id = context.ids.next_table();
+        let path = FileName::Table(id.0).path(&context.dir);
+        let file = context.fs.create(&path, IoClass::Background(self.shape.class))?;
+        self.unclaimed.push(id);
+        let options = TableWriterOptions {
+            block_bytes: context.block_bytes as usize,
+            compression: self.shape.compression,
+            filter_bits: self.shape.filter_bits,
+            ..TableWriterOptions::new(id, context.ids.unique_id(), self.shape.born, context.clock.wall_ms())
+        };
+        let mut writer = TableWriter::new(file, options);
+        if let Some(ms) = self.shape.oldest_tombstone_ms {
+            writer.note_tombstone_age(ms);
+        }
+        Ok(self.open.insert(writer))
+    }
+}

@@ -1,0 +1,206 @@
+//! A run as one sorted stream: its tables one after the other, each clipped to its visible part.
+//!
+//! ```text
+//! run      [1: a..f]   [2: (g h) i..m]   [3: p..z]       (g h) was trimmed: a compaction has taken it
+//! stream    a ...  f            i .. m     p .. z
+//! ```
+//! The only way into a table is through its `TableRef`, here as everywhere. One table is open at a time. Going forward from
+//! the start, the stream knows exactly how many entries of each table it has passed: what a prefix commit records.
+
+use std::sync::Arc;
+
+use crate::base::class::{Class, IoClass};
+use crate::base::error::Result;
+use crate::base::iterator::InternalIterator;
+use crate::base::key::Trailer;
+use crate::base::units::{SeqNo, TableId};
+use crate::table::table_cache::TableCache;
+use crate::table::table_iterator::{TableIterator, TableReadOptions};
+use crate::version::run::TableRef;
+
+/// Whose reads they are.
+#[derive(Clone, Copy, Debug)]
+pub enum ReadMode {
+    /// A client's: through the block cache.
+    Client,
+    /// A compaction's: large pieces, past the cache.
+    Compaction(Class),
+}
+
+impl ReadMode {
+    fn options(self) -> TableReadOptions {
+        match self {
+            ReadMode::Client => TableReadOptions::client(),
+            ReadMode::Compaction(class) => TableReadOptions::merge(IoClass::Background(class)),
+        }
+    }
+}
+
+/// A cursor over a run's visible entries.
+#[derive(Debug)]
+pub struct RunIterator {
+    tables: Vec<TableRef>,
+    cache: Arc<TableCache>,
+    mode: ReadMode,
+    /// The table that `entries` is of; meaningful while there is one.
+    at: usize,
+    entries: Option<TableIterator>,
+    /// True if the current table has entries outside its visible part.
+    clipped: bool,
+    /// Entries of the current table passed since its visible start, going forward from there.
+    passed: u64,
+}
+
+impl RunIterator {
+    /// Over tables that ascend and do not overlap.
+    pub fn new(tables: Vec<TableRef>, cache: Arc<TableCache>, mode: ReadMode) -> RunIterator {
+        RunIterator { tables, cache, mode, at: 0, entries: None, clipped: false, passed: 0 }
+    }
+
+    /// The table being read, and how many of its entries lie before the cursor, those trimmed earlier included. Exact for a
+    /// stream that was read forward from its start. `None` before the start and at the end.
+    pub fn consumed(&self) -> Option<(TableId, u64)> {
+        self.entries.as_ref()?;
+        let table = self.tables.get(self.at)?;
+        Some((table.id(), table.consumed + self.passed))
+    }
+
+    fn open(&mut self, at: usize) -> Result<()> {
+        // The same table again: its cursor can be sought again.
+        if self.at != at || self.entries.is_none() {
+            self.entries = None;
+            self.at = at;
+            if let Some(table) = self.tables.get(at) {
+                let options = self.mode.options();
+                let reader = self.cache.reader(&table.meta, options.class)?;
+                self.entries = Some(TableIterator::new(Arc::clone(reader), options));
+                let meta = &table.meta;
+                self.clipped = table.bounds.lo > meta.smallest || !table.bounds.is_below_end(&meta.largest);
+            }
+        }
+        self.passed = 0;
+        Ok(())
+    }
+
+    /// Onward to the first table from `self.at` on that has an entry at or after its start.
+    fn open_forward(&mut self, from: usize) -> Result<()> {
+        let mut at = from;
+        while at < self.tables.len() {
+            self.open(at)?;
+            let (Some(table), Some(entries)) = (self.tables.get(at), &mut self.entries) else { break };
+            if table.bounds.lo <= table.meta.smallest {
+                entries.seek_to_first()?;
+            } else {
+                entries.seek(&table.bounds.lo, Trailer::seek(SeqNo::MAX))?;
+            }
+            if self.in_bounds() {
+                return Ok(());
+            }
+            at += 1;
+        }
+        self.entries = None;
+        Ok(())
+    }
+
+    /// Back from the table before `before` to the last one with an entry below its end.
+    fn open_backward(&mut self, before: usize) -> Result<()> {
+        let mut at = before;
+        while let Some(previous) = at.checked_sub(1) {
+            at = previous;
+            self.open(at)?;
+            let (Some(table), Some(entries)) = (self.tables.get(at), &mut self.entries) else { break };
+            match &table.bounds.hi {
+                Some(hi) if **hi <= *table.meta.largest => entries.seek_before(hi)?,
+                _ => entries.seek_to_last()?,
+            }
+            if self.in_bounds() {
+                return Ok(());
+            }
+        }
+        self.entries = None;
+        Ok(())
+    }
+
+    /// True if the current table's cursor stands on a visible entry.
+    #[inline]
+    fn in_bounds(&self) -> bool {
+        let (Some(table), Some(entries)) = (self.tables.get(self.at), &self.entries) else { return false };
+        entries.valid() && (!self.clipped || table.bounds.contains(entries.key()))
+    }
+}
+
+impl InternalIterator for RunIterator {
+    #[inline]
+    fn valid(&self) -> bool {
+        self.entries.as_ref().is_some_and(InternalIterator::valid)
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.entries.as_ref().map_or(b"", |e| e.key())
+    }
+
+    #[inline]
+    fn trailer(&self) -> Trailer {
+        self.entries.as_ref().map_or(Trailer(0), InternalIterator::trailer)
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.entries.as_ref().map_or(b"", |e| e.value())
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.open_forward(0)
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.open_backward(self.tables.len())
+    }
+
+    fn seek(&mut self, key: &[u8], trailer: Trailer) -> Result<()> {
+        let at = self.tables.partition_point(|t| t.bounds.hi.as_deref().is_some_and(|hi| hi <= key));
+        match self.tables.get(at) {
+            Some(table) if *table.bounds.lo <= *key => {
+                self.open(at)?;
+                if let Some(entries) = &mut self.entries {
+                    entries.seek(key, trailer)?;
+                }
+                if self.in_bounds() { Ok(()) } else { self.open_forward(at + 1) }
+            }
+            // Between two tables, or past the last one.
+            _ => self.open_forward(at),
+        }
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        let at = self.tables.partition_point(|t| *t.bounds.lo < *key);
+        let Some(last) = at.checked_sub(1) else {
+            self.entries = None;
+            return Ok(());
+        };
+        if !self.tables.get(last).is_some_and(|t| t.bounds.is_below_end(key)) {
+            return self.open_backward(at);
+        }
+        self.open(last)?;
+        if let Some(entries) = &mut self.entries {
+            entries.seek_before(key)?;
+        }
+        if self.in_bounds() { Ok(()) } else { self.open_backward(last) }
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        let Some(entries) = &mut self.entries else { return Ok(()) };
+        entries.next()?;
+        self.passed += 1;
+        if self.in_bounds() { Ok(()) } else { self.open_forward(self.at + 1) }
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        let Some(entries) = &mut self.entries else { return Ok(()) };
+        entries.prev()?;
+        self.passed = self.passed.saturating_sub(1);
+        if self.in_bounds() { Ok(()) } else { self.open_backward(self.at) }
+    }
+}

@@ -1,0 +1,493 @@
+//! Reads a table: filter, index, block, entry. Opening reads the footer and the top index; partitions come when needed.
+//!
+//! ```text
+//! probe(key, hash) ─ top index ─► partition ─ filter line prefetched ┐     callers probe all tables first
+//! may_contain? ◄─────────────────────────────────────────────────────┘
+//! get ─ index partition ─► block handle ─► block cache, else file ─► entry ─► PinnedValue
+//! ```
+//! A lookup takes no lock that all readers share and, if everything is in memory, allocates nothing. A partition hangs
+//! in its slot; the block cache is charged for it, and its clock may empty the slot again.
+
+use std::ops::Deref;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use arc_swap::{ArcSwapOption, Guard};
+
+use super::block::{Content, Layout};
+use super::block_cache::BlockCache;
+use super::block_file::BlockFile;
+use super::filter::Filter;
+use super::format::{BlockHandle, FOOTER_BYTES, Footer, FooterError, footer_checksum};
+use super::meta::TableMeta;
+use super::residents::Holder;
+use crate::base::class::IoClass;
+use crate::base::coding::Decoder;
+use crate::base::error::{Error, Result};
+use crate::base::key::Trailer;
+use crate::base::units::TableId;
+use crate::storage::file_system::ReadFile;
+
+/// What lookups cost; a caller adds it up where it likes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadStats {
+    /// Filters that said a key is not there.
+    pub filter_negatives: u64,
+    /// Filters that said a key may be there when it was not.
+    pub filter_false_positives: u64,
+    /// Blocks found in the cache.
+    pub block_hits: u64,
+    /// Blocks read from files.
+    pub block_reads: u64,
+}
+
+/// A value, and the block that holds it. The bytes stay as long as this does.
+#[derive(Clone)]
+pub struct PinnedValue {
+    block: Arc<[u8]>,
+    range: Range<u32>,
+}
+
+impl PinnedValue {
+    /// The bytes of `block` in `range`.
+    pub fn new(block: Arc<[u8]>, range: Range<usize>) -> PinnedValue {
+        // A block's size fits into 32 bits, because its handle's does.
+        PinnedValue { block, range: range.start as u32..range.end as u32 }
+    }
+}
+
+impl Deref for PinnedValue {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.block.get(self.range.start as usize..self.range.end as usize).unwrap_or_default()
+    }
+}
+
+impl std::fmt::Debug for PinnedValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PinnedValue({} bytes)", self.len())
+    }
+}
+
+/// An index partition in memory.
+#[derive(Debug)]
+pub struct IndexPartition {
+    block: Box<[u8]>,
+    layout: Layout,
+}
+
+impl IndexPartition {
+    /// How many data blocks it knows.
+    pub fn count(&self) -> usize {
+        self.layout.count()
+    }
+
+    /// The position of the first block that may hold `key` or keys above it; `count` if there is none.
+    #[inline]
+    pub fn position(&self, key: &[u8]) -> usize {
+        self.layout.lower_bound(&self.block, key, Trailer(u64::MAX))
+    }
+
+    /// The data block at a position.
+    #[inline]
+    pub fn handle(&self, at: usize) -> Option<BlockHandle> {
+        let entry = self.layout.entry(&self.block, at)?;
+        let bytes = u32::from_le_bytes(*self.block.get(entry.value)?.first_chunk()?);
+        Some(BlockHandle { offset: entry.trailer.0, bytes })
+    }
+
+    /// Writes the separator at a position to `key`.
+    pub fn separator_into(&self, at: usize, key: &mut Vec<u8>) {
+        self.layout.key_into(&self.block, at, key);
+    }
+}
+
+/// A place for something that can be read again.
+struct Slot<T> {
+    handle: BlockHandle,
+    content: ArcSwapOption<T>,
+    touched: AtomicBool,
+    /// Held while the content is read, so that it is read once.
+    loading: Mutex<()>,
+}
+
+impl<T> Slot<T> {
+    fn new(handle: BlockHandle) -> Slot<T> {
+        Slot {
+            handle,
+            content: ArcSwapOption::const_empty(),
+            touched: AtomicBool::new(false),
+            loading: Mutex::new(()),
+        }
+    }
+
+    #[inline]
+    fn get(&self) -> Option<Guard<Option<Arc<T>>>> {
+        let content = self.content.load();
+        content.as_ref()?;
+        if !self.touched.load(Ordering::Relaxed) {
+            self.touched.store(true, Ordering::Relaxed);
+        }
+        Some(content)
+    }
+}
+
+struct Partition {
+    filter: Slot<Filter>,
+    index: Slot<IndexPartition>,
+}
+
+impl Partition {
+    fn filter_bytes(&self) -> u64 {
+        u64::from(self.filter.handle.bytes)
+    }
+
+    fn index_bytes(&self) -> u64 {
+        u64::from(self.index.handle.bytes)
+    }
+}
+
+/// An open table.
+pub struct TableReader {
+    id: TableId,
+    blocks: BlockFile,
+    cache: Arc<BlockCache>,
+    top: Box<[u8]>,
+    top_layout: Layout,
+    partitions: Box<[Partition]>,
+    footer: Footer,
+    this: Weak<TableReader>,
+}
+
+/// Where a table may have a key: which partition, and the filter's line, already on its way to the processor.
+pub struct TableProbe {
+    partition: usize,
+    filter: Option<Guard<Option<Arc<Filter>>>>,
+    line: usize,
+    hash: u64,
+}
+
+impl TableProbe {
+    /// False if the table does not have the key.
+    #[inline]
+    pub fn may_contain(&self) -> bool {
+        match self.filter.as_ref().and_then(|guard| guard.as_ref()) {
+            Some(filter) => filter.may_contain(self.line, self.hash),
+            None => self.partition != usize::MAX,
+        }
+    }
+}
+
+impl TableReader {
+    /// Opens a file that must be the one `meta` describes.
+    pub fn open(
+        file: Arc<dyn ReadFile>,
+        meta: &TableMeta,
+        cache: Arc<BlockCache>,
+        class: IoClass,
+    ) -> Result<Arc<TableReader>> {
+        let damaged = |offset, what: &str| Error::corruption(file.path(), offset, what);
+        let Some(end) = meta.bytes.checked_sub(FOOTER_BYTES as u64).filter(|_| file.len() == meta.bytes)
+        else {
+            return Err(damaged(file.len(), "the file's length is not the one on record"));
+        };
+        let mut bytes = [0; FOOTER_BYTES];
+        file.read_at(end, &mut bytes, class)?;
+        if footer_checksum(&bytes) != meta.checksum {
+            return Err(damaged(end, "the footer is not the one on record"));
+        }
+        let footer = match Footer::decode(&bytes) {
+            Ok(footer) => footer,
+            Err(FooterError::Damaged(what)) => return Err(damaged(end, what)),
+            Err(FooterError::NewerVersion(version)) => {
+                let path = file.path().display();
+                return Err(Error::Unsupported(format!("{path} has table format {version}, which is newer")));
+            }
+        };
+        if footer.id != meta.id || footer.unique_id != meta.unique_id {
+            return Err(damaged(end, "this is another table's file"));
+        }
+        let blocks = BlockFile::new(file, footer.unique_id, end);
+        let (top, top_layout) = read_index(&blocks, footer.top, class)?;
+        let partitions = (0..top_layout.count())
+            .map(|i| decode_partition(&top, &top_layout, i))
+            .collect::<Option<Box<[Partition]>>>()
+            .ok_or_else(|| blocks.corruption(footer.top.offset, "the top index makes no sense"))?;
+        Ok(Arc::new_cyclic(|this| TableReader {
+            id: meta.id,
+            blocks,
+            cache,
+            top,
+            top_layout,
+            partitions,
+            footer,
+            this: this.clone(),
+        }))
+    }
+
+    /// The table's number.
+    pub fn id(&self) -> TableId {
+        self.id
+    }
+
+    /// Finds where the table may have `key`, and starts to bring the filter's line near. A partition that is not in
+    /// memory is read.
+    #[inline]
+    pub fn probe(&self, key: &[u8], hash: u64, class: IoClass) -> Result<TableProbe> {
+        let Some(partition) = self.partition_for(key) else {
+            return Ok(TableProbe { partition: usize::MAX, filter: None, line: 0, hash });
+        };
+        let filter = self.filter(partition, class)?;
+        let mut line = 0;
+        if let Some(filter) = filter.as_ref().and_then(|guard| guard.as_ref()) {
+            line = filter.line(hash);
+            filter.prefetch(line);
+        }
+        Ok(TableProbe { partition, filter, line, hash })
+    }
+
+    /// The newest entry of exactly `key` with a trailer of at most `max_trailer`; asks the filter first.
+    pub fn get(
+        &self,
+        key: &[u8],
+        hash: u64,
+        max_trailer: Trailer,
+        class: IoClass,
+        stats: &mut ReadStats,
+    ) -> Result<Option<(Trailer, PinnedValue)>> {
+        let probe = self.probe(key, hash, class)?;
+        if !probe.may_contain() {
+            stats.filter_negatives += 1;
+            return Ok(None);
+        }
+        self.get_probed(&probe, key, max_trailer, class, stats)
+    }
+
+    /// The same for a key that `probe` was made for, without asking the filter.
+    pub fn get_probed(
+        &self,
+        probe: &TableProbe,
+        key: &[u8],
+        max_trailer: Trailer,
+        class: IoClass,
+        stats: &mut ReadStats,
+    ) -> Result<Option<(Trailer, PinnedValue)>> {
+        let mut partition = probe.partition;
+        let mut first = true;
+        // One pass of this loop, nearly always: only versions of one key can span blocks and partitions.
+        while partition < self.partitions.len() {
+            let guard = self.index(partition, class)?;
+            let Some(index) = guard.as_ref() else { break };
+            let mut at = if first { index.position(key) } else { 0 };
+            first = false;
+            while let Some(handle) = index.handle(at) {
+                let block = self.block(handle, class, true, stats)?;
+                let layout = self.layout(&block, handle)?;
+                let i = layout.lower_bound(&block, key, max_trailer);
+                if i < layout.count() {
+                    if !layout.is_key(&block, i, key) {
+                        return Ok(not_found(probe, stats));
+                    }
+                    let Some(entry) = layout.entry(&block, i) else { return Ok(None) };
+                    let (trailer, value) = (entry.trailer, entry.value);
+                    return Ok(Some((trailer, PinnedValue::new(block, value))));
+                }
+                if !index.layout.is_key(&index.block, at, key) {
+                    return Ok(not_found(probe, stats));
+                }
+                at += 1;
+            }
+            partition += 1;
+        }
+        Ok(not_found(probe, stats))
+    }
+
+    /// How many partitions there are; at least one.
+    pub fn partition_count(&self) -> usize {
+        self.partitions.len()
+    }
+
+    /// The first partition that may hold `key` or keys above it.
+    #[inline]
+    pub fn partition_for(&self, key: &[u8]) -> Option<usize> {
+        let partition = self.top_layout.lower_bound(&self.top, key, Trailer(u64::MAX));
+        (partition < self.partitions.len()).then_some(partition)
+    }
+
+    /// An index partition, from memory or from the file. `None` inside only for a number that is too large.
+    #[inline]
+    pub fn index(&self, partition: usize, class: IoClass) -> Result<Guard<Option<Arc<IndexPartition>>>> {
+        let Some(Partition { index: slot, .. }) = self.partitions.get(partition) else {
+            return Ok(Guard::from_inner(None));
+        };
+        match slot.get() {
+            Some(index) => Ok(index),
+            None => self.load(slot, partition * 2 + 1, || self.read_index_partition(partition, class)),
+        }
+    }
+
+    /// A filter partition, from memory or from the file; `None` if the table has none.
+    #[inline]
+    fn filter(&self, partition: usize, class: IoClass) -> Result<Option<Guard<Option<Arc<Filter>>>>> {
+        let Some(Partition { filter: slot, .. }) = self.partitions.get(partition) else { return Ok(None) };
+        if slot.handle.bytes == 0 {
+            return Ok(None);
+        }
+        match slot.get() {
+            Some(filter) => Ok(Some(filter)),
+            None => self.load(slot, partition * 2, || self.read_filter(partition, class)).map(Some),
+        }
+    }
+
+    /// Reads an index partition from the file.
+    pub fn read_index_partition(&self, partition: usize, class: IoClass) -> Result<IndexPartition> {
+        let handle = self.partitions.get(partition).map(|p| p.index.handle).unwrap_or_default();
+        let (block, layout) = read_index(&self.blocks, handle, class)?;
+        let index = IndexPartition { block, layout };
+        // Handles are checked once, here; a block may only lie below what describes it.
+        let mut from = 0;
+        for at in 0..index.count() {
+            match index.handle(at).filter(|h| h.offset >= from && h.end() <= handle.offset) {
+                Some(block) => from = block.end(),
+                None => {
+                    return Err(self
+                        .blocks
+                        .corruption(handle.offset, "the index points to an impossible place"));
+                }
+            }
+        }
+        Ok(index)
+    }
+
+    /// Reads a filter from the file.
+    pub fn read_filter(&self, partition: usize, class: IoClass) -> Result<Filter> {
+        let handle = self.partitions.get(partition).map(|p| p.filter.handle).unwrap_or_default();
+        self.blocks.read(handle, class, |payload| Filter::decode(payload).ok_or("the filter makes no sense"))
+    }
+
+    /// The handles of a partition: its filter's, which may be empty, and its index's.
+    pub fn partition_handles(&self, partition: usize) -> Option<(BlockHandle, BlockHandle)> {
+        self.partitions.get(partition).map(|p| (p.filter.handle, p.index.handle))
+    }
+
+    /// The separator and the last key of a partition's index are the same: writes it to `key`.
+    pub fn partition_separator_into(&self, partition: usize, key: &mut Vec<u8>) {
+        self.top_layout.key_into(&self.top, partition, key);
+    }
+
+    /// The file's blocks.
+    pub fn blocks(&self) -> &BlockFile {
+        &self.blocks
+    }
+
+    /// The file's footer.
+    pub fn footer(&self) -> &Footer {
+        &self.footer
+    }
+
+    /// A data block, from the cache or from the file; with `fill_cache`, the cache keeps it.
+    #[inline]
+    pub fn block(
+        &self,
+        handle: BlockHandle,
+        class: IoClass,
+        fill_cache: bool,
+        stats: &mut ReadStats,
+    ) -> Result<Arc<[u8]>> {
+        if let Some(block) = self.cache.get(self.id, handle.offset) {
+            stats.block_hits += 1;
+            return Ok(block);
+        }
+        stats.block_reads += 1;
+        let block = self.blocks.read(handle, class, |payload| {
+            Layout::check(payload, Content::Data)?;
+            Ok(Arc::<[u8]>::from(payload))
+        })?;
+        if fill_cache {
+            self.cache.insert(self.id, handle.offset, &block);
+        }
+        Ok(block)
+    }
+
+    /// The layout of a block that was checked when it was read.
+    #[inline]
+    pub fn layout(&self, block: &[u8], handle: BlockHandle) -> Result<Layout> {
+        Layout::parse(block)
+            .ok_or_else(|| self.blocks.corruption(handle.offset, "the block's header makes no sense"))
+    }
+
+    /// Reads a slot's content and hangs it in, unless another thread was faster.
+    #[cold]
+    fn load<T: Send + Sync>(
+        &self,
+        slot: &Slot<T>,
+        part: usize,
+        read: impl FnOnce() -> Result<T>,
+    ) -> Result<Guard<Option<Arc<T>>>> {
+        let loading = slot.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(content) = slot.get() {
+            return Ok(content);
+        }
+        let content = Some(Arc::new(read()?));
+        self.cache.charge(u64::from(slot.handle.bytes));
+        slot.touched.store(true, Ordering::Relaxed);
+        slot.content.store(content.clone());
+        self.cache.residents().enter(self.this.clone(), part);
+        drop(loading);
+        self.cache.shrink_residents();
+        Ok(Guard::from_inner(content))
+    }
+}
+
+impl Holder for TableReader {
+    fn take_touched(&self, part: usize) -> bool {
+        let Some(partition) = self.partitions.get(part / 2) else { return false };
+        let touched =
+            if part.is_multiple_of(2) { &partition.filter.touched } else { &partition.index.touched };
+        touched.swap(false, Ordering::Relaxed)
+    }
+
+    fn drop_part(&self, part: usize) {
+        let Some(partition) = self.partitions.get(part / 2) else { return };
+        let dropped = if part.is_multiple_of(2) {
+            partition.filter.content.swap(None).map(|_| partition.filter_bytes())
+        } else {
+            partition.index.content.swap(None).map(|_| partition.index_bytes())
+        };
+        self.cache.discharge(dropped.unwrap_or_default());
+    }
+}
+
+impl Drop for TableReader {
+    fn drop(&mut self) {
+        for part in 0..self.partitions.len() * 2 {
+            self.drop_part(part);
+        }
+    }
+}
+
+impl std::fmt::Debug for TableReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "TableReader({})", self.id)
+    }
+}
+
+fn not_found<T>(probe: &TableProbe, stats: &mut ReadStats) -> Option<T> {
+    stats.filter_false_positives += u64::from(probe.filter.is_some());
+    None
+}
+
+fn read_index(blocks: &BlockFile, handle: BlockHandle, class: IoClass) -> Result<(Box<[u8]>, Layout)> {
+    blocks.read(handle, class, |payload| Ok((payload.into(), Layout::check(payload, Content::Index)?)))
+}
+
+fn decode_partition(top: &[u8], layout: &Layout, i: usize) -> Option<Partition> {
+    let entry = layout.entry(top, i)?;
+    let mut from = Decoder::new(top.get(entry.value)?);
+    let index = BlockHandle { offset: entry.trailer.0, bytes: from.u32()? };
+    let filter = BlockHandle::decode(&mut from)?;
+    from.is_empty().then(|| Partition { filter: Slot::new(filter), index: Slot::new(index) })
+}

@@ -1,0 +1,373 @@
+//! A cursor over one table, in both directions with turns at any place.
+//!
+//! Client scans take blocks from the cache and may fill it. Merges pass `readahead_bytes`: they read large pieces into a
+//! buffer of their own, check and unpack blocks there, and leave the cache alone. One move reads at most one piece.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arc_swap::Guard;
+
+use super::block::{Content, Layout};
+use super::format::BlockHandle;
+use super::reader::{IndexPartition, PinnedValue, ReadStats, TableReader};
+use crate::base::class::IoClass;
+use crate::base::error::Result;
+use crate::base::iterator::InternalIterator;
+use crate::base::key::Trailer;
+
+/// How a cursor reads.
+#[derive(Clone, Copy, Debug)]
+pub struct TableReadOptions {
+    /// Whose reads they are.
+    pub class: IoClass,
+    /// True if the cache keeps what is read.
+    pub fill_cache: bool,
+    /// If not 0: forward moves read this much at a time, past the cache.
+    pub readahead_bytes: usize,
+}
+
+impl TableReadOptions {
+    /// For clients: through the cache.
+    pub fn client() -> TableReadOptions {
+        TableReadOptions { class: IoClass::Client, fill_cache: true, readahead_bytes: 0 }
+    }
+
+    /// For merges: 256 KiB at a time, past the cache.
+    pub fn merge(class: IoClass) -> TableReadOptions {
+        TableReadOptions { class, fill_cache: false, readahead_bytes: 256 << 10 }
+    }
+}
+
+/// Where the current block's bytes are.
+#[derive(Debug)]
+enum Source {
+    Nowhere,
+    Pinned(Arc<[u8]>),
+    /// In the readahead buffer, as it was stored, without its trailer.
+    Ahead(Range<usize>),
+    Unpacked,
+}
+
+/// A cursor over one table.
+#[derive(Debug)]
+pub struct TableIterator {
+    table: Arc<TableReader>,
+    options: TableReadOptions,
+    stats: ReadStats,
+    /// The current partition and its index.
+    partition: usize,
+    index: Option<Arc<IndexPartition>>,
+    /// The current block's position in the index, its bytes, and its layout.
+    at: usize,
+    source: Source,
+    layout: Layout,
+    /// The current entry.
+    position: usize,
+    valid: bool,
+    key: Vec<u8>,
+    trailer: Trailer,
+    value: Range<usize>,
+    /// A piece of the file, and where it begins.
+    ahead: Vec<u8>,
+    ahead_start: u64,
+    unpacked: Vec<u8>,
+}
+
+impl TableIterator {
+    /// A cursor that stands nowhere yet.
+    pub fn new(table: Arc<TableReader>, options: TableReadOptions) -> TableIterator {
+        TableIterator {
+            table,
+            options,
+            stats: ReadStats::default(),
+            partition: 0,
+            index: None,
+            at: 0,
+            source: Source::Nowhere,
+            layout: Layout::default(),
+            position: 0,
+            valid: false,
+            key: Vec::new(),
+            trailer: Trailer(0),
+            value: 0..0,
+            ahead: Vec::new(),
+            ahead_start: 0,
+            unpacked: Vec::new(),
+        }
+    }
+
+    /// What the moves so far cost.
+    pub fn stats(&self) -> ReadStats {
+        self.stats
+    }
+
+    /// The current value with its block, if the block is shared; `None` while nowhere or reading ahead.
+    pub fn pinned_value(&self) -> Option<PinnedValue> {
+        match &self.source {
+            Source::Pinned(block) if self.valid => {
+                Some(PinnedValue::new(Arc::clone(block), self.value.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn block(&self) -> &[u8] {
+        match &self.source {
+            Source::Nowhere => &[],
+            Source::Pinned(block) => block,
+            Source::Ahead(range) => self.ahead.get(range.clone()).unwrap_or_default(),
+            Source::Unpacked => &self.unpacked,
+        }
+    }
+
+    /// Makes a partition the current one; false if there is none of this number.
+    fn enter_partition(&mut self, partition: usize) -> Result<bool> {
+        if partition >= self.table.partition_count() {
+            return Ok(false);
+        }
+        if self.partition != partition || self.index.is_none() {
+            self.source = Source::Nowhere;
+            self.index = None;
+            self.index = Guard::into_inner(self.table.index(partition, self.options.class)?);
+            self.partition = partition;
+        }
+        Ok(true)
+    }
+
+    /// Makes the block at a position of the current partition the current one.
+    fn enter_block(&mut self, at: usize) -> Result<()> {
+        if self.at == at && !matches!(self.source, Source::Nowhere) {
+            return Ok(());
+        }
+        self.source = Source::Nowhere;
+        let handle = self.index.as_ref().and_then(|index| index.handle(at));
+        let Some(handle) = handle else {
+            return Err(self
+                .table
+                .blocks()
+                .corruption(self.table.footer().top.offset, "the index is too short"));
+        };
+        let source = if self.options.readahead_bytes > 0 {
+            self.read_ahead(handle)?
+        } else {
+            let TableReadOptions { class, fill_cache, .. } = self.options;
+            Source::Pinned(self.table.block(handle, class, fill_cache, &mut self.stats)?)
+        };
+        self.source = source;
+        self.layout = self.table.layout(self.block(), handle)?;
+        self.at = at;
+        Ok(())
+    }
+
+    /// Finds the block in the buffer, or fills the buffer from the block's start on.
+    fn read_ahead(&mut self, handle: BlockHandle) -> Result<Source> {
+        let blocks = self.table.blocks();
+        let bytes = blocks.checked_len(handle)?;
+        let inside = |start: u64, len: usize| {
+            let from = usize::try_from(handle.offset.checked_sub(start)?).ok()?;
+            let range = from..from.checked_add(bytes)?;
+            (range.end <= len).then_some(range)
+        };
+        let range = match inside(self.ahead_start, self.ahead.len()) {
+            Some(range) => range,
+            None => {
+                let left = usize::try_from(blocks.end() - handle.offset).unwrap_or(usize::MAX);
+                let piece = self.options.readahead_bytes.max(bytes).min(left);
+                // Nothing of the old piece may be taken for the new one if the read fails.
+                self.ahead_start = u64::MAX;
+                self.ahead.resize(piece, 0);
+                blocks.file().read_at(handle.offset, &mut self.ahead, self.options.class)?;
+                self.ahead_start = handle.offset;
+                0..bytes
+            }
+        };
+        self.stats.block_reads += 1;
+        let stored = self.ahead.get(range.clone()).unwrap_or_default();
+        let payload = blocks.unpack(stored, handle.offset, &mut self.unpacked)?;
+        Layout::check(payload, Content::Data).map_err(|what| blocks.corruption(handle.offset, what))?;
+        let stored_len = payload.len();
+        Ok(if std::ptr::eq(payload.as_ptr(), stored.as_ptr()) {
+            Source::Ahead(range.start..range.start + stored_len)
+        } else {
+            Source::Unpacked
+        })
+    }
+
+    /// To the next block, in whatever partition; false at the end.
+    fn next_block(&mut self) -> Result<bool> {
+        if self.index.as_ref().is_some_and(|index| self.at + 1 < index.count()) {
+            self.enter_block(self.at + 1)?;
+            return Ok(true);
+        }
+        if !self.enter_partition(self.partition + 1)? {
+            return Ok(false);
+        }
+        self.enter_block(0)?;
+        Ok(true)
+    }
+
+    /// To the block before, in whatever partition; false at the start.
+    fn prev_block(&mut self) -> Result<bool> {
+        if let Some(at) = self.at.checked_sub(1) {
+            self.enter_block(at)?;
+            return Ok(true);
+        }
+        let Some(partition) = self.partition.checked_sub(1) else { return Ok(false) };
+        self.enter_partition(partition)?;
+        self.enter_last_block()?;
+        Ok(true)
+    }
+
+    fn enter_last_block(&mut self) -> Result<()> {
+        let last = self.index.as_ref().map_or(0, |index| index.count().saturating_sub(1));
+        self.enter_block(last)
+    }
+
+    /// Stands on an entry of the current block.
+    #[inline]
+    fn stand(&mut self, position: usize) -> Result<()> {
+        let mut key = std::mem::take(&mut self.key);
+        key.clear();
+        let block = self.block();
+        let entry = self.layout.entry(block, position).map(|entry| {
+            key.extend_from_slice(self.layout.head(block));
+            entry.push_rest(&mut key);
+            (entry.trailer, entry.value)
+        });
+        self.key = key;
+        let Some((trailer, value)) = entry else {
+            return Err(self.table.blocks().corruption(0, "an entry does not fit into its block"));
+        };
+        (self.position, self.trailer, self.value, self.valid) = (position, trailer, value, true);
+        Ok(())
+    }
+
+    /// Does a move. It begins nowhere, and an error leaves the cursor there.
+    #[inline]
+    fn moved(&mut self, work: impl FnOnce(&mut TableIterator) -> Result<()>) -> Result<()> {
+        self.valid = false;
+        work(self)
+    }
+
+    /// To the block where `key` would be; false if it is above everything.
+    fn enter_block_of(&mut self, key: &[u8]) -> Result<bool> {
+        let Some(partition) = self.table.partition_for(key) else { return Ok(false) };
+        self.enter_partition(partition)?;
+        let at = self.index.as_ref().map_or(0, |index| index.position(key));
+        // The top index and the partition agree on the last separator, or the file is damaged, which `enter_block` says.
+        if self.at != at {
+            self.source = Source::Nowhere;
+        }
+        self.enter_block(at)?;
+        Ok(true)
+    }
+}
+
+impl InternalIterator for TableIterator {
+    #[inline]
+    fn valid(&self) -> bool {
+        self.valid
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        if self.valid { &self.key } else { &[] }
+    }
+
+    #[inline]
+    fn trailer(&self) -> Trailer {
+        self.trailer
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        if self.valid { self.block().get(self.value.clone()).unwrap_or_default() } else { &[] }
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.moved(|cursor| {
+            cursor.enter_partition(0)?;
+            cursor.enter_block(0)?;
+            cursor.stand(0)
+        })
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.moved(|cursor| {
+            cursor.enter_partition(cursor.table.partition_count().saturating_sub(1))?;
+            cursor.enter_last_block()?;
+            cursor.stand(cursor.layout.count().saturating_sub(1))
+        })
+    }
+
+    fn seek(&mut self, key: &[u8], trailer: Trailer) -> Result<()> {
+        self.moved(|cursor| {
+            if !cursor.enter_block_of(key)? {
+                return Ok(());
+            }
+            // The block may end below (key, trailer): above the separator's last key, or amid versions that go on.
+            loop {
+                let position = cursor.layout.lower_bound(cursor.block(), key, trailer);
+                if position < cursor.layout.count() {
+                    return cursor.stand(position);
+                }
+                if !cursor.next_block()? {
+                    return Ok(());
+                }
+            }
+        })
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.moved(|cursor| {
+            if !cursor.enter_block_of(key)? {
+                return cursor.seek_to_last();
+            }
+            let position = cursor.layout.lower_bound(cursor.block(), key, Trailer(u64::MAX));
+            match position.checked_sub(1) {
+                Some(before) => cursor.stand(before),
+                // Every key of the block before is at or below its separator, which is below `key`.
+                None if cursor.prev_block()? => cursor.stand(cursor.layout.count().saturating_sub(1)),
+                None => Ok(()),
+            }
+        })
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        if !self.valid {
+            return Ok(());
+        }
+        self.moved(|cursor| {
+            if cursor.position + 1 < cursor.layout.count() {
+                cursor.stand(cursor.position + 1)
+            } else if cursor.next_block()? {
+                cursor.stand(0)
+            } else {
+                Ok(())
+            }
+        })
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        if !self.valid {
+            return Ok(());
+        }
+        self.moved(|cursor| {
+            if let Some(before) = cursor.position.checked_sub(1) {
+                cursor.stand(before)
+            } else if cursor.prev_block()? {
+                cursor.stand(cursor.layout.count().saturating_sub(1))
+            } else {
+                Ok(())
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;

@@ -1,0 +1,140 @@
+//! Reads every byte of a table and checks it: checksums, order, bounds, filters, counts (`check` V4 of the store).
+//!
+//! The walk knows where the next block must begin; what lies between blocks must be zeros. So no byte is outside a
+//! checksum or a comparison.
+
+use std::sync::Arc;
+
+use super::block::{Content, Layout};
+use super::block_cache::BlockCache;
+use super::facts::{Facts, Follows};
+use super::filter::hash_key;
+use super::format::{BlockHandle, PAGE_BYTES};
+use super::meta::TableMeta;
+use super::reader::{IndexPartition, TableReader};
+use crate::base::class::IoClass;
+use crate::base::coding::Decoder;
+use crate::base::error::{Error, Result};
+use crate::storage::file_system::ReadFile;
+
+/// Checks that the file is whole, in order, and what `meta` says.
+pub fn verify_table(file: Arc<dyn ReadFile>, meta: &TableMeta, class: IoClass) -> Result<()> {
+    let reader = TableReader::open(file, meta, Arc::new(BlockCache::new(0, 4096)), class)?;
+    let mut walk = Walk { reader: &reader, class, at: 0, facts: Facts::default(), separator: Vec::new() };
+    for partition in 0..reader.partition_count() {
+        walk.partition(partition)?;
+    }
+    let footer = reader.footer();
+    walk.reach(footer.top)?;
+    walk.reach(footer.properties)?;
+    if walk.at != reader.blocks().end() {
+        return Err(walk.wrong("there are bytes between the last block and the footer"));
+    }
+    walk.properties(meta)?;
+    match walk.facts.contradicts(meta) {
+        Some(fact) => Err(reader.blocks().corruption(0, &format!("{fact} is not the one on record"))),
+        None => Ok(()),
+    }
+}
+
+struct Walk<'a> {
+    reader: &'a TableReader,
+    class: IoClass,
+    /// Everything below is checked.
+    at: u64,
+    facts: Facts,
+    /// No key so far is above it.
+    separator: Vec<u8>,
+}
+
+impl Walk<'_> {
+    fn wrong(&self, what: &str) -> Error {
+        self.reader.blocks().corruption(self.at, what)
+    }
+
+    /// Goes on to the end of a block, which must begin here, or after zeros.
+    fn reach(&mut self, block: BlockHandle) -> Result<()> {
+        let gap = block.offset.checked_sub(self.at).filter(|gap| *gap < PAGE_BYTES);
+        let Some(gap) = gap else { return Err(self.wrong("the next block does not follow")) };
+        let mut zeros = vec![0; gap as usize];
+        self.reader.blocks().file().read_at(self.at, &mut zeros, self.class)?;
+        if zeros.iter().any(|byte| *byte != 0) {
+            return Err(self.wrong("there is something between two blocks"));
+        }
+        self.at = block.end();
+        Ok(())
+    }
+
+    fn partition(&mut self, partition: usize) -> Result<()> {
+        let index = self.reader.read_index_partition(partition, self.class)?;
+        let mut hashes = Vec::new();
+        for at in 0..index.count() {
+            self.block(&index, at, &mut hashes)?;
+        }
+        let mut last = Vec::new();
+        self.reader.partition_separator_into(partition, &mut last);
+        if last != self.separator {
+            return Err(self.wrong("the top index and its partition disagree"));
+        }
+        let (filter_handle, index_handle) = self.reader.partition_handles(partition).unwrap_or_default();
+        if filter_handle.bytes > 0 {
+            let filter = self.reader.read_filter(partition, self.class)?;
+            if hashes.iter().any(|hash| !filter.may_contain(filter.line(*hash), *hash)) {
+                return Err(self.wrong("the filter denies a key of the table"));
+            }
+            self.reach(filter_handle)?;
+        }
+        self.reach(index_handle)
+    }
+
+    fn block(&mut self, index: &IndexPartition, at: usize, hashes: &mut Vec<u64>) -> Result<()> {
+        let handle = index.handle(at).unwrap_or_default();
+        self.reach(handle)?;
+        let blocks = self.reader.blocks();
+        let before = std::mem::take(&mut self.separator);
+        let facts = &mut self.facts;
+        let mut key = Vec::new();
+        blocks.read(handle, self.class, |block| {
+            let layout = Layout::check(block, Content::Data)?;
+            for i in 0..layout.count() {
+                let Some(entry) = layout.entry(block, i) else {
+                    return Err("an entry does not fit into its block");
+                };
+                layout.key_into(block, i, &mut key);
+                let follows = facts.follows(&key, entry.trailer);
+                if follows == Follows::OutOfOrder {
+                    return Err("the entries are out of order");
+                }
+                if facts.entries() > 0 && (key < before || (key == before && follows == Follows::NewKey)) {
+                    return Err("a key is not above the separator before it");
+                }
+                if i == 0 || follows == Follows::NewKey {
+                    hashes.push(hash_key(&key));
+                }
+                // A search finds an entry only if its prefix is the one that its key has.
+                if layout.lower_bound(block, &key, entry.trailer) != i {
+                    return Err("an entry cannot be found by its key");
+                }
+                facts.add(&key, entry.trailer, follows);
+            }
+            facts.end_block();
+            Ok(())
+        })?;
+        index.separator_into(at, &mut self.separator);
+        if self.facts.last_key() > self.separator.as_slice() {
+            return Err(self.wrong("a key is above its separator"));
+        }
+        Ok(())
+    }
+
+    /// The facts in the file must be those on record, but for the file's own size and checksum.
+    fn properties(&self, meta: &TableMeta) -> Result<()> {
+        let footer = self.reader.footer();
+        let mut wanted = Vec::new();
+        TableMeta { bytes: 0, checksum: 0, ..meta.clone() }.encode(&mut wanted);
+        self.reader.blocks().read(footer.properties, self.class, |payload| {
+            let known = TableMeta::decode(&mut Decoder::new(payload)).is_some();
+            if known && payload == wanted { Ok(()) } else { Err("the properties are not the ones on record") }
+        })
+    }
+}

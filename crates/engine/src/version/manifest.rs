@@ -1,0 +1,142 @@
+//! Manifest records: what the store is, one record per change, applied whole or not at all.
+//!
+//! A manifest begins with a snapshot (every keyspace with its tree as one edit) and goes on with changes. Which strategy made
+//! a change is not in it (I8). A record is tagged fields, so that later formats can add some; an unknown tag is an
+//! error, because what it says may matter.
+//!
+//! ```text
+//! record = field*        field = tag u8 | length varint | body
+//! ```
+
+use crate::base::coding::{Decoder, put_bytes, put_varint};
+use crate::base::units::{GroupId, KeyspaceId, SeqNo};
+use crate::version::edit::VersionEdit;
+
+/// The next number of each kind that has never been given out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NextIds {
+    /// Of files, whatever their kind.
+    pub file: u64,
+    /// Of runs.
+    pub run: u64,
+    /// Of groups.
+    pub group: u64,
+    /// Of keyspaces.
+    pub keyspace: u64,
+}
+
+/// A keyspace comes into being, with an empty tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyspaceCreated {
+    /// Its id, never used before.
+    pub id: KeyspaceId,
+    /// Its name.
+    pub name: String,
+    /// The group of its first level.
+    pub l0_group: GroupId,
+}
+
+/// A change of the store.
+#[derive(Clone, Debug, Default)]
+pub struct ManifestRecord {
+    /// Keyspaces that come into being, before anything else of the record.
+    pub created: Vec<KeyspaceCreated>,
+    /// Keyspaces that go, with all their tables.
+    pub dropped: Vec<KeyspaceId>,
+    /// Changes of trees.
+    pub edits: Vec<(KeyspaceId, VersionEdit)>,
+    /// Ids given out so far.
+    pub next: NextIds,
+    /// Every sequence number up to here has been given out.
+    pub last_seq: SeqNo,
+    /// Logs with a lower number are no longer needed.
+    pub wal_from: u64,
+}
+
+const CREATED: u8 = 1;
+const DROPPED: u8 = 2;
+const EDIT: u8 = 3;
+const COUNTERS: u8 = 4;
+
+impl ManifestRecord {
+    /// The record's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for created in &self.created {
+            let mut body = Vec::new();
+            put_varint(&mut body, created.id.0);
+            put_bytes(&mut body, created.name.as_bytes());
+            put_varint(&mut body, created.l0_group.0);
+            field(&mut out, CREATED, &body);
+        }
+        for id in &self.dropped {
+            let mut body = Vec::new();
+            put_varint(&mut body, id.0);
+            field(&mut out, DROPPED, &body);
+        }
+        for (id, edit) in &self.edits {
+            let mut body = Vec::new();
+            put_varint(&mut body, id.0);
+            edit.encode(&mut body);
+            field(&mut out, EDIT, &body);
+        }
+        let mut body = Vec::new();
+        let next = self.next;
+        for n in [next.file, next.run, next.group, next.keyspace, self.last_seq.0, self.wal_from] {
+            put_varint(&mut body, n);
+        }
+        field(&mut out, COUNTERS, &body);
+        out
+    }
+
+    /// Reads a record; the error says what is wrong with it.
+    pub fn decode(bytes: &[u8]) -> Result<ManifestRecord, String> {
+        let mut record = ManifestRecord::default();
+        let mut fields = Decoder::new(bytes);
+        while !fields.is_empty() {
+            let (tag, body) = fields.u8().zip(fields.bytes()).ok_or("a field is cut short")?;
+            record.read_field(tag, Decoder::new(body))?;
+        }
+        Ok(record)
+    }
+
+    fn read_field(&mut self, tag: u8, mut body: Decoder<'_>) -> Result<(), String> {
+        match tag {
+            CREATED => {
+                let created = keyspace_created(&mut body).ok_or("a keyspace record is malformed")?;
+                self.created.push(created);
+            }
+            DROPPED => self.dropped.push(KeyspaceId(body.varint().ok_or("a keyspace id is malformed")?)),
+            EDIT => {
+                let id = KeyspaceId(body.varint().ok_or("a keyspace id is malformed")?);
+                self.edits.push((id, VersionEdit::decode(&mut body)?));
+            }
+            COUNTERS => self.read_counters(&mut body).ok_or("the counters are malformed")?,
+            _ => return Err(format!("field {tag} is of a newer format")),
+        }
+        if body.is_empty() { Ok(()) } else { Err(format!("field {tag} has bytes left over")) }
+    }
+
+    fn read_counters(&mut self, body: &mut Decoder<'_>) -> Option<()> {
+        self.next = NextIds {
+            file: body.varint()?,
+            run: body.varint()?,
+            group: body.varint()?,
+            keyspace: body.varint()?,
+        };
+        self.last_seq = SeqNo(body.varint()?);
+        self.wal_from = body.varint()?;
+        Some(())
+    }
+}
+
+fn keyspace_created(body: &mut Decoder<'_>) -> Option<KeyspaceCreated> {
+    let id = KeyspaceId(body.varint()?);
+    let name = String::from_utf8(body.bytes()?.to_vec()).ok()?;
+    Some(KeyspaceCreated { id, name, l0_group: GroupId(body.varint()?) })
+}
+
+fn field(out: &mut Vec<u8>, tag: u8, body: &[u8]) {
+    out.push(tag);
+    put_bytes(out, body);
+}

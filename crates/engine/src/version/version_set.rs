@@ -1,0 +1,323 @@
+//! All trees of a store and the manifest that records them. The one place where a tree changes:
+//!
+//! ```text
+//! validate (apply the edit to a copy, check it) ──► append to the manifest ──► sync ──► swap
+//! ```
+//! A failure before the append changes nothing. A failed append or sync leaves the manifest in doubt, and the store
+//! read-only: nobody can know what a reopen will see (`docs/durability.md`, C8).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::base::class::IoClass;
+use crate::base::error::{Error, Result};
+use crate::base::units::{GroupId, KeyspaceId, MIB, RunId, SeqNo, TableId};
+use crate::storage::current::{read_current, set_current};
+use crate::storage::file_name::FileName;
+use crate::storage::file_system::FileSystem;
+use crate::storage::record::{LogHeader, LogKind};
+use crate::storage::record_reader::RecordReader;
+use crate::storage::record_writer::RecordWriter;
+use crate::version::check::check;
+use crate::version::edit::VersionEdit;
+use crate::version::manifest::{KeyspaceCreated, ManifestRecord, NextIds};
+use crate::version::version::Version;
+
+/// Gives out ids, each once in the life of a store.
+#[derive(Debug, Default)]
+pub struct Ids {
+    file: AtomicU64,
+    run: AtomicU64,
+    group: AtomicU64,
+    keyspace: AtomicU64,
+}
+
+impl Ids {
+    /// A file number; burned even if the file never comes to be.
+    pub fn file(&self) -> u64 {
+        self.file.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A table's id, which is its file number.
+    pub fn table(&self) -> TableId {
+        TableId(self.file())
+    }
+
+    /// A run's id.
+    pub fn run(&self) -> RunId {
+        RunId(self.run.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A group's id.
+    pub fn group(&self) -> GroupId {
+        GroupId(self.group.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A keyspace's id.
+    pub fn keyspace(&self) -> KeyspaceId {
+        KeyspaceId(self.keyspace.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Numbers below `next` have been used.
+    pub fn file_at_least(&self, next: u64) {
+        self.file.fetch_max(next, Ordering::Relaxed);
+    }
+
+    /// The next run's and group's numbers, for the picker, which gives out numbers without side effects.
+    pub fn next_run_and_group(&self) -> (u64, u64) {
+        (self.run.load(Ordering::Relaxed), self.group.load(Ordering::Relaxed))
+    }
+
+    /// The picker gave out numbers below these.
+    pub fn run_and_group_at_least(&self, run: u64, group: u64) {
+        self.run.fetch_max(run, Ordering::Relaxed);
+        self.group.fetch_max(group, Ordering::Relaxed);
+    }
+
+    fn next(&self) -> NextIds {
+        NextIds {
+            file: self.file.load(Ordering::Relaxed),
+            run: self.run.load(Ordering::Relaxed),
+            group: self.group.load(Ordering::Relaxed),
+            keyspace: self.keyspace.load(Ordering::Relaxed),
+        }
+    }
+
+    fn at_least(&self, next: NextIds) {
+        self.file.fetch_max(next.file, Ordering::Relaxed);
+        self.run.fetch_max(next.run, Ordering::Relaxed);
+        self.group.fetch_max(next.group, Ordering::Relaxed);
+        self.keyspace.fetch_max(next.keyspace, Ordering::Relaxed);
+    }
+}
+
+/// One keyspace as the manifest knows it.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    /// Its name.
+    pub name: String,
+    /// Its tables.
+    pub version: Arc<Version>,
+    /// Every write of it up to here is in tables.
+    pub flushed_through: SeqNo,
+    /// Round-robin cursors by level.
+    pub cursors: BTreeMap<usize, Box<[u8]>>,
+}
+
+/// All trees, and the manifest.
+#[derive(Debug)]
+pub struct VersionSet {
+    fs: Arc<dyn FileSystem>,
+    dir: PathBuf,
+    ids: Arc<Ids>,
+    trees: BTreeMap<KeyspaceId, Tree>,
+    last_seq: SeqNo,
+    wal_from: u64,
+    manifest: Option<Manifest>,
+    rotations: u64,
+}
+
+#[derive(Debug)]
+struct Manifest {
+    number: u64,
+    writer: RecordWriter,
+    /// Its length when its snapshot had been written: at twice that it is rotated.
+    snapshot_bytes: u64,
+}
+
+/// A manifest is not rotated below this length.
+const ROTATE_BYTES_MIN: u64 = MIB / 4;
+
+impl VersionSet {
+    /// A store without keyspaces; nothing is written before `begin_manifest`.
+    pub fn empty(fs: Arc<dyn FileSystem>, dir: &Path) -> VersionSet {
+        let ids = Arc::new(Ids::default());
+        ids.at_least(NextIds { file: 1, run: 1, group: 1, keyspace: 0 });
+        VersionSet {
+            fs,
+            dir: dir.to_path_buf(),
+            ids,
+            trees: BTreeMap::new(),
+            last_seq: SeqNo(0),
+            wal_from: 0,
+            manifest: None,
+            rotations: 0,
+        }
+    }
+
+    /// Reads the manifest that CURRENT names; `None` if there is no CURRENT, so no store.
+    ///
+    /// # Errors
+    /// `Corruption` with file and offset, `Unsupported` for a newer format.
+    pub fn recover(fs: Arc<dyn FileSystem>, dir: &Path) -> Result<Option<VersionSet>> {
+        let Some(number) = read_current(&*fs, dir)? else { return Ok(None) };
+        let mut set = VersionSet::empty(Arc::clone(&fs), dir);
+        let path = FileName::Manifest(number).path(dir);
+        let mut reader = RecordReader::open(fs.open(&path)?, LogKind::Manifest, number, None)?;
+        while let Some((offset, payload)) = reader.next_record()? {
+            let record = ManifestRecord::decode(payload).map_err(|what| {
+                if what.ends_with("newer format") {
+                    Error::Unsupported(format!("{}: {what}; open the store with a newer version", path.display()))
+                } else {
+                    Error::corruption(&path, offset, what)
+                }
+            })?;
+            let trees = set.applied(&record).map_err(|e| Error::corruption(&path, offset, e.to_string()))?;
+            set.adopt(trees, &record);
+        }
+        if set.trees.is_empty() {
+            return Err(Error::corruption(&path, 0, "it holds no keyspace"));
+        }
+        set.ids.file_at_least(number + 1);
+        Ok(Some(set))
+    }
+
+    /// Begins a new manifest with a snapshot of everything and points CURRENT at it. Also recovers from a manifest
+    /// that has grown.
+    pub fn begin_manifest(&mut self) -> Result<()> {
+        let number = self.ids.file();
+        let path = FileName::Manifest(number).path(&self.dir);
+        let header = LogHeader { kind: LogKind::Manifest, id: number, predecessor: None, first_seq: self.last_seq.0 };
+        let mut writer = RecordWriter::on_file(self.fs.create(&path, IoClass::Manifest)?, &path, &header)?;
+        writer.append(&[&self.snapshot().encode()])?;
+        writer.syncer().sync()?;
+        self.fs.sync_dir(&self.dir)?;
+        set_current(&*self.fs, &self.dir, number, self.ids.file())?;
+        let snapshot_bytes = writer.len();
+        let old = self.manifest.replace(Manifest { number, writer, snapshot_bytes });
+        self.rotations += 1;
+        if let Some(old) = old {
+            self.fs.remove(&FileName::Manifest(old.number).path(&self.dir))?;
+        }
+        Ok(())
+    }
+
+    /// Makes a change: validated, recorded, durable, then visible here. On an error nothing is visible; `is_in_doubt` says
+    /// whether the manifest may hold it all the same.
+    pub fn commit(&mut self, mut record: ManifestRecord) -> Result<()> {
+        record.last_seq = record.last_seq.max(self.last_seq);
+        record.wal_from = record.wal_from.max(self.wal_from);
+        let trees = self.applied(&record)?;
+        record.next = self.ids.next();
+        let Some(manifest) = &mut self.manifest else {
+            return Err(Error::invalid("the manifest has not begun"));
+        };
+        manifest.writer.append(&[&record.encode()])?;
+        manifest.writer.syncer().sync()?;
+        let full = manifest.writer.len() > ROTATE_BYTES_MIN.max(2 * manifest.snapshot_bytes);
+        self.adopt(trees, &record);
+        if full { self.begin_manifest() } else { Ok(()) }
+    }
+
+    /// The trees by keyspace.
+    pub fn trees(&self) -> &BTreeMap<KeyspaceId, Tree> {
+        &self.trees
+    }
+
+    /// The source of ids.
+    pub fn ids(&self) -> &Arc<Ids> {
+        &self.ids
+    }
+
+    /// Every sequence number up to here was given out before the last commit.
+    pub fn last_seq(&self) -> SeqNo {
+        self.last_seq
+    }
+
+    /// Logs with a lower number are not needed.
+    pub fn wal_from(&self) -> u64 {
+        self.wal_from
+    }
+
+    /// The manifest in force.
+    pub fn manifest_number(&self) -> Option<u64> {
+        self.manifest.as_ref().map(|m| m.number)
+    }
+
+    /// Manifests begun.
+    pub fn rotations(&self) -> u64 {
+        self.rotations
+    }
+
+    /// Sets what the next manifest says of logs and sequences; for recovery, before `begin_manifest`.
+    pub fn set_recovered(&mut self, last_seq: SeqNo, wal_from: u64) {
+        self.last_seq = self.last_seq.max(last_seq);
+        self.wal_from = self.wal_from.max(wal_from);
+    }
+
+    /// Applies a change in memory only; for recovery, before `begin_manifest` writes it all.
+    pub fn apply_unrecorded(&mut self, record: &ManifestRecord) -> Result<()> {
+        let trees = self.applied(record)?;
+        self.adopt(trees, record);
+        Ok(())
+    }
+
+    fn snapshot(&self) -> ManifestRecord {
+        let mut record = ManifestRecord {
+            next: self.ids.next(),
+            last_seq: self.last_seq,
+            wal_from: self.wal_from,
+            ..ManifestRecord::default()
+        };
+        for (id, tree) in &self.trees {
+            let l0_group = tree.version.levels.first().and_then(|l| l.groups.first()).map_or(GroupId(0), |g| g.id);
+            record.created.push(KeyspaceCreated { id: *id, name: tree.name.clone(), l0_group });
+            let mut edit = VersionEdit::snapshot_of(&tree.version);
+            edit.flushed_through = Some(tree.flushed_through);
+            edit.cursors = tree.cursors.iter().map(|(level, key)| (*level, key.clone())).collect();
+            record.edits.push((*id, edit));
+        }
+        record
+    }
+
+    /// The trees that the record changes, as they will be; `None` for one that goes.
+    fn applied(&self, record: &ManifestRecord) -> Result<BTreeMap<KeyspaceId, Option<Tree>>> {
+        let mut changed: BTreeMap<KeyspaceId, Option<Tree>> = BTreeMap::new();
+        for created in &record.created {
+            let taken = self.trees.iter().any(|(id, tree)| *id == created.id || tree.name == created.name);
+            if taken || changed.contains_key(&created.id) {
+                return Err(Error::invalid(format!("keyspace `{}` exists already", created.name)));
+            }
+            let version = Arc::new(Version::empty(created.l0_group, u32::MAX));
+            let name = created.name.clone();
+            let tree = Tree { name, version, flushed_through: SeqNo(0), cursors: BTreeMap::new() };
+            changed.insert(created.id, Some(tree));
+        }
+        for (id, edit) in &record.edits {
+            let current = match changed.get(id) {
+                Some(tree) => tree.clone(),
+                None => self.trees.get(id).cloned(),
+            };
+            let mut tree = current.ok_or_else(|| Error::invalid(format!("there is no keyspace {id}")))?;
+            let version = tree.version.apply(edit)?;
+            if cfg!(debug_assertions) {
+                check(&version)?;
+            }
+            tree.version = Arc::new(version);
+            tree.flushed_through = tree.flushed_through.max(edit.flushed_through.unwrap_or_default());
+            tree.cursors.extend(edit.cursors.iter().cloned());
+            changed.insert(*id, Some(tree));
+        }
+        for id in &record.dropped {
+            if !self.trees.contains_key(id) {
+                return Err(Error::invalid(format!("there is no keyspace {id}")));
+            }
+            changed.insert(*id, None);
+        }
+        Ok(changed)
+    }
+
+    fn adopt(&mut self, trees: BTreeMap<KeyspaceId, Option<Tree>>, record: &ManifestRecord) {
+        for (id, tree) in trees {
+            match tree {
+                Some(tree) => self.trees.insert(id, tree),
+                None => self.trees.remove(&id),
+            };
+        }
+        self.ids.at_least(record.next);
+        self.last_seq = self.last_seq.max(record.last_seq);
+        self.wal_from = self.wal_from.max(record.wal_from);
+    }
+}

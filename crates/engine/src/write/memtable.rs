@@ -1,0 +1,169 @@
+//! A memtable: the newest writes of a keyspace, in the arena's B+tree. One writer (the commit leader), any number of readers
+//! that never lock. When it is full it becomes immutable and is flushed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use evenkeel_arena::{Cursor, PinnedValue, Tree, Writer};
+
+use crate::base::error::Result;
+use crate::base::iterator::InternalIterator;
+use crate::base::key::{Kind, Trailer, common_head};
+use crate::base::units::SeqNo;
+
+/// The readers' side.
+#[derive(Debug)]
+pub struct Memtable {
+    tree: Arc<Tree>,
+    /// Sequence of the first and the last entry; 0 while empty. Written by the one writer.
+    first_seq: AtomicU64,
+    last_seq: AtomicU64,
+    /// When its first delete was acknowledged, wall milliseconds; `u64::MAX` without one.
+    oldest_tombstone_ms: AtomicU64,
+}
+
+impl Memtable {
+    /// Makes an empty memtable and its one writer. `head`: what keys are expected to begin with (any other key is
+    /// right, and slower).
+    pub fn new(head: &[u8], capacity_hint: u64) -> (MemtableWriter, Arc<Memtable>) {
+        let (writer, tree) = evenkeel_arena::tree(head, usize::try_from(capacity_hint).unwrap_or(usize::MAX));
+        let table = Arc::new(Memtable {
+            tree,
+            first_seq: AtomicU64::new(0),
+            last_seq: AtomicU64::new(0),
+            oldest_tombstone_ms: AtomicU64::new(u64::MAX),
+        });
+        (MemtableWriter { writer, table: Arc::clone(&table) }, table)
+    }
+
+    /// The newest entry of `key` at or below `at`.
+    #[inline]
+    pub fn get(&self, key: &[u8], at: SeqNo) -> Option<(Trailer, PinnedValue)> {
+        let (trailer, value) = self.tree.get_pinned(key, Trailer::seek(at).0)?;
+        Some((Trailer(trailer), value))
+    }
+
+    /// A cursor over all entries.
+    pub fn cursor(&self) -> MemtableCursor {
+        MemtableCursor(self.tree.cursor())
+    }
+
+    /// True if nothing was written.
+    pub fn is_empty(&self) -> bool {
+        self.tree.len() == 0
+    }
+
+    /// Bytes in use.
+    pub fn bytes(&self) -> u64 {
+        self.tree.memory_used() as u64
+    }
+
+    /// Bytes taken from the system.
+    pub fn reserved_bytes(&self) -> u64 {
+        self.tree.memory_reserved() as u64
+    }
+
+    /// Sequence of the first entry; `None` while empty.
+    pub fn first_seq(&self) -> Option<SeqNo> {
+        Some(self.first_seq.load(Ordering::Acquire)).filter(|s| *s != 0).map(SeqNo)
+    }
+
+    /// Sequence of the last entry; 0 while empty.
+    pub fn last_seq(&self) -> SeqNo {
+        SeqNo(self.last_seq.load(Ordering::Acquire))
+    }
+
+    /// When the first delete came, wall milliseconds.
+    pub fn oldest_tombstone_ms(&self) -> Option<u64> {
+        Some(self.oldest_tombstone_ms.load(Ordering::Relaxed)).filter(|ms| *ms != u64::MAX)
+    }
+
+    /// What all its keys begin with: the next memtable's head.
+    pub fn common_head(&self) -> Vec<u8> {
+        let mut cursor = self.tree.cursor();
+        cursor.seek_to_first();
+        let first = if cursor.valid() { cursor.key().to_vec() } else { return Vec::new() };
+        cursor.seek_to_last();
+        let head = if cursor.valid() { common_head(&first, cursor.key()) } else { 0 };
+        first.get(..head).unwrap_or_default().to_vec()
+    }
+}
+
+/// The one writer's side.
+#[derive(Debug)]
+pub struct MemtableWriter {
+    writer: Writer,
+    table: Arc<Memtable>,
+}
+
+impl MemtableWriter {
+    /// The readers' side.
+    pub fn table(&self) -> &Arc<Memtable> {
+        &self.table
+    }
+
+    /// Adds an entry. Sequence numbers ascend from call to call.
+    #[inline]
+    pub fn insert(&mut self, key: &[u8], seq: SeqNo, kind: Kind, value: &[u8], now_ms: impl FnOnce() -> u64) {
+        if kind == Kind::Delete && self.table.oldest_tombstone_ms.load(Ordering::Relaxed) == u64::MAX {
+            self.table.oldest_tombstone_ms.store(now_ms(), Ordering::Relaxed);
+        }
+        self.writer.insert(key, Trailer::new(seq, kind).0, value);
+        if self.table.first_seq.load(Ordering::Relaxed) == 0 {
+            self.table.first_seq.store(seq.0, Ordering::Release);
+        }
+        self.table.last_seq.store(seq.0, Ordering::Release);
+    }
+}
+
+/// A memtable's entries as a sorted stream. Sees at least what was published before its last seek.
+#[derive(Debug)]
+pub struct MemtableCursor(Cursor);
+
+impl InternalIterator for MemtableCursor {
+    fn valid(&self) -> bool {
+        self.0.valid()
+    }
+
+    fn key(&self) -> &[u8] {
+        self.0.key()
+    }
+
+    fn trailer(&self) -> Trailer {
+        Trailer(self.0.trailer())
+    }
+
+    fn value(&self) -> &[u8] {
+        self.0.value()
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.0.seek_to_first();
+        Ok(())
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.0.seek_to_last();
+        Ok(())
+    }
+
+    fn seek(&mut self, key: &[u8], trailer: Trailer) -> Result<()> {
+        self.0.seek(key, trailer.0);
+        Ok(())
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.0.seek_before(key);
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.0.next();
+        Ok(())
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.0.prev();
+        Ok(())
+    }
+}

@@ -1,0 +1,18 @@
+//! The project's own checks, behind `cargo xtask`.
+//!
+//! ```text
+//! ci        the table of steps that CI runs, one after the other
+//! packages  what the library pulls in: few packages, no C, known licences and sources
+//! tidy      what the compiler does not see: floors, cycles, headers, lengths, words
+//! ```
+//!
+//! Nothing here is shipped, so it reads files and clocks directly.
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a tool for developers: no simulated disk or clock stands behind it"
+)]
+
+pub mod ci;
+pub mod packages;
+pub mod tidy;
