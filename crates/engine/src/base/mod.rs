@@ -7,4 +7,5 @@ pub mod error;
 pub mod iterator;
 pub mod key;
 pub mod key_range;
+pub mod random;
 pub mod units;

@@ -1,3 +1,23 @@
 //! Floor 3: files. One trait is the only way to them; a real disk, and a simulated one that crashes.
 
+pub mod current;
+pub mod disk;
+mod disk_file;
+mod disk_log;
+#[cfg(any(test, feature = "testing"))]
+pub mod fault;
+pub mod file_name;
 pub mod file_system;
+pub mod record;
+pub mod record_reader;
+pub mod record_writer;
+#[cfg(any(test, feature = "testing"))]
+pub mod simulated;
+#[cfg(any(test, feature = "testing"))]
+pub mod simulated_crash;
+#[cfg(any(test, feature = "testing"))]
+pub mod simulated_disk;
+#[cfg(any(test, feature = "testing"))]
+mod simulated_file;
+#[cfg(any(test, feature = "testing"))]
+mod simulated_state;

@@ -1,0 +1,200 @@
+//! Open files of the simulated disk: writers, logs, syncers and readers.
+//!
+//! Like the real ones they give up after the first failed write or sync: what follows is `Poisoned`.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::base::class::IoClass;
+use crate::base::error::{Error, Result};
+use crate::storage::fault::FaultKind;
+use crate::storage::file_system::{LogFile, ReadFile, Syncer, WritableFile};
+use crate::storage::simulated_disk::{CallKind, Disk, Shared, io_error};
+use crate::storage::simulated_state::{File, FileOp};
+
+/// What writers and their syncers share.
+#[derive(Debug)]
+struct Open {
+    shared: Arc<Shared>,
+    file: File,
+    path: PathBuf,
+    failed: AtomicBool,
+}
+
+impl Open {
+    fn new(shared: &Arc<Shared>, file: File, path: &Path) -> Arc<Open> {
+        let (shared, path) = (Arc::clone(shared), path.to_path_buf());
+        Arc::new(Open { shared, file, path, failed: AtomicBool::new(false) })
+    }
+
+    /// Writes at `offset` and counts; a failure is final.
+    fn append(&self, offset: u64, bytes: &[u8], class: IoClass) -> Result<()> {
+        self.once_failed_always(|| {
+            let mut disk = self.shared.disk();
+            let step = disk.begin(CallKind::Append, &self.path)?;
+            self.write(&mut disk, offset, bytes)?;
+            step.finish()
+        })?;
+        self.shared.counters.add_written(class, bytes.len() as u64);
+        Ok(())
+    }
+
+    fn write(&self, disk: &mut Disk, offset: u64, bytes: &[u8]) -> Result<()> {
+        let fault = disk.check_fault(FaultKind::Write, &self.path);
+        let grows = (offset + bytes.len() as u64).saturating_sub(self.file.state().current.len);
+        let short_by =
+            if fault.is_err() { bytes.len() as u64 / 2 } else { grows.saturating_sub(disk.free()) };
+        let written = &bytes[..bytes.len() - (short_by as usize).min(bytes.len())];
+        self.file.state().apply(disk.order(), FileOp::Write { offset, bytes: written.to_vec() });
+        fault?;
+        if short_by > 0 {
+            return Err(Error::NoSpace { context: format!("append to {}", self.path.display()) });
+        }
+        Ok(())
+    }
+
+    fn once_failed_always(&self, action: impl FnOnce() -> Result<()>) -> Result<()> {
+        if self.failed.load(Ordering::Relaxed) {
+            return Err(Error::Poisoned { cause: format!("{} failed before", self.path.display()) });
+        }
+        action().inspect_err(|_| self.failed.store(true, Ordering::Relaxed))
+    }
+}
+
+impl Syncer for Open {
+    fn sync(&self) -> Result<()> {
+        self.once_failed_always(|| {
+            let mut disk = self.shared.disk();
+            let step = disk.begin(CallKind::Sync, &self.path)?;
+            disk.check_fault(FaultKind::Sync, &self.path)?;
+            let losing = disk.check_fault(FaultKind::SyncLosing, &self.path);
+            if losing.is_err() {
+                self.file.state().pending.clear();
+                return losing;
+            }
+            step.finish()?;
+            self.file.state().sync();
+            Ok(())
+        })
+    }
+}
+
+/// A file being written.
+#[derive(Debug)]
+pub(in crate::storage) struct SimulatedWriter {
+    open: Arc<Open>,
+    class: IoClass,
+    len: u64,
+}
+
+impl SimulatedWriter {
+    pub(in crate::storage) fn new(
+        shared: &Arc<Shared>,
+        file: File,
+        path: &Path,
+        class: IoClass,
+    ) -> SimulatedWriter {
+        SimulatedWriter { open: Open::new(shared, file, path), class, len: 0 }
+    }
+}
+
+impl WritableFile for SimulatedWriter {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.open.append(self.len, bytes, self.class)?;
+        self.len += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn syncer(&self) -> Arc<dyn Syncer> {
+        Arc::clone(&self.open) as Arc<dyn Syncer>
+    }
+}
+
+/// A log of fixed capacity.
+#[derive(Debug)]
+pub(in crate::storage) struct SimulatedLog {
+    open: Arc<Open>,
+    capacity: u64,
+    len: u64,
+}
+
+impl SimulatedLog {
+    pub(in crate::storage) fn new(
+        shared: &Arc<Shared>,
+        file: File,
+        path: &Path,
+        capacity: u64,
+    ) -> SimulatedLog {
+        SimulatedLog { open: Open::new(shared, file, path), capacity, len: 0 }
+    }
+}
+
+impl LogFile for SimulatedLog {
+    fn append(&mut self, parts: &[&[u8]]) -> Result<()> {
+        let bytes = parts.concat();
+        if bytes.len() as u64 > self.remaining() {
+            return Err(Error::NoSpace { context: format!("append to {}", self.open.path.display()) });
+        }
+        self.open.append(self.len, &bytes, IoClass::Wal)?;
+        self.len += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn remaining(&self) -> u64 {
+        self.capacity - self.len
+    }
+
+    fn syncer(&self) -> Arc<dyn Syncer> {
+        Arc::clone(&self.open) as Arc<dyn Syncer>
+    }
+}
+
+/// A file open for reading.
+#[derive(Debug)]
+pub(in crate::storage) struct SimulatedReader {
+    shared: Arc<Shared>,
+    file: File,
+    path: PathBuf,
+    len: u64,
+}
+
+impl SimulatedReader {
+    pub(in crate::storage) fn new(shared: &Arc<Shared>, file: File, path: &Path) -> SimulatedReader {
+        let len = file.state().current.len;
+        SimulatedReader { shared: Arc::clone(shared), file, path: path.to_path_buf(), len }
+    }
+}
+
+impl ReadFile for SimulatedReader {
+    fn read_at(&self, offset: u64, buf: &mut [u8], class: IoClass) -> Result<()> {
+        let mut disk = self.shared.disk();
+        disk.check_up()?;
+        disk.check_fault(FaultKind::Read, &self.path)?;
+        drop(disk);
+        let state = self.file.state();
+        if offset.checked_add(buf.len() as u64).is_none_or(|end| end > state.current.len) {
+            return Err(io_error("read past the end of", &self.path, ErrorKind::UnexpectedEof));
+        }
+        state.current.read(offset, buf);
+        self.shared.counters.add_read(class, buf.len() as u64);
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
