@@ -114,17 +114,22 @@ impl BlockCache {
         let bytes = cost(block);
         let Some(key) = pack(table, offset).filter(|_| bytes <= self.capacity()) else { return };
         let Some(bucket) = self.bucket(self.place(key)) else { return };
+        // Counted before it can be found, so that whoever evicts it never subtracts first.
+        self.used.fetch_add(bytes, Ordering::Relaxed);
         let mut slots = bucket.lock();
         if slots.find(key).is_some() {
+            self.used.fetch_sub(bytes, Ordering::Relaxed);
             return;
         }
         let way = slots.victim();
         let Slots { keys, blocks } = &mut *slots;
-        let (Some(slot_key), Some(slot)) = (keys.get_mut(way), blocks.get_mut(way)) else { return };
+        let (Some(slot_key), Some(slot)) = (keys.get_mut(way), blocks.get_mut(way)) else {
+            self.used.fetch_sub(bytes, Ordering::Relaxed);
+            return;
+        };
         *slot_key = key;
         let old = slot.replace(Arc::clone(block));
         drop(slots);
-        self.used.fetch_add(bytes, Ordering::Relaxed);
         if let Some(old) = old {
             self.used.fetch_sub(cost(&old), Ordering::Relaxed);
         }
@@ -184,7 +189,7 @@ impl BlockCache {
     fn evict(&self) {
         let buckets = 1usize << self.bits.load(Ordering::Relaxed);
         for _ in 0..buckets * 2 {
-            if self.used() <= self.capacity() {
+            if self.used() <= self.capacity() || self.used.load(Ordering::Relaxed) == 0 {
                 return;
             }
             let hand = self.hand.fetch_add(1, Ordering::Relaxed) & (buckets - 1);

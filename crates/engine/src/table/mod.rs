@@ -1,7 +1,8 @@
 //! Floor 4: one table file, written once, read through checksums.
 //!
 //! Bottom-up: the facts of a table (`meta`), its blocks (`format` to `facts`), writing (`writer`), what stays in memory
-//! (`residents`, `block_cache`), reading (`block_file` to `table_cache`), and reading everything (`verify`).
+//! (`residents`, `block_cache`), reading (`block_file`, `partition`, `reader`, `table_iterator`, `table_cache`), and reading everything
+//! (`verify`).
 
 pub mod block;
 pub mod block_builder;
@@ -12,6 +13,7 @@ pub mod facts;
 pub mod filter;
 pub mod format;
 pub mod meta;
+pub mod partition;
 pub mod reader;
 pub mod residents;
 pub mod table_cache;
@@ -19,5 +21,7 @@ pub mod table_iterator;
 pub mod verify;
 pub mod writer;
 
+#[cfg(test)]
+mod bench_tests;
 #[cfg(test)]
 mod test_files;

@@ -8,12 +8,10 @@
 //! A lookup takes no lock that all readers share and, if everything is in memory, allocates nothing. A partition hangs
 //! in its slot; the block cache is charged for it, and its clock may empty the slot again.
 
-use std::ops::Deref;
-use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::ops::{Deref, Range};
+use std::sync::{Arc, PoisonError, Weak};
 
-use arc_swap::{ArcSwapOption, Guard};
+use arc_swap::Guard;
 
 use super::block::{Content, Layout};
 use super::block_cache::BlockCache;
@@ -21,9 +19,9 @@ use super::block_file::BlockFile;
 use super::filter::Filter;
 use super::format::{BlockHandle, FOOTER_BYTES, Footer, FooterError, footer_checksum};
 use super::meta::TableMeta;
+use super::partition::{IndexPartition, Partition, Slot, read_index};
 use super::residents::Holder;
 use crate::base::class::IoClass;
-use crate::base::coding::Decoder;
 use crate::base::error::{Error, Result};
 use crate::base::key::Trailer;
 use crate::base::units::TableId;
@@ -69,84 +67,6 @@ impl Deref for PinnedValue {
 impl std::fmt::Debug for PinnedValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "PinnedValue({} bytes)", self.len())
-    }
-}
-
-/// An index partition in memory.
-#[derive(Debug)]
-pub struct IndexPartition {
-    block: Box<[u8]>,
-    layout: Layout,
-}
-
-impl IndexPartition {
-    /// How many data blocks it knows.
-    pub fn count(&self) -> usize {
-        self.layout.count()
-    }
-
-    /// The position of the first block that may hold `key` or keys above it; `count` if there is none.
-    #[inline]
-    pub fn position(&self, key: &[u8]) -> usize {
-        self.layout.lower_bound(&self.block, key, Trailer(u64::MAX))
-    }
-
-    /// The data block at a position.
-    #[inline]
-    pub fn handle(&self, at: usize) -> Option<BlockHandle> {
-        let entry = self.layout.entry(&self.block, at)?;
-        let bytes = u32::from_le_bytes(*self.block.get(entry.value)?.first_chunk()?);
-        Some(BlockHandle { offset: entry.trailer.0, bytes })
-    }
-
-    /// Writes the separator at a position to `key`.
-    pub fn separator_into(&self, at: usize, key: &mut Vec<u8>) {
-        self.layout.key_into(&self.block, at, key);
-    }
-}
-
-/// A place for something that can be read again.
-struct Slot<T> {
-    handle: BlockHandle,
-    content: ArcSwapOption<T>,
-    touched: AtomicBool,
-    /// Held while the content is read, so that it is read once.
-    loading: Mutex<()>,
-}
-
-impl<T> Slot<T> {
-    fn new(handle: BlockHandle) -> Slot<T> {
-        Slot {
-            handle,
-            content: ArcSwapOption::const_empty(),
-            touched: AtomicBool::new(false),
-            loading: Mutex::new(()),
-        }
-    }
-
-    #[inline]
-    fn get(&self) -> Option<Guard<Option<Arc<T>>>> {
-        let content = self.content.load();
-        content.as_ref()?;
-        if !self.touched.load(Ordering::Relaxed) {
-            self.touched.store(true, Ordering::Relaxed);
-        }
-        Some(content)
-    }
-}
-
-struct Partition {
-    filter: Slot<Filter>,
-    index: Slot<IndexPartition>,
-}
-
-impl Partition {
-    fn filter_bytes(&self) -> u64 {
-        u64::from(self.filter.handle.bytes)
-    }
-
-    fn index_bytes(&self) -> u64 {
-        u64::from(self.index.handle.bytes)
     }
 }
 
@@ -213,7 +133,7 @@ impl TableReader {
         let blocks = BlockFile::new(file, footer.unique_id, end);
         let (top, top_layout) = read_index(&blocks, footer.top, class)?;
         let partitions = (0..top_layout.count())
-            .map(|i| decode_partition(&top, &top_layout, i))
+            .map(|i| Partition::decode(&top, &top_layout, i))
             .collect::<Option<Box<[Partition]>>>()
             .ok_or_else(|| blocks.corruption(footer.top.offset, "the top index makes no sense"))?;
         Ok(Arc::new_cyclic(|this| TableReader {
@@ -295,7 +215,7 @@ impl TableReader {
                     let (trailer, value) = (entry.trailer, entry.value);
                     return Ok(Some((trailer, PinnedValue::new(block, value))));
                 }
-                if !index.layout.is_key(&index.block, at, key) {
+                if !index.is_separator(at, key) {
                     return Ok(not_found(probe, stats));
                 }
                 at += 1;
@@ -345,21 +265,16 @@ impl TableReader {
     /// Reads an index partition from the file.
     pub fn read_index_partition(&self, partition: usize, class: IoClass) -> Result<IndexPartition> {
         let handle = self.partitions.get(partition).map(|p| p.index.handle).unwrap_or_default();
-        let (block, layout) = read_index(&self.blocks, handle, class)?;
-        let index = IndexPartition { block, layout };
-        // Handles are checked once, here; a block may only lie below what describes it.
-        let mut from = 0;
-        for at in 0..index.count() {
-            match index.handle(at).filter(|h| h.offset >= from && h.end() <= handle.offset) {
-                Some(block) => from = block.end(),
-                None => {
-                    return Err(self
-                        .blocks
-                        .corruption(handle.offset, "the index points to an impossible place"));
-                }
-            }
+        IndexPartition::read(&self.blocks, handle, class)
+    }
+
+    /// An index partition for a reader that passes by: from memory, else read and not kept.
+    pub fn index_in_passing(&self, partition: usize, class: IoClass) -> Result<Option<Arc<IndexPartition>>> {
+        let Some(Partition { index: slot, .. }) = self.partitions.get(partition) else { return Ok(None) };
+        match slot.get() {
+            Some(index) => Ok(Guard::into_inner(index)),
+            None => Ok(Some(Arc::new(self.read_index_partition(partition, class)?))),
         }
-        Ok(index)
     }
 
     /// Reads a filter from the file.
@@ -431,33 +346,33 @@ impl TableReader {
         if let Some(content) = slot.get() {
             return Ok(content);
         }
-        let content = Some(Arc::new(read()?));
+        let content = Arc::new(read()?);
         self.cache.charge(u64::from(slot.handle.bytes));
-        slot.touched.store(true, Ordering::Relaxed);
-        slot.content.store(content.clone());
+        slot.set(Arc::clone(&content));
         self.cache.residents().enter(self.this.clone(), part);
         drop(loading);
         self.cache.shrink_residents();
-        Ok(Guard::from_inner(content))
+        Ok(Guard::from_inner(Some(content)))
     }
 }
 
+/// Parts are numbered: filters even, indexes odd.
 impl Holder for TableReader {
     fn take_touched(&self, part: usize) -> bool {
-        let Some(partition) = self.partitions.get(part / 2) else { return false };
-        let touched =
-            if part.is_multiple_of(2) { &partition.filter.touched } else { &partition.index.touched };
-        touched.swap(false, Ordering::Relaxed)
+        match self.partitions.get(part / 2) {
+            Some(partition) if part.is_multiple_of(2) => partition.filter.take_touched(),
+            Some(partition) => partition.index.take_touched(),
+            None => false,
+        }
     }
 
     fn drop_part(&self, part: usize) {
-        let Some(partition) = self.partitions.get(part / 2) else { return };
-        let dropped = if part.is_multiple_of(2) {
-            partition.filter.content.swap(None).map(|_| partition.filter_bytes())
-        } else {
-            partition.index.content.swap(None).map(|_| partition.index_bytes())
+        let freed = match self.partitions.get(part / 2) {
+            Some(partition) if part.is_multiple_of(2) => partition.filter.clear(),
+            Some(partition) => partition.index.clear(),
+            None => 0,
         };
-        self.cache.discharge(dropped.unwrap_or_default());
+        self.cache.discharge(freed);
     }
 }
 
@@ -478,16 +393,4 @@ impl std::fmt::Debug for TableReader {
 fn not_found<T>(probe: &TableProbe, stats: &mut ReadStats) -> Option<T> {
     stats.filter_false_positives += u64::from(probe.filter.is_some());
     None
-}
-
-fn read_index(blocks: &BlockFile, handle: BlockHandle, class: IoClass) -> Result<(Box<[u8]>, Layout)> {
-    blocks.read(handle, class, |payload| Ok((payload.into(), Layout::check(payload, Content::Index)?)))
-}
-
-fn decode_partition(top: &[u8], layout: &Layout, i: usize) -> Option<Partition> {
-    let entry = layout.entry(top, i)?;
-    let mut from = Decoder::new(top.get(entry.value)?);
-    let index = BlockHandle { offset: entry.trailer.0, bytes: from.u32()? };
-    let filter = BlockHandle::decode(&mut from)?;
-    from.is_empty().then(|| Partition { filter: Slot::new(filter), index: Slot::new(index) })
 }

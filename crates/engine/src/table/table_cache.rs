@@ -53,3 +53,100 @@ impl TableCache {
         hung.ok_or_else(|| Error::invalid(format!("something else hangs on table {}", meta.id)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::observe::io_counters::IoCounters;
+    use crate::storage::file_system::{DirLock, LogFile, ReadFile, WritableFile};
+    use crate::table::filter::hash_key;
+    use crate::table::reader::ReadStats;
+    use crate::table::test_files::{TestTable, put};
+
+    /// Has one table file, and counts how often it is opened.
+    #[derive(Debug)]
+    struct OneFile {
+        path: PathBuf,
+        file: Arc<dyn ReadFile>,
+        opened: AtomicUsize,
+        counters: Arc<IoCounters>,
+    }
+
+    fn denied<T>() -> Result<T> {
+        Err(Error::invalid("only reading here"))
+    }
+
+    impl FileSystem for OneFile {
+        fn open(&self, path: &Path) -> Result<Arc<dyn ReadFile>> {
+            if path != self.path {
+                return Err(Error::io(path.display().to_string(), std::io::ErrorKind::NotFound.into()));
+            }
+            self.opened.fetch_add(1, Ordering::Relaxed);
+            Ok(Arc::clone(&self.file))
+        }
+        fn create(&self, _: &Path, _: IoClass) -> Result<Box<dyn WritableFile>> {
+            denied()
+        }
+        fn create_log(&self, _: &Path, _: u64, _: Option<&Path>) -> Result<Box<dyn LogFile>> {
+            denied()
+        }
+        fn rename(&self, _: &Path, _: &Path) -> Result<()> {
+            denied()
+        }
+        fn remove(&self, _: &Path) -> Result<()> {
+            denied()
+        }
+        fn truncate(&self, _: &Path, _: u64) -> Result<()> {
+            denied()
+        }
+        fn list(&self, _: &Path) -> Result<Vec<String>> {
+            denied()
+        }
+        fn exists(&self, _: &Path) -> Result<bool> {
+            denied()
+        }
+        fn create_dir(&self, _: &Path) -> Result<()> {
+            denied()
+        }
+        fn sync_dir(&self, _: &Path) -> Result<()> {
+            denied()
+        }
+        fn lock(&self, _: &Path) -> Result<Box<dyn DirLock>> {
+            denied()
+        }
+        fn free_space(&self, _: &Path) -> Result<u64> {
+            denied()
+        }
+        fn counters(&self) -> &Arc<IoCounters> {
+            &self.counters
+        }
+    }
+
+    #[test]
+    fn a_table_is_opened_once_and_stays_open_with_its_facts() {
+        let table = TestTable::write(&[(b"k".to_vec(), put(3), b"v".to_vec())], |_| {});
+        let fs = Arc::new(OneFile {
+            path: "dir/000009.sst".into(),
+            file: table.file(),
+            opened: AtomicUsize::new(0),
+            counters: Arc::default(),
+        });
+        let tables = TableCache::new(fs.clone(), "dir".into(), Arc::new(BlockCache::new(1 << 20, 4096)));
+        for meta in [&table.meta, &table.meta.clone(), &table.meta] {
+            let reader = tables.reader(meta, IoClass::Client).unwrap();
+            let mut stats = ReadStats::default();
+            let found = reader.get(b"k", hash_key(b"k"), put(3), IoClass::Client, &mut stats).unwrap();
+            assert_eq!(&*found.unwrap().1, b"v");
+        }
+        assert_eq!(fs.opened.load(Ordering::Relaxed), 1);
+        let missing = crate::table::meta::TableMeta {
+            id: TableId(10),
+            attachment: crate::table::meta::Attachment::default(),
+            ..table.meta.clone()
+        };
+        assert!(matches!(tables.reader(&missing, IoClass::Client), Err(Error::Io { .. })));
+    }
+}

@@ -10,7 +10,8 @@ use arc_swap::Guard;
 
 use super::block::{Content, Layout};
 use super::format::BlockHandle;
-use super::reader::{IndexPartition, PinnedValue, ReadStats, TableReader};
+use super::partition::IndexPartition;
+use super::reader::{PinnedValue, ReadStats, TableReader};
 use crate::base::class::IoClass;
 use crate::base::error::Result;
 use crate::base::iterator::InternalIterator;
@@ -68,7 +69,7 @@ pub struct TableIterator {
     key: Vec<u8>,
     trailer: Trailer,
     value: Range<usize>,
-    /// A piece of the file, and where it begins.
+    /// A piece of the file, and where it begins; `u64::MAX` if there is none.
     ahead: Vec<u8>,
     ahead_start: u64,
     unpacked: Vec<u8>,
@@ -92,7 +93,7 @@ impl TableIterator {
             trailer: Trailer(0),
             value: 0..0,
             ahead: Vec::new(),
-            ahead_start: 0,
+            ahead_start: u64::MAX,
             unpacked: Vec::new(),
         }
     }
@@ -130,7 +131,12 @@ impl TableIterator {
         if self.partition != partition || self.index.is_none() {
             self.source = Source::Nowhere;
             self.index = None;
-            self.index = Guard::into_inner(self.table.index(partition, self.options.class)?);
+            let TableReadOptions { class, fill_cache, .. } = self.options;
+            self.index = if fill_cache {
+                Guard::into_inner(self.table.index(partition, class)?)
+            } else {
+                self.table.index_in_passing(partition, class)?
+            };
             self.partition = partition;
         }
         Ok(true)
@@ -161,7 +167,7 @@ impl TableIterator {
         Ok(())
     }
 
-    /// Finds the block in the buffer, or fills the buffer from the block's start on.
+    /// Finds the block in the buffer, or fills the buffer: from the block on, or up to it if the cursor is going back.
     fn read_ahead(&mut self, handle: BlockHandle) -> Result<Source> {
         let blocks = self.table.blocks();
         let bytes = blocks.checked_len(handle)?;
@@ -173,14 +179,18 @@ impl TableIterator {
         let range = match inside(self.ahead_start, self.ahead.len()) {
             Some(range) => range,
             None => {
-                let left = usize::try_from(blocks.end() - handle.offset).unwrap_or(usize::MAX);
-                let piece = self.options.readahead_bytes.max(bytes).min(left);
+                let piece = self.options.readahead_bytes.max(bytes) as u64;
+                let back = self.ahead_start != u64::MAX && handle.end() <= self.ahead_start;
+                let start = if back { handle.end().saturating_sub(piece) } else { handle.offset };
+                let end =
+                    if back { handle.end() } else { handle.offset.saturating_add(piece).min(blocks.end()) };
                 // Nothing of the old piece may be taken for the new one if the read fails.
                 self.ahead_start = u64::MAX;
-                self.ahead.resize(piece, 0);
-                blocks.file().read_at(handle.offset, &mut self.ahead, self.options.class)?;
-                self.ahead_start = handle.offset;
-                0..bytes
+                self.ahead.resize((end - start) as usize, 0);
+                blocks.file().read_at(start, &mut self.ahead, self.options.class)?;
+                self.ahead_start = start;
+                let from = (handle.offset - start) as usize;
+                from..from + bytes
             }
         };
         self.stats.block_reads += 1;
@@ -257,9 +267,6 @@ impl TableIterator {
         self.enter_partition(partition)?;
         let at = self.index.as_ref().map_or(0, |index| index.position(key));
         // The top index and the partition agree on the last separator, or the file is damaged, which `enter_block` says.
-        if self.at != at {
-            self.source = Source::Nowhere;
-        }
         self.enter_block(at)?;
         Ok(true)
     }

@@ -464,3 +464,35 @@ fn ranges_of_a_btree_map_and_of_a_cursor_are_the_same() {
         }
     }
 }
+
+#[test]
+fn readers_on_many_threads_agree_while_partitions_come_and_go() {
+    let mut random = Random(12);
+    let rows = rows(&mut random, 3000, 2, 40, |r| r.bytes(6));
+    let table = TestTable::write(&rows, |options| {
+        (options.block_bytes, options.partition_bytes) = (512, 700);
+    });
+    let cache = Arc::new(BlockCache::new(6 << 10, 512));
+    let reader = TableReader::open(table.file(), &table.meta, Arc::clone(&cache), CLIENT).unwrap();
+    std::thread::scope(|scope| {
+        for seed in 0..4 {
+            let (reader, cache, rows) = (&reader, &cache, &rows);
+            scope.spawn(move || {
+                let mut random = Random(seed);
+                for i in 0..3000 {
+                    let key = some_key(&mut random, rows);
+                    assert_eq!(
+                        get(reader, &key, put(9000)).unwrap(),
+                        wanted(rows, &key, put(9000)),
+                        "seed {seed}"
+                    );
+                    if i % 500 == 0 {
+                        cache.set_capacity((random.below(20) + 1) << 10);
+                    }
+                }
+            });
+        }
+    });
+    cache.set_capacity(0);
+    assert_eq!(cache.used(), 0);
+}

@@ -149,7 +149,7 @@ impl TableWriter {
             return Err(Error::Limit { what: "entry", bytes: bytes as u64, max: ENTRY_BYTES_MAX as u64 });
         }
         if !self.block.is_empty() && self.block.bytes_with(key, value.len()) > self.block_limit() {
-            self.guard(|writer| writer.write_data_block())?;
+            self.guard(TableWriter::write_data_block)?;
         }
         let mut partition_is_new = self.facts.entries() == 0;
         if self.pending.is_some() {
@@ -347,6 +347,12 @@ impl TableWriter {
         filter.encode(&mut self.payload);
         self.top.add(&self.separator, Trailer(index.offset), &self.payload);
         Ok(())
+    }
+}
+
+impl std::fmt::Debug for TableWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "TableWriter({}, {} entries, {:?})", self.options.id, self.facts.entries(), self.stage)
     }
 }
 
