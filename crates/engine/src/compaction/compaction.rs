@@ -27,7 +27,8 @@ pub enum SlotPlace {
     Above(RunId),
     /// A new run in an empty group.
     First,
-    /// A new run in the place of the oldest of the neighbouring input runs, just above that run.
+    /// Into this run, the oldest of the neighbouring input runs of one group, which are merged there. (A new run beside it
+    /// would be wrong: a job that is to put newer data just above this run would come between the two.)
     Collapse(RunId),
 }
 
@@ -40,7 +41,7 @@ pub struct Slot {
     pub range: KeyRange,
     /// The place.
     pub place: SlotPlace,
-    /// The run the output tables join: for `Into` that run, otherwise an id given out for this compaction, whose run
+    /// The run the output tables join: for `Into` and `Collapse` that run, otherwise an id given out for this compaction, whose run
     /// is added by the first commit that needs it.
     pub run: RunId,
 }

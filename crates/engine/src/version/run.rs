@@ -3,6 +3,7 @@
 //! A table is only ever seen through its [`TableRef`], which says what part of it is still visible: a compaction that
 //! commits a prefix of its work trims its inputs instead of rewriting them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::key_range::KeyRange;
@@ -62,9 +63,17 @@ impl SortedRun {
 
     /// The tables that overlap `range`.
     pub fn overlapping(&self, range: &KeyRange) -> &[TableRef] {
-        let from = self.tables.partition_point(|t| !range.is_empty() && ends_at_or_below(t, &range.lo));
+        self.tables.get(self.overlapping_range(range)).unwrap_or_default()
+    }
+
+    /// The indices of the tables that overlap `range`.
+    pub fn overlapping_range(&self, range: &KeyRange) -> Range<usize> {
+        if range.is_empty() {
+            return 0..0;
+        }
+        let from = self.tables.partition_point(|t| ends_at_or_below(t, &range.lo));
         let to = self.tables.partition_point(|t| range.is_below_end(&t.bounds.lo));
-        self.tables.get(from..to.max(from)).unwrap_or_default()
+        from..to.max(from)
     }
 
     /// True if some table of `other` overlaps one of this run.

@@ -1,0 +1,314 @@
+//! From finished work to an edit: prefix commits, moves by metadata, flushes, and the end of a job.
+//!
+//! A prefix commit at key c, with inputs 5 and 6 and output 9 in place of both:
+//!
+//! ```text
+//! before  L0 5[a-m]   L1 6[a-z]
+//! cut g+  L0 5[a/g+-m]   L1 9[a-g] 6[a/g+-z]
+//! ```
+//!
+//! Every edit is checked against the tree as it is now: the inputs must still be there and the work still legal (I2), or
+//! nothing is committed. Emptied runs go unless an open job holds them; neighbouring runs that do not overlap are fused
+//! unless an open job has an input or its slot in either (I7). Each function answers the edit and the tree after it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::claims::{Claims, held_runs};
+use super::closure::{SlotIndex, TablePos, Target, run_at, slot_index};
+use super::compaction::{Compaction, Slot, SlotPlace};
+use super::legality;
+use super::placement::Picked;
+use super::strategy::Strategy;
+use super::tree_view::Ids;
+use crate::base::error::{Error, Result};
+use crate::base::key_range::{KeyRange, end_at_most};
+use crate::base::units::{GroupId, JobId, RunId, SeqNo, TableId};
+use crate::table::meta::TableMeta;
+use crate::version::edit::{EditStep, RunPlace, VersionEdit};
+use crate::version::group::Group;
+use crate::version::run::{SortedRun, TableRef};
+use crate::version::version::Version;
+
+/// An edit and the tree it makes.
+#[derive(Clone, Debug)]
+pub struct Committed {
+    /// For the manifest.
+    pub edit: VersionEdit,
+    /// The tree after it.
+    pub version: Version,
+}
+
+/// What a job has finished since its last commit.
+#[derive(Clone, Debug, Default)]
+pub struct CommitPart {
+    /// For each slot of the compaction, in the same order, the tables made, ascending.
+    pub outputs: Vec<Vec<Arc<TableMeta>>>,
+    /// Everything below this key is done; `None`: everything is done.
+    pub cut: Option<Box<[u8]>>,
+    /// For inputs that the cut goes through: the entries of the file below the cut, all in all.
+    pub consumed: Vec<(TableId, u64)>,
+    /// True if the job ends here; a job without a cut always does.
+    pub ends: bool,
+}
+
+/// Commits a part of the job's work. Afterwards tell the claims: `committed(&edit)`, and `release(job)` if it ended.
+pub fn commit_part(
+    version: &Version,
+    claims: &Claims,
+    job: JobId,
+    part: &CommitPart,
+    now_ms: u64,
+) -> Result<Committed> {
+    let compaction = claims.compaction(job).ok_or_else(|| gone(job))?;
+    let inputs = remaining_inputs(version, claims, job, compaction)?;
+    check_legal(version, compaction, &inputs)?;
+    let mut edit = VersionEdit::default();
+    for pos in &inputs {
+        let table = pos.get(version).ok_or_else(|| gone(job))?;
+        take_consumed(&mut edit, table, part)?;
+    }
+    if part.outputs.len() > compaction.slots.len() {
+        return Err(Error::invalid(format!("job {job} has outputs for slots it has not")));
+    }
+    for (slot, outputs) in compaction.slots.iter().zip(&part.outputs) {
+        if outputs.is_empty() {
+            continue;
+        }
+        add_slot_run(&mut edit, version, compaction, slot);
+        for meta in outputs {
+            check_output(slot, meta, compaction, part)?;
+            edit.add_whole(slot.run, Arc::clone(meta), now_ms);
+        }
+    }
+    edit.cursors.extend(compaction.cursor.clone());
+    let ended = part.ends || part.cut.is_none();
+    tidy(version, claims, edit, &held_runs(compaction), ended.then_some(job))
+}
+
+/// Ends a job without committing anything more: only what it alone kept in the tree goes.
+pub fn end_job(version: &Version, claims: &Claims, job: JobId) -> Result<Committed> {
+    let compaction = claims.compaction(job).ok_or_else(|| gone(job))?;
+    tidy(version, claims, VersionEdit::default(), &held_runs(compaction), Some(job))
+}
+
+/// Moves the inputs to their place by metadata alone (CDS-14); needs no claim. Includes what the pick wants before.
+pub fn move_tables(version: &Version, claims: &Claims, picked: &Picked, now_ms: u64) -> Result<Committed> {
+    let compaction = &picked.compaction;
+    if !compaction.trivial_move || !claims.blockers(compaction).is_empty() {
+        return Err(Error::invalid("the compaction is no move by metadata"));
+    }
+    let prepared = version.apply(&picked.before)?;
+    let inputs = positions(&prepared, compaction, |_| true)?;
+    check_legal(&prepared, compaction, &inputs)?;
+    let mut edit = picked.before.clone();
+    let tables: Vec<&TableRef> = inputs.iter().filter_map(|pos| pos.get(&prepared)).collect();
+    edit.steps.extend(tables.iter().map(|t| EditStep::DropTable { table: t.id() }));
+    for slot in &compaction.slots {
+        let here = tables.iter().filter(|t| slot.range.covers(&t.bounds));
+        let moved: Vec<TableRef> =
+            here.map(|t| TableRef { entered_level_ms: now_ms, ..(*t).clone() }).collect();
+        if !moved.is_empty() {
+            add_slot_run(&mut edit, &prepared, compaction, slot);
+        }
+        edit.steps.extend(moved.into_iter().map(|table| EditStep::AddTable { run: slot.run, table }));
+    }
+    edit.cursors.extend(compaction.cursor.clone());
+    tidy(version, claims, edit, &held_runs(compaction), None)
+}
+
+/// A flush's tables as the newest run of the first level, in each of its groups. Flushes of a keyspace commit oldest
+/// first. `tables` ascend and are cut at the groups' bounds.
+pub fn flush(
+    version: &Version,
+    claims: &Claims,
+    ids: &mut Ids,
+    tables: Vec<Arc<TableMeta>>,
+    flushed_through: SeqNo,
+    now_ms: u64,
+) -> Result<Committed> {
+    let mut edit = VersionEdit { flushed_through: Some(flushed_through), ..VersionEdit::default() };
+    let first = version.levels.first().ok_or_else(|| Error::invalid("the tree has no level"))?;
+    let mut last: Option<(GroupId, RunId)> = None;
+    let mut touched = Vec::new();
+    for meta in tables {
+        let group = first.group_for(&meta.smallest).ok_or_else(|| Error::invalid("a key has no group"))?;
+        let run = match last.filter(|(id, _)| *id == group.id) {
+            Some((_, run)) => run,
+            None => {
+                let (run, place) = (ids.run(), RunPlace::Newest);
+                edit.steps.push(EditStep::AddRun { level: 0, group: group.id, run, place });
+                last = Some((group.id, run));
+                touched.push(run);
+                run
+            }
+        };
+        edit.add_whole(run, meta, now_ms);
+    }
+    tidy(version, claims, edit, &touched, None)
+}
+
+/// Sets the bound that groups are shaped for where they fit it and nobody is at work in them: after a change of strategy.
+pub fn set_bounds(version: &Version, claims: &Claims, strategy: &Strategy) -> Result<Option<Committed>> {
+    let mut edit = VersionEdit::default();
+    for (level, found) in version.levels.iter().enumerate() {
+        let run_bound = strategy.levels.get(level, version.levels.len()).layout.max_runs();
+        let fits = |g: &&Arc<Group>| {
+            g.run_bound != run_bound
+                && g.run_count() <= run_bound as usize
+                && claims.group_holders(g.id).is_empty()
+        };
+        let groups = found.groups.iter().filter(fits);
+        edit.steps.extend(groups.map(|g| EditStep::SetRunBound { group: g.id, run_bound }));
+    }
+    if edit.steps.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Committed { version: version.apply(&edit)?, edit }))
+}
+
+/// Where the job's inputs are that it has not consumed.
+fn remaining_inputs(
+    version: &Version,
+    claims: &Claims,
+    job: JobId,
+    compaction: &Compaction,
+) -> Result<BTreeSet<TablePos>> {
+    positions(version, compaction, |table| claims.holder(table) == Some(job))
+}
+
+fn positions(
+    version: &Version,
+    compaction: &Compaction,
+    wanted: impl Fn(TableId) -> bool,
+) -> Result<BTreeSet<TablePos>> {
+    let mut out = BTreeSet::new();
+    for input in &compaction.inputs {
+        let mut wanted = input.tables.iter().map(TableRef::id).filter(|t| wanted(*t)).peekable();
+        if wanted.peek().is_none() {
+            continue;
+        }
+        let not_there = |what: String| Error::invalid(format!("input {what} is not in the tree any more"));
+        let (level, group, run) =
+            version.find_run(input.run).ok_or_else(|| not_there(format!("run {}", input.run)))?;
+        let tables = run_at(version, level, group, run).map(|r| r.tables.as_slice());
+        let tables = tables.unwrap_or_default().iter().enumerate();
+        let index: HashMap<TableId, usize> = tables.map(|(i, t)| (t.id(), i)).collect();
+        for id in wanted {
+            let table = *index.get(&id).ok_or_else(|| not_there(format!("table {id}")))?;
+            out.insert(TablePos { level, group, run, table });
+        }
+    }
+    Ok(out)
+}
+
+/// I2 again, against the tree as it is now.
+fn check_legal(version: &Version, compaction: &Compaction, inputs: &BTreeSet<TablePos>) -> Result<()> {
+    let slot = |index: usize, id: GroupId| -> Option<SlotIndex> {
+        let group = version.levels.get(compaction.target_level)?.groups.get(index)?;
+        let slot = compaction.slots.iter().find(|s| s.group == id)?;
+        slot_index(group, slot.place, Some(slot.run))
+    };
+    let target = Target { level: compaction.target_level, slot: &slot };
+    legality::check(version, inputs, &target)
+        .map_err(|what| Error::invalid(format!("the compaction is not legal any more: {what}")))
+}
+
+/// Drops or trims one input.
+fn take_consumed(edit: &mut VersionEdit, table: &TableRef, part: &CommitPart) -> Result<()> {
+    let id = table.id();
+    let Some(cut) = part.cut.as_deref() else {
+        edit.steps.push(EditStep::DropTable { table: id });
+        return Ok(());
+    };
+    if end_at_most(table.bounds.hi.as_deref(), Some(cut)) {
+        edit.steps.push(EditStep::DropTable { table: id });
+    } else if cut > &table.bounds.lo[..] {
+        let consumed = part.consumed.iter().find(|(t, _)| *t == id).map(|(_, n)| *n);
+        let consumed = consumed.ok_or_else(|| Error::invalid(format!("what of table {id} is consumed?")))?;
+        let bounds = KeyRange { lo: cut.into(), hi: table.bounds.hi.clone() };
+        edit.steps.push(EditStep::TrimTable { table: id, bounds, consumed });
+    }
+    Ok(())
+}
+
+/// Adds the slot's run if no commit has done so yet.
+fn add_slot_run(edit: &mut VersionEdit, version: &Version, compaction: &Compaction, slot: &Slot) {
+    let place = match slot.place {
+        SlotPlace::Into(_) | SlotPlace::Collapse(_) => return,
+        SlotPlace::Above(run) => RunPlace::Above(run),
+        SlotPlace::First => RunPlace::Newest,
+    };
+    if version.find_run(slot.run).is_none() {
+        let level = compaction.target_level;
+        edit.steps.push(EditStep::AddRun { level, group: slot.group, run: slot.run, place });
+    }
+}
+
+/// An output stays in its slot's group and below the cut: above it the inputs are still seen.
+fn check_output(slot: &Slot, meta: &TableMeta, compaction: &Compaction, part: &CommitPart) -> Result<()> {
+    let below_cut = part.cut.as_deref().is_none_or(|cut| &meta.largest[..] < cut);
+    if below_cut && slot.range.covers(&meta.bounds()) && compaction.range.covers(&meta.bounds()) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("output {} at {:?} leaves its place", meta.id, meta.bounds())))
+}
+
+/// Finishes an edit: empty runs go, neighbours that do not overlap are fused. `ended` no longer counts as an open job.
+/// Looks only at the groups of `touched` runs.
+fn tidy(
+    version: &Version,
+    claims: &Claims,
+    mut edit: VersionEdit,
+    touched: &[RunId],
+    ended: Option<JobId>,
+) -> Result<Committed> {
+    let mut next = version.apply(&edit)?;
+    let held = |run: RunId| claims.holds_run(run, ended);
+    let mut places: Vec<(usize, usize)> = touched
+        .iter()
+        .filter_map(|run| next.find_run(*run))
+        .map(|(level, group, _)| (level, group))
+        .collect();
+    places.sort_unstable();
+    places.dedup();
+    let mut more = VersionEdit::default();
+    for (level, group) in places {
+        let Some(group) = next.levels.get(level).and_then(|l| l.groups.get(group)) else { continue };
+        let empty = group.runs.iter().filter(|r| r.tables.is_empty() && !held(r.id));
+        more.steps.extend(empty.map(|r| EditStep::RemoveRun { run: r.id }));
+        let stay: Vec<_> = group.runs.iter().filter(|r| !r.tables.is_empty() || held(r.id)).collect();
+        fuse_neighbours(&stay, &held, &mut more);
+    }
+    if !more.steps.is_empty() {
+        next = next.apply(&more)?;
+        edit.steps.append(&mut more.steps);
+    }
+    Ok(Committed { edit, version: next })
+}
+
+/// Fuses from the newest on: each run with the next older one as long as they do not overlap.
+fn fuse_neighbours(runs: &[&Arc<SortedRun>], held: &dyn Fn(RunId) -> bool, edit: &mut VersionEdit) {
+    // The tables of what has been fused so far, for the test against the next older run.
+    let mut newer: Option<SortedRun> = None;
+    for pair in runs.windows(2) {
+        let [a, b] = pair else { continue };
+        let current = newer.take().unwrap_or_else(|| (***a).clone());
+        if held(current.id) || held(b.id) || current.overlaps_run(b) {
+            continue;
+        }
+        edit.steps.push(EditStep::FuseRuns { newer: current.id, older: b.id });
+        let mut tables = current.tables;
+        tables.extend(b.tables.iter().cloned());
+        tables.sort_by(|x, y| x.bounds.lo.cmp(&y.bounds.lo));
+        newer = Some(SortedRun { id: b.id, tables });
+    }
+}
+
+fn gone(job: JobId) -> Error {
+    Error::invalid(format!("job {job} has no claim"))
+}
+
+#[cfg(test)]
+#[path = "commit_tests.rs"]
+mod tests;

@@ -1,0 +1,69 @@
+//! Which table goes first: each movement orders a run's tables, best first (CDS §3.1.4).
+//!
+//! All of the order is given, not only its head, because the best table may belong to an open job or its closure may be
+//! too large: then the next one is tried. New movements are one arm in [`rank`] and one word in `strategy_text.rs`.
+
+use super::strategy::{Heat, Movement, Relative};
+use crate::version::level::Level;
+use crate::version::run::TableRef;
+use crate::version::version::Version;
+
+/// What movements look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Surroundings<'a> {
+    /// The tree.
+    pub version: &'a Version,
+    /// The level the tables are in.
+    pub level: usize,
+    /// Where the round-robin goes on.
+    pub cursor: Option<&'a [u8]>,
+}
+
+/// Indices into `tables`, which ascend by key, best first. A later movement decides between equals of an earlier one.
+pub fn order(movements: &[Movement], tables: &[&TableRef], around: &Surroundings<'_>) -> Vec<usize> {
+    let ranks: Vec<Vec<f64>> = movements.iter().map(|m| rank(*m, tables, around)).collect();
+    let mut out: Vec<usize> = (0..tables.len()).collect();
+    let rank_of = |ranks: &Vec<f64>, i: usize| ranks.get(i).copied().unwrap_or(f64::INFINITY);
+    out.sort_by(|a, b| {
+        let by_rank = |r: &Vec<f64>| rank_of(r, *a).total_cmp(&rank_of(r, *b));
+        ranks.iter().map(by_rank).find(|o| o.is_ne()).unwrap_or_else(|| a.cmp(b))
+    });
+    out
+}
+
+/// A number for each table; the smallest goes first.
+fn rank(movement: Movement, tables: &[&TableRef], around: &Surroundings<'_>) -> Vec<f64> {
+    match movement {
+        Movement::RoundRobin => {
+            // From the first table at or above the cursor, once around.
+            let n = tables.len();
+            let start = around.cursor.map_or(0, |c| tables.partition_point(|t| &t.bounds.lo[..] < c));
+            (0..n).map(|i| ((i + n - start.min(n)) % n) as f64).collect()
+        }
+        Movement::LeastOverlap(relative) => {
+            let overlap = overlapped_level(around, relative);
+            tables.iter().map(|t| overlap.map_or(0.0, |level| overlap_ratio(level, t))).collect()
+        }
+        Movement::Coldest(Heat::Write) => tables.iter().map(|t| t.meta.seqs.1.0 as f64).collect(),
+        Movement::Oldest => tables.iter().map(|t| t.meta.seqs.0.0 as f64).collect(),
+    }
+}
+
+/// Bytes of `level` that overlap the table, per byte of the table.
+pub fn overlap_ratio(level: &Level, table: &TableRef) -> f64 {
+    overlap_bytes(level, table) as f64 / table.bytes().max(1) as f64
+}
+
+fn overlap_bytes(level: &Level, table: &TableRef) -> u64 {
+    let runs = level.groups_over(&table.bounds).1.iter().flat_map(|g| &g.runs);
+    runs.flat_map(|r| r.overlapping(&table.bounds)).map(TableRef::bytes).sum()
+}
+
+/// The level to measure with. Near the bottom, where there is no grandparent, the parent counts (CDS-11).
+fn overlapped_level<'a>(around: &Surroundings<'a>, relative: Relative) -> Option<&'a Level> {
+    let level = |steps| around.version.levels.get(around.level + steps).filter(|l: &&Level| !l.is_empty());
+    match relative {
+        Relative::Parent => level(1),
+        Relative::Grandparent => level(2).or_else(|| level(1)),
+    }
+}

@@ -1,0 +1,370 @@
+//! What to compact next, as a pure function: candidates by score, seeds by granularity and movement, then place, close
+//! and check (architecture §5). No strategy has a picker of its own.
+//!
+//! 1. [`candidates`]: each group whose triggers fire, or that has more runs than its layout allows; most urgent first.
+//! 2. [`pick`]: for each candidate its plans in order; the first whose closure no open job holds wins. One that only
+//!    less urgent jobs hold is answered as `Blocked`: whether they yield is not decided here.
+//! 3. [`manual`]: the same for a range that a user wants compacted.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::closure::TablePos;
+use super::granularity::{FreeTables, Seed, seeds, whole_runs};
+use super::layout::{RunFigures, longest_window, windows};
+use super::movement::Surroundings;
+use super::placement::{Direction, Drafted, Picked, Plan, draft};
+use super::strategy::{Granularity, Strategy, Trigger};
+use super::tree_view::TreeView;
+use super::trigger::{Figures, first_firing, score};
+use crate::base::class::{Class, L0Permit, Permit};
+use crate::base::key_range::KeyRange;
+use crate::base::units::{GroupId, JobId, TableId};
+use crate::table::meta::Born;
+use crate::version::group::Group;
+use crate::version::run::{SortedRun, TableRef};
+
+/// The answer of the picker.
+#[derive(Clone, Debug)]
+pub enum Pick {
+    /// Do this.
+    Run(Box<Picked>),
+    /// This should be done, but open jobs hold what it needs.
+    Blocked {
+        /// What should be done.
+        want: Box<Picked>,
+        /// The jobs in its way.
+        by: Vec<JobId>,
+    },
+    /// The tree is in shape, or nothing that may start helps.
+    Nothing,
+}
+
+/// Why a group should be compacted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Why {
+    /// A trigger fired.
+    Trigger(Trigger),
+    /// It has more runs than its layout allows.
+    Excess,
+    /// The level above has no room in it.
+    Room,
+}
+
+/// A group that should be compacted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// The level.
+    pub level: usize,
+    /// The group's index there.
+    pub group: usize,
+    /// The group.
+    pub group_id: GroupId,
+    /// Why.
+    pub why: Why,
+    /// The normalised score, 1 or more.
+    pub urgency: f64,
+    /// Whose urgency the work has.
+    pub class: Class,
+}
+
+/// Every group that should be compacted: upkeep last, else the highest score first.
+pub fn candidates(view: &TreeView<'_>, strategy: &Strategy) -> Vec<Candidate> {
+    let mut out = Vec::new();
+    for (level, found) in view.version.levels.iter().enumerate() {
+        let policy = view.policy(strategy, level);
+        for (index, figures) in view.figures(strategy, level).iter().enumerate() {
+            let Some(group) = found.groups.get(index).filter(|_| figures.runs > 0) else { continue };
+            let candidate = |why, urgency| Candidate {
+                level,
+                group: index,
+                group_id: group.id,
+                why,
+                urgency,
+                class: class_of(level, why),
+            };
+            let fired = first_firing(&policy.triggers, figures);
+            out.extend(fired.map(|(trigger, score)| candidate(Why::Trigger(trigger), score)));
+            // A trigger on runs that takes whole runs also mends their number.
+            let mends = matches!(fired, Some((Trigger::Runs, _)))
+                && matches!(policy.granularity, Granularity::Runs | Granularity::Level);
+            if policy.layout.excess(figures.runs as usize) > 0 && (!mends || figures.max_runs == 1) {
+                out.push(candidate(Why::Excess, score(Trigger::Runs, figures)));
+            }
+        }
+    }
+    out.sort_by(|a, b| {
+        let upkeep = |c: &Candidate| c.class == Class::Upkeep;
+        let by_class = upkeep(a).cmp(&upkeep(b));
+        by_class.then(b.urgency.total_cmp(&a.urgency)).then(a.class.cmp(&b.class)).then(a.level.cmp(&b.level))
+    });
+    out
+}
+
+/// What to do next within `permit`.
+pub fn pick(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit) -> Pick {
+    let mut waiting = None;
+    for candidate in candidates(view, strategy) {
+        match attempt(view, strategy, permit, &candidate) {
+            Pick::Run(picked) => return Pick::Run(picked),
+            Pick::Blocked { want, by } => {
+                let holders = by.iter().filter_map(|job| view.claims.compaction(*job));
+                let blocked = Pick::Blocked { want, by: by.clone() };
+                if holders.into_iter().any(|holder| is_ahead(candidate.class, holder.class)) {
+                    return blocked;
+                }
+                waiting = waiting.or(Some(blocked));
+            }
+            Pick::Nothing => {}
+        }
+    }
+    waiting.unwrap_or(Pick::Nothing)
+}
+
+/// True if work of class `want` should not wait for an open job of class `holder` (SILK §4.1): the first level before
+/// deeper ones, and anything before upkeep.
+fn is_ahead(want: Class, holder: Class) -> bool {
+    want < holder && holder >= Class::Deep
+}
+
+/// What a candidate comes to.
+pub fn attempt(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit, candidate: &Candidate) -> Pick {
+    let plans = plans(view, strategy, permit, candidate);
+    let first = try_plans(view, strategy, permit, &plans);
+    let down = plans.first().is_some_and(|p| p.to == Direction::Down);
+    match first {
+        // The next level is busy with earlier runs: meanwhile the newer ones can be merged among themselves.
+        Pick::Blocked { ref by, .. } if candidate.level == 0 && down && permit.allows(Class::IntraL0) => {
+            let holders = by.iter().filter_map(|job| view.claims.compaction(*job));
+            if holders.into_iter().any(|holder| is_ahead(Class::L0ToL1, holder.class)) {
+                return first;
+            }
+            let least = view.policy(strategy, 0).layout.max_runs().max(2) as usize;
+            let reason = "merges flushes while older ones move down";
+            let intra = free_window(view, candidate, |_| true).filter(|w| w.len() >= least);
+            let intra =
+                intra.and_then(|w| collapse_plan(view, candidate, w, Class::IntraL0, reason.to_owned()));
+            match try_plans(view, strategy, permit, intra.as_slice()) {
+                Pick::Run(picked) => Pick::Run(picked),
+                _ => first,
+            }
+        }
+        other => other,
+    }
+}
+
+/// The first plan that can run now and is small enough; else the smallest that can run; else the first that is blocked.
+fn try_plans(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit, plans: &[Plan]) -> Pick {
+    let mut smallest: Option<Box<Picked>> = None;
+    let mut blocked = None;
+    for plan in plans {
+        match draft(view, strategy, plan) {
+            Drafted::Illegal => {}
+            Drafted::Full { level, group } => return make_room(view, strategy, permit, level, group),
+            Drafted::Ready(picked) => {
+                let by = view.claims.blockers(&picked.compaction);
+                if !by.is_empty() {
+                    blocked = blocked.or(Some(Pick::Blocked { want: picked, by }));
+                } else if picked.compaction.input_bytes <= permit.max_bytes {
+                    return Pick::Run(picked);
+                } else if smallest
+                    .as_ref()
+                    .is_none_or(|s| s.compaction.input_bytes > picked.compaction.input_bytes)
+                {
+                    smallest = Some(picked);
+                }
+            }
+        }
+    }
+    match smallest {
+        Some(picked) => Pick::Run(picked),
+        None => blocked.unwrap_or(Pick::Nothing),
+    }
+}
+
+/// The target of a move has no room for another run: it is compacted first.
+fn make_room(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit, level: usize, group: usize) -> Pick {
+    let Some(group_id) = view.group(level, group).map(|g| g.id) else { return Pick::Nothing };
+    let (why, urgency) = (Why::Room, 1.0);
+    attempt(view, strategy, permit, &Candidate { level, group, group_id, why, urgency, class: Class::Deep })
+}
+
+fn class_of(level: usize, why: Why) -> Class {
+    match (level, why) {
+        (0, Why::Excess) => Class::IntraL0,
+        (0, _) => Class::L0ToL1,
+        (_, Why::Excess) => Class::Upkeep,
+        _ => Class::Deep,
+    }
+}
+
+/// The ways to serve a candidate, best first.
+fn plans(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit, candidate: &Candidate) -> Vec<Plan> {
+    let Some(group) = view.group(candidate.level, candidate.group) else { return Vec::new() };
+    let why = match candidate.why {
+        Why::Trigger(trigger) => trigger.word(),
+        Why::Excess => "excess runs",
+        Why::Room => "room for the level above",
+    };
+    let reason = format!("{why}, score {:.2} at L{}", candidate.urgency, candidate.level);
+    let l0_intra = match permit.l0 {
+        L0Permit::IntraOnly { flush_born } if candidate.level == 0 => Some(flush_born),
+        _ => None,
+    };
+    if let Some(flush_born) = l0_intra {
+        let usable = |run: usize| !flush_born || is_flush_born(group, run);
+        let window = free_window(view, candidate, usable).filter(|_| permit.allows(Class::IntraL0));
+        return window
+            .and_then(|w| collapse_plan(view, candidate, w, Class::IntraL0, reason))
+            .into_iter()
+            .collect();
+    }
+    if !permit.allows(candidate.class) {
+        return Vec::new();
+    }
+    let runs = run_figures(view, candidate);
+    let collapse = match candidate.why {
+        Why::Excess => Some(view.policy(strategy, candidate.level).layout.excess(runs.len())),
+        _ if collapses_in_place(view, strategy, candidate) => Some(runs.len().saturating_sub(1)),
+        _ => None,
+    };
+    let Some(excess) = collapse else { return down_plans(view, strategy, candidate, &reason) };
+    let figures: Vec<RunFigures> = runs.iter().map(|(_, f)| *f).collect();
+    let to_positions = |w: Range<usize>| Some(runs.get(w.start)?.0..runs.get(w.end - 1)?.0 + 1);
+    let plan = |w| collapse_plan(view, candidate, to_positions(w)?, candidate.class, reason.clone());
+    windows(&figures, excess).into_iter().filter_map(plan).collect()
+}
+
+/// The last level merges its runs where they are until it is full; then a level is born below.
+fn collapses_in_place(view: &TreeView<'_>, strategy: &Strategy, candidate: &Candidate) -> bool {
+    let last = candidate.level > 0 && candidate.level + 1 == view.version.levels.len();
+    let bytes = |figures: &Figures| figures.bytes < figures.capacity_bytes && figures.runs > 1;
+    last && matches!(candidate.why, Why::Trigger(Trigger::Runs) | Why::Room)
+        && view.figures(strategy, candidate.level).get(candidate.group).is_some_and(bytes)
+}
+
+fn down_plans(view: &TreeView<'_>, strategy: &Strategy, candidate: &Candidate, reason: &str) -> Vec<Plan> {
+    let level = candidate.level;
+    let policy = view.policy(strategy, level);
+    let Some(found) = view.version.levels.get(level) else { return Vec::new() };
+    let free = |group: usize| -> FreeTables {
+        let runs = found.groups.get(group).map_or(0, |g| g.runs.len());
+        (0..runs).map(|run| view.free_tables(level, group, run)).collect()
+    };
+    let groups: Vec<FreeTables> = (0..found.groups.len()).map(free).collect();
+    let cursor = view.cursors.get(&level).map(|key| &**key);
+    let around = Surroundings { version: view.version, level, cursor };
+    let plan = |seed: Seed| Plan {
+        class: candidate.class,
+        reason: reason.to_owned(),
+        level,
+        seed: seed.tables,
+        to: Direction::Down,
+        cursor: seed.cursor,
+        may_move: true,
+    };
+    seeds(policy, &groups, candidate.group, &around).into_iter().map(plan).collect()
+}
+
+/// The group's runs that hold tables: position and figures.
+fn run_figures(view: &TreeView<'_>, candidate: &Candidate) -> Vec<(usize, RunFigures)> {
+    let Some(group) = view.group(candidate.level, candidate.group) else { return Vec::new() };
+    let runs = group.runs.iter().enumerate().filter(|(_, run)| !run.tables.is_empty());
+    let figures = |run: usize, bytes| {
+        let busy = view.is_busy(candidate.level, candidate.group, run);
+        (run, RunFigures { bytes, busy })
+    };
+    runs.map(|(i, run)| figures(i, run.bytes())).collect()
+}
+
+/// The longest stretch of neighbouring runs that no open job has a table of.
+fn free_window(
+    view: &TreeView<'_>,
+    candidate: &Candidate,
+    usable: impl Fn(usize) -> bool,
+) -> Option<Range<usize>> {
+    let runs = run_figures(view, candidate);
+    let free = |i: usize| runs.get(i).is_some_and(|(at, f)| !f.busy && usable(*at));
+    let window = longest_window(runs.len(), free)?;
+    Some(runs.get(window.start)?.0..runs.get(window.end - 1)?.0 + 1)
+}
+
+fn is_flush_born(group: &Group, run: usize) -> bool {
+    group.runs.get(run).is_some_and(|r| r.tables.iter().all(|t| t.meta.born == Born::Flush))
+}
+
+/// All tables of the runs at these positions, into the oldest of them.
+fn collapse_plan(
+    view: &TreeView<'_>,
+    candidate: &Candidate,
+    runs: Range<usize>,
+    class: Class,
+    reason: String,
+) -> Option<Plan> {
+    let (level, group) = (candidate.level, candidate.group);
+    let to = Direction::Collapse { group, run: runs.end.checked_sub(1)? };
+    let seed = whole_runs(view.version, level, group, runs);
+    Some(Plan { class, reason, level, seed, to, cursor: None, may_move: false })
+}
+
+/// What a user's wish to compact `range` takes at `level`: everything there goes to the next level; at the deepest level
+/// that holds data, its runs are merged and tombstones of tables older than `before` are rewritten away. Called for each
+/// level downward, until it answers `Nothing`.
+pub fn manual(
+    view: &TreeView<'_>,
+    strategy: &Strategy,
+    range: &KeyRange,
+    level: usize,
+    before: TableId,
+) -> Pick {
+    let Some(deepest) = view.version.levels.iter().rposition(|l| !l.is_empty()) else { return Pick::Nothing };
+    let permit = Permit::everything();
+    let class = if level == 0 { Class::L0ToL1 } else { Class::Deep };
+    let reason = format!("asked for at L{level}");
+    let Some(found) = view.version.levels.get(level).filter(|_| level <= deepest) else {
+        return Pick::Nothing;
+    };
+    let groups = found.groups.iter().enumerate().map(|(group, g)| {
+        let runs = g.runs.iter().enumerate();
+        let tables = move |(run, r): (usize, &Arc<SortedRun>)| {
+            r.overlapping_range(range).map(move |table| TablePos { level, group, run, table })
+        };
+        runs.flat_map(tables).collect::<Vec<TablePos>>()
+    });
+    if level < deepest {
+        let seed: Vec<TablePos> = groups.flatten().collect();
+        if seed.is_empty() {
+            return Pick::Nothing;
+        }
+        let deletes = |pos: &TablePos| pos.get(view.version).is_some_and(has_tombstones);
+        let may_move = !seed.iter().any(deletes);
+        let plan = Plan { class, reason, level, seed, to: Direction::Down, cursor: None, may_move };
+        return try_plans(view, strategy, &permit, &[plan]);
+    }
+    let class = if level == 0 { Class::IntraL0 } else { Class::Deep };
+    for (group, all) in groups.enumerate() {
+        let (Some(newest), Some(oldest)) = (all.iter().map(|p| p.run).min(), all.iter().map(|p| p.run).max())
+        else {
+            continue;
+        };
+        let worth = |pos: &TablePos| {
+            let table = pos.get(view.version);
+            newest < oldest || table.is_some_and(|t| has_tombstones(t) && t.id() < before)
+        };
+        let seed: Vec<TablePos> = all.into_iter().filter(worth).collect();
+        if !seed.is_empty() {
+            let to = Direction::Collapse { group, run: oldest };
+            let plan = Plan { class, reason, level, seed, to, cursor: None, may_move: false };
+            return try_plans(view, strategy, &permit, &[plan]);
+        }
+    }
+    Pick::Nothing
+}
+
+fn has_tombstones(table: &TableRef) -> bool {
+    table.meta.tombstones + table.meta.range_tombstones > 0
+}
+
+#[cfg(test)]
+#[path = "picker_tests.rs"]
+mod tests;

@@ -1,0 +1,272 @@
+//! Where a compaction's output goes, and the compaction made of it: place, close, check, and write it all down.
+//!
+//! Moving down, per target group (architecture §5 "Place"): an empty group → first run; one run allowed → into it; with
+//! `fill`, into the newest while that stays within its share; else on top while there is room, or where the arrival can be
+//! fused with the newest; else the target has to be compacted first. Below the last level a new one is born. Within a
+//! level, neighbouring runs collapse into the oldest of them.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::closure::{SlotIndex, TablePos, Target, close, slot_index};
+use super::compaction::{Compaction, InputRun, Slot, SlotPlace};
+use super::legality;
+use super::strategy::{Layout, Strategy};
+use super::tree_view::{Ids, TreeView};
+use crate::base::class::Class;
+use crate::base::key_range::KeyRange;
+use crate::base::units::GroupId;
+use crate::version::edit::{EditStep, VersionEdit};
+use crate::version::group::Group;
+use crate::version::run::TableRef;
+use crate::version::version::Version;
+
+/// What is to be compacted, before anything is known of its place and closure.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Whose urgency it has.
+    pub class: Class,
+    /// Why, one line for people.
+    pub reason: String,
+    /// The level of the seed.
+    pub level: usize,
+    /// The tables to start from.
+    pub seed: Vec<TablePos>,
+    /// Down to the next level, or together into a run of the seed's group (its index there).
+    pub to: Direction,
+    /// Where the round-robin goes on.
+    pub cursor: Option<Box<[u8]>>,
+    /// False to rewrite even what could be moved by metadata.
+    pub may_move: bool,
+}
+
+/// Where a plan's output goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Into the next level.
+    Down,
+    /// Into this run, the oldest of the merged neighbours.
+    Collapse {
+        /// The group's index in its level.
+        group: usize,
+        /// The run's position in the group.
+        run: usize,
+    },
+}
+
+/// A decision, ready to be claimed.
+#[derive(Clone, Debug)]
+pub struct Picked {
+    /// The work.
+    pub compaction: Compaction,
+    /// To apply before the work starts, together with the claim under the tree's lock; often empty.
+    pub before: VersionEdit,
+    /// The numbers that are free after this decision.
+    pub ids: Ids,
+}
+
+/// What became of a plan.
+#[derive(Clone, Debug)]
+pub enum Drafted {
+    /// It can be done; open jobs may still stand in its way.
+    Ready(Box<Picked>),
+    /// A group of the target level has to be compacted first.
+    Full {
+        /// The level.
+        level: usize,
+        /// The group's index there.
+        group: usize,
+    },
+    /// There is no legal way.
+    Illegal,
+}
+
+enum Place {
+    At(SlotPlace),
+    Full,
+}
+
+/// Places, closes and checks a plan.
+pub fn draft(view: &TreeView<'_>, strategy: &Strategy, plan: &Plan) -> Drafted {
+    let version = view.version;
+    let seed: Vec<&TableRef> = plan.seed.iter().filter_map(|pos| pos.get(version)).collect();
+    let range = hull(seed.iter().copied());
+    let target_level = plan.level + usize::from(plan.to == Direction::Down);
+    let arrival: u64 = seed.iter().map(|t| t.bytes()).sum();
+    let groups = version.levels.get(target_level).map_or(1, |l| l.groups_over(&range).1.len().max(1));
+    let arrival = arrival / groups as u64;
+
+    let places: RefCell<BTreeMap<usize, (SlotPlace, SlotIndex)>> = RefCell::default();
+    let full = Cell::new(None);
+    let slot = |index: usize, _: GroupId| {
+        if let Some((_, at)) = places.borrow().get(&index) {
+            return Some(*at);
+        }
+        let group = view.group(target_level, index)?;
+        let place = match plan.to {
+            Direction::Collapse { run, .. } => SlotPlace::Collapse(group.runs.get(run)?.id),
+            Direction::Down => match place_down(view, strategy, target_level, group, arrival, &range) {
+                Place::At(place) => place,
+                Place::Full => {
+                    full.set(Some(index));
+                    return None;
+                }
+            },
+        };
+        let at = slot_index(group, place, None)?;
+        places.borrow_mut().insert(index, (place, at));
+        Some(at)
+    };
+    let target = Target { level: target_level, slot: &slot };
+    let Some(inputs) = close(version, &plan.seed, &target).filter(|inputs| !inputs.is_empty()) else {
+        return match full.get() {
+            Some(group) => Drafted::Full { level: target_level, group },
+            None => Drafted::Illegal,
+        };
+    };
+    if legality::check(version, &inputs, &target).is_err() {
+        debug_assert!(false, "the closure of {plan:?} is not legal");
+        return Drafted::Illegal;
+    }
+    Drafted::Ready(Box::new(write_down(view, strategy, plan, target_level, &inputs, &places.into_inner())))
+}
+
+/// Architecture §5 "Place", for one target group.
+fn place_down(
+    view: &TreeView<'_>,
+    strategy: &Strategy,
+    level: usize,
+    group: &Group,
+    arrival: u64,
+    range: &KeyRange,
+) -> Place {
+    let Some(top) = group.runs.first() else { return Place::At(SlotPlace::First) };
+    let on_top = Place::At(SlotPlace::Above(top.id));
+    let Some(newest) = group.runs.iter().find(|r| !r.tables.is_empty()) else { return on_top };
+    let Layout::Runs { max, fill } = view.policy(strategy, level).layout;
+    if max == 1 {
+        return Place::At(SlotPlace::Into(newest.id));
+    }
+    if fill && newest.bytes() + arrival <= group_capacity(view, strategy, level, group) / u64::from(max) {
+        return Place::At(SlotPlace::Into(newest.id));
+    }
+    let fuses = newest.overlapping(range).is_empty() && !view.claims.holds_run(newest.id, None);
+    if view.lasting_runs(group) < max as usize || fuses { on_top } else { Place::Full }
+}
+
+/// The level's capacity in the group's share of its bytes, at least an equal share.
+fn group_capacity(view: &TreeView<'_>, strategy: &Strategy, level: usize, group: &Group) -> u64 {
+    let capacity = strategy.size.capacity_bytes(level);
+    let Some(found) = view.version.levels.get(level) else { return capacity };
+    let equal = capacity / found.groups.len().max(1) as u64;
+    let share = u128::from(capacity) * u128::from(group.bytes()) / u128::from(found.bytes().max(1));
+    equal.max(share as u64)
+}
+
+fn write_down(
+    view: &TreeView<'_>,
+    strategy: &Strategy,
+    plan: &Plan,
+    target_level: usize,
+    inputs: &BTreeSet<TablePos>,
+    places: &BTreeMap<usize, (SlotPlace, SlotIndex)>,
+) -> Picked {
+    let version = view.version;
+    let mut ids = view.ids;
+    let mut before = VersionEdit::default();
+    let mut levels = version.levels.len();
+    let slots: Vec<Slot> = if target_level < levels {
+        let groups = places.iter().filter_map(|(index, (place, _))| {
+            let group = view.group(target_level, *index)?;
+            let run = match place {
+                SlotPlace::Into(run) | SlotPlace::Collapse(run) => *run,
+                SlotPlace::Above(_) | SlotPlace::First => ids.run(),
+            };
+            Some(Slot { group: group.id, range: group.range.clone(), place: *place, run })
+        });
+        groups.collect()
+    } else {
+        levels += 1;
+        let run_bound = strategy.levels.get(target_level, levels).layout.max_runs();
+        let group = ids.group();
+        before.steps.push(EditStep::AddLevel { group, run_bound });
+        vec![Slot { group, range: KeyRange::all(), place: SlotPlace::First, run: ids.run() }]
+    };
+    let runs = input_runs(version, inputs);
+    let tables = || runs.iter().flat_map(|r| &r.tables);
+    let fits_one_slot = |t: &TableRef| slots.iter().any(|s| s.range.covers(&t.bounds));
+    let compaction = Compaction {
+        class: plan.class,
+        reason: plan.reason.clone(),
+        level: plan.level,
+        target_level,
+        range: hull(tables()),
+        trivial_move: plan.may_move
+            && target_level != plan.level
+            && runs.len() == 1
+            && tables().all(fits_one_slot),
+        older: older(version, target_level, places, &hull(tables())),
+        input_bytes: tables().map(TableRef::bytes).sum(),
+        table_bytes: strategy.cut.table_bytes,
+        filter_bits: *strategy.filter_bits.get(target_level, levels),
+        cursor: plan.cursor.clone().map(|key| (plan.level, key)),
+        inputs: runs,
+        slots,
+    };
+    Picked { compaction, before, ids }
+}
+
+/// The inputs by run, in read order.
+fn input_runs(version: &Version, inputs: &BTreeSet<TablePos>) -> Vec<InputRun> {
+    let mut out: Vec<InputRun> = Vec::new();
+    for pos in inputs {
+        let Some(group) = version.levels.get(pos.level).and_then(|l| l.groups.get(pos.group)) else {
+            continue;
+        };
+        let (Some(run), Some(table)) = (group.runs.get(pos.run), pos.get(version)) else { continue };
+        match out.last_mut().filter(|last| last.run == run.id) {
+            Some(last) => last.tables.push(table.clone()),
+            None => out.push(InputRun {
+                level: pos.level,
+                group: group.id,
+                run: run.id,
+                tables: vec![table.clone()],
+            }),
+        }
+    }
+    out
+}
+
+/// Where older data than the output may lie (I4): below its place in its groups, and in every deeper level. What open
+/// jobs are moving counts where it is now, and can only go further down.
+fn older(
+    version: &Version,
+    target_level: usize,
+    places: &BTreeMap<usize, (SlotPlace, SlotIndex)>,
+    range: &KeyRange,
+) -> Vec<KeyRange> {
+    let Some(target) = version.levels.get(target_level) else { return Vec::new() };
+    let same_level = places.iter().flat_map(|(index, (_, at))| {
+        target.groups.get(*index).into_iter().flat_map(|g| g.runs.iter().skip(at.below))
+    });
+    let deeper = version.levels.iter().skip(target_level + 1);
+    let deeper = deeper.flat_map(|l| l.groups_over(range).1).flat_map(|g| &g.runs);
+    let mut found: Vec<&KeyRange> =
+        same_level.chain(deeper).flat_map(|r| r.overlapping(range)).map(|t| &t.bounds).collect();
+    found.sort_by(|a, b| a.lo.cmp(&b.lo));
+    let mut out: Vec<KeyRange> = Vec::new();
+    for next in found {
+        match out.last_mut().filter(|last| last.is_below_end(&next.lo)) {
+            Some(last) => *last = last.hull(next),
+            None => out.push(next.clone()),
+        }
+    }
+    out
+}
+
+/// The smallest range around all tables.
+pub fn hull<'t>(tables: impl IntoIterator<Item = &'t TableRef>) -> KeyRange {
+    let mut bounds = tables.into_iter().map(|t| &t.bounds);
+    let Some(first) = bounds.next() else { return KeyRange::new(b"", Some(b"")) };
+    bounds.fold(first.clone(), |all, next| if all.covers(next) { all } else { all.hull(next) })
+}

@@ -1,0 +1,291 @@
+//! A strategy on one line, and back.
+//!
+//! ```text
+//! when=saturation how=runs:1 much=file which=least-overlap-parent; L0: when=runs how=runs:4 much=runs
+//! ```
+//!
+//! Segments are separated by `;`. The first is for all levels; `L0:` (or `first:`), `last:` and `L2:` say what differs
+//! there; `size:` has `l0= base= ratio= table=`. Keys: `when=` triggers, `how=` layout, `much=` granularity, `which=`
+//! movement, `bits=` filter bits per key. Lists are separated by commas. An error names the segment, the field and what
+//! would be valid. Words of the primitives are declared once, in the tables below.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::strategy::{
+    CutRule, Granularity, Heat, Layout, LevelPolicy, Movement, PerLevel, Relative, Saturation, SizeRule,
+    Strategy, Trigger,
+};
+use crate::base::error::{Error, Result};
+use crate::base::units::{GIB, KIB, MIB};
+
+/// Filter bits where the text says nothing.
+const FILTER_BITS: f32 = 10.0;
+
+const TRIGGERS: &[(&str, Trigger)] = &[
+    ("saturation", Trigger::Saturation(Saturation::Bytes)),
+    ("saturation-count", Trigger::Saturation(Saturation::Count)),
+    ("runs", Trigger::Runs),
+];
+
+const MOVEMENTS: &[(&str, Movement)] = &[
+    ("round-robin", Movement::RoundRobin),
+    ("least-overlap-parent", Movement::LeastOverlap(Relative::Parent)),
+    ("least-overlap-grandparent", Movement::LeastOverlap(Relative::Grandparent)),
+    ("oldest", Movement::Oldest),
+    ("coldest-write", Movement::Coldest(Heat::Write)),
+];
+
+/// What a segment says about a level.
+#[derive(Clone, Debug, Default)]
+struct Segment {
+    when: Option<Vec<Trigger>>,
+    how: Option<Layout>,
+    much: Option<Granularity>,
+    which: Option<Vec<Movement>>,
+    bits: Option<f32>,
+}
+
+impl Trigger {
+    /// Its word in the text form.
+    pub fn word(self) -> &'static str {
+        word(TRIGGERS, self)
+    }
+}
+
+impl FromStr for Strategy {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Strategy> {
+        let strategy = parse(text).map_err(|what| Error::invalid(format!("strategy, {what}")))?;
+        strategy.validate()?;
+        Ok(strategy)
+    }
+}
+
+fn parse(text: &str) -> Result<Strategy, String> {
+    let mut segments = text.split(';').map(str::trim);
+    let base = segments.next().unwrap_or_default();
+    if base.split_whitespace().next().is_none_or(|word| word.ends_with(':')) {
+        return Err("the first segment is for all levels: when= how= much= which=".to_owned());
+    }
+    let base = Segment::parse(base).map_err(|what| format!("all levels: {what}"))?;
+    let (policy, bits) = base.complete().map_err(|what| format!("all levels: {what}"))?;
+    let mut levels = PerLevel::same(policy.clone());
+    let mut filter_bits = PerLevel::same(bits);
+    let (mut size, mut cut) = (SizeRule::default(), CutRule::default());
+    for segment in segments.filter(|s| !s.is_empty()) {
+        let (name, fields) = segment
+            .split_once(':')
+            .filter(|(name, _)| !name.contains(|c: char| c == '=' || c.is_whitespace()))
+            .ok_or_else(|| {
+                format!("{segment}: a segment starts with L0:, last:, L2: and the like, or size:")
+            })?;
+        let here = |what: String| format!("{name}: {what}");
+        if name == "size" {
+            parse_size(fields, &mut size, &mut cut).map_err(here)?;
+            continue;
+        }
+        let parsed = Segment::parse(fields).map_err(here)?;
+        let (own, own_bits) = (parsed.over(&policy), parsed.bits.unwrap_or(bits));
+        match (name, name.strip_prefix('L').and_then(|n| n.parse::<usize>().ok())) {
+            ("first", _) | (_, Some(0)) => (levels.first, filter_bits.first) = (own, own_bits),
+            ("last", _) => (levels.last, filter_bits.last) = (own, own_bits),
+            (_, Some(level)) => {
+                levels.at.insert(level, own);
+                filter_bits.at.insert(level, own_bits);
+            }
+            _ => {
+                return Err(here("no such segment; valid are L0, first, last, L1, L2, ..., size".to_owned()));
+            }
+        }
+    }
+    Ok(Strategy { levels, size, cut, filter_bits })
+}
+
+impl Segment {
+    fn parse(fields: &str) -> Result<Segment, String> {
+        let mut out = Segment::default();
+        for field in fields.split_whitespace() {
+            let unknown = || format!("{field}: no such field; valid are when= how= much= which= bits=");
+            let (key, value) = field.split_once('=').ok_or_else(unknown)?;
+            let fresh = match key {
+                "when" => out.when.replace(list("when", TRIGGERS, value)?).is_none(),
+                "which" => out.which.replace(list("which", MOVEMENTS, value)?).is_none(),
+                "how" => out.how.replace(parse_layout(value)?).is_none(),
+                "much" => out.much.replace(parse_granularity(value)?).is_none(),
+                "bits" => {
+                    let bits = value.parse().map_err(|_| format!("bits={value} is no number"))?;
+                    out.bits.replace(bits).is_none()
+                }
+                _ => return Err(unknown()),
+            };
+            if !fresh {
+                return Err(format!("{key}= is there twice"));
+            }
+        }
+        Ok(out)
+    }
+
+    /// The policy if the segment has to stand alone.
+    fn complete(self) -> Result<(LevelPolicy, f32), String> {
+        let policy = LevelPolicy {
+            triggers: self.when.ok_or("when= is missing, for instance when=saturation")?,
+            layout: self.how.ok_or("how= is missing, for instance how=runs:1")?,
+            granularity: self.much.ok_or("much= is missing, for instance much=file")?,
+            movement: self.which.unwrap_or_default(),
+        };
+        Ok((policy, self.bits.unwrap_or(FILTER_BITS)))
+    }
+
+    /// The policy where this segment differs from `base`. A movement is not inherited by a granularity without choice.
+    fn over(&self, base: &LevelPolicy) -> LevelPolicy {
+        let granularity = self.much.unwrap_or(base.granularity);
+        let inherited = if granularity.needs_movement() { base.movement.clone() } else { Vec::new() };
+        LevelPolicy {
+            layout: self.how.unwrap_or(base.layout),
+            triggers: self.when.clone().unwrap_or_else(|| base.triggers.clone()),
+            granularity,
+            movement: self.which.clone().unwrap_or(inherited),
+        }
+    }
+}
+
+fn word<T: Copy + PartialEq>(table: &[(&'static str, T)], value: T) -> &'static str {
+    table.iter().find(|(_, v)| *v == value).map_or("?", |(name, _)| name)
+}
+
+fn list<T: Copy>(key: &str, table: &[(&str, T)], value: &str) -> Result<Vec<T>, String> {
+    let one = |name: &str| {
+        table.iter().find(|(n, _)| *n == name).map(|(_, v)| *v).ok_or_else(|| {
+            let valid: Vec<&str> = table.iter().map(|(n, _)| *n).collect();
+            format!("{key}={name} is unknown; valid are {}", valid.join(" "))
+        })
+    };
+    value.split(',').map(one).collect()
+}
+
+fn parse_layout(value: &str) -> Result<Layout, String> {
+    let wrong = || format!("how={value} is unknown; valid are runs:N and runs:N:fill");
+    let mut parts = value.split(':');
+    let (Some("runs"), Some(max), fill, None) = (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Err(wrong());
+    };
+    let max = max.parse().map_err(|_| wrong())?;
+    match fill {
+        None => Ok(Layout::Runs { max, fill: false }),
+        Some("fill") => Ok(Layout::Runs { max, fill: true }),
+        Some(_) => Err(wrong()),
+    }
+}
+
+fn parse_granularity(value: &str) -> Result<Granularity, String> {
+    match (value, value.strip_prefix("files:")) {
+        ("level", _) => Ok(Granularity::Level),
+        ("runs", _) => Ok(Granularity::Runs),
+        ("file", _) => Ok(Granularity::File),
+        (_, Some(bytes)) => Ok(Granularity::Files { bytes: parse_bytes(bytes)? }),
+        _ => Err(format!("much={value} is unknown; valid are level runs file files:BYTES")),
+    }
+}
+
+fn parse_size(fields: &str, size: &mut SizeRule, cut: &mut CutRule) -> Result<(), String> {
+    for field in fields.split_whitespace() {
+        let unknown = || format!("{field}: no such field; valid are l0= base= ratio= table=");
+        let (key, value) = field.split_once('=').ok_or_else(unknown)?;
+        let target = match key {
+            "l0" => &mut size.l0_bytes,
+            "base" => &mut size.level_base_bytes,
+            "ratio" => &mut size.level_ratio,
+            "table" => &mut cut.table_bytes,
+            _ => return Err(unknown()),
+        };
+        *target = parse_bytes(value)?;
+    }
+    Ok(())
+}
+
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text} is no size; write for instance 4096, 32MiB or 1GiB");
+    let units = [("KiB", KIB), ("MiB", MIB), ("GiB", GIB)];
+    let unit = units.into_iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)));
+    let (digits, unit) = unit.unwrap_or((text, 1));
+    digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit)).ok_or_else(wrong)
+}
+
+fn bytes_text(bytes: u64) -> String {
+    let units = [("GiB", GIB), ("MiB", MIB), ("KiB", KIB)];
+    match units.into_iter().find(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit)) {
+        Some((name, unit)) => format!("{}{name}", bytes / unit),
+        None => bytes.to_string(),
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.levels_text())?;
+        if self.size != SizeRule::default() || self.cut != CutRule::default() {
+            let SizeRule { l0_bytes, level_base_bytes, level_ratio } = self.size;
+            let [l0, base, table] = [l0_bytes, level_base_bytes, self.cut.table_bytes].map(bytes_text);
+            write!(f, "; size: l0={l0} base={base} ratio={level_ratio} table={table}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Strategy {
+    /// The one-line form without the sizes.
+    pub fn levels_text(&self) -> String {
+        let (base, bits) = (&self.levels.rest, self.filter_bits.rest);
+        let mut out = fields_text(base, bits, None).join(" ");
+        let mut add = |name: &str, policy: &LevelPolicy, own_bits: f32, always: bool| {
+            let fields = fields_text(policy, own_bits, Some((base, bits)));
+            if always || !fields.is_empty() {
+                let sep = if fields.is_empty() { "" } else { " " };
+                out.push_str(&format!("; {name}:{sep}{}", fields.join(" ")));
+            }
+        };
+        add("L0", &self.levels.first, self.filter_bits.first, false);
+        add("last", &self.levels.last, self.filter_bits.last, false);
+        for (level, policy) in &self.levels.at {
+            let own_bits = self.filter_bits.at.get(level).copied().unwrap_or(bits);
+            add(&format!("L{level}"), policy, own_bits, true);
+        }
+        out
+    }
+}
+
+/// The fields that differ from `base`, or all of them.
+fn fields_text(policy: &LevelPolicy, bits: f32, base: Option<(&LevelPolicy, f32)>) -> Vec<String> {
+    let mut out = Vec::new();
+    let differs = |same: fn(&LevelPolicy, &LevelPolicy) -> bool| base.is_none_or(|(b, _)| !same(b, policy));
+    if differs(|a, b| a.triggers == b.triggers) {
+        let words: Vec<&str> = policy.triggers.iter().map(|t| t.word()).collect();
+        out.push(format!("when={}", words.join(",")));
+    }
+    if differs(|a, b| a.layout == b.layout) {
+        let Layout::Runs { max, fill } = policy.layout;
+        out.push(format!("how=runs:{max}{}", if fill { ":fill" } else { "" }));
+    }
+    if differs(|a, b| a.granularity == b.granularity) {
+        out.push(match policy.granularity {
+            Granularity::Level => "much=level".to_owned(),
+            Granularity::Runs => "much=runs".to_owned(),
+            Granularity::File => "much=file".to_owned(),
+            Granularity::Files { bytes } => format!("much=files:{}", bytes_text(bytes)),
+        });
+    }
+    if differs(|a, b| a.movement == b.movement) && !policy.movement.is_empty() {
+        let words: Vec<&str> = policy.movement.iter().map(|m| word(MOVEMENTS, *m)).collect();
+        out.push(format!("which={}", words.join(",")));
+    }
+    if bits != base.map_or(FILTER_BITS, |(_, b)| b) {
+        out.push(format!("bits={bits}"));
+    }
+    out
+}
+
+#[cfg(test)]
+#[path = "strategy_tests.rs"]
+mod tests;

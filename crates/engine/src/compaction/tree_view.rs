@@ -1,0 +1,125 @@
+//! Everything a decision may look at, as plain data: the tree, what open jobs hold, the hints, the time.
+//!
+//! Whoever decides gives the same answer for the same view; numbers for new runs and groups come from the view and go
+//! back with the decision, so that even they are part of the answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::claims::Claims;
+use super::closure::{TablePos, run_at};
+use super::strategy::{LevelPolicy, Strategy};
+use super::trigger::Figures;
+use crate::base::units::{GroupId, RunId, TableId};
+use crate::version::group::Group;
+use crate::version::run::SortedRun;
+use crate::version::version::Version;
+
+/// The numbers that new runs and groups get. Kept with the tree; never given out twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ids {
+    /// The next run's number.
+    pub next_run: u64,
+    /// The next group's number.
+    pub next_group: u64,
+}
+
+impl Ids {
+    /// A number for a new run.
+    pub fn run(&mut self) -> RunId {
+        self.next_run += 1;
+        RunId(self.next_run - 1)
+    }
+
+    /// A number for a new group.
+    pub fn group(&mut self) -> GroupId {
+        self.next_group += 1;
+        GroupId(self.next_group - 1)
+    }
+
+    /// The first numbers above all that the tree uses. A store also remembers those that are gone.
+    pub fn above(version: &Version) -> Ids {
+        let groups = || version.levels.iter().flat_map(|l| &l.groups);
+        let runs = groups().flat_map(|g| &g.runs).map(|r| r.id.0);
+        Ids {
+            next_run: runs.max().unwrap_or(0) + 1,
+            next_group: groups().map(|g| g.id.0).max().unwrap_or(0) + 1,
+        }
+    }
+}
+
+/// What a decision looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct TreeView<'a> {
+    /// The tree.
+    pub version: &'a Version,
+    /// What open jobs hold.
+    pub claims: &'a Claims,
+    /// Round-robin cursors by level.
+    pub cursors: &'a BTreeMap<usize, Box<[u8]>>,
+    /// Numbers for new runs and groups.
+    pub ids: Ids,
+    /// Wall milliseconds.
+    pub now_ms: u64,
+}
+
+impl<'a> TreeView<'a> {
+    /// A group by its level and index.
+    pub fn group(&self, level: usize, group: usize) -> Option<&'a Group> {
+        Some(self.version.levels.get(level)?.groups.get(group)?)
+    }
+
+    /// The policy of a level in the tree as it is.
+    pub fn policy<'s>(&self, strategy: &'s Strategy, level: usize) -> &'s LevelPolicy {
+        strategy.levels.get(level, self.version.levels.len())
+    }
+
+    /// True if an open job has some table of the run.
+    pub fn is_busy(&self, level: usize, group: usize, run: usize) -> bool {
+        let run = run_at(self.version, level, group, run);
+        run.is_some_and(|r| r.tables.iter().any(|t| self.claims.holder(t.id()).is_some()))
+    }
+
+    /// The free tables of a run.
+    pub fn free_tables(&self, level: usize, group: usize, run: usize) -> Vec<TablePos> {
+        let tables = run_at(self.version, level, group, run).map(|r| r.tables.as_slice()).unwrap_or_default();
+        let free = tables.iter().enumerate().filter(|(_, t)| self.claims.holder(t.id()).is_none());
+        free.map(|(table, _)| TablePos { level, group, run, table }).collect()
+    }
+
+    /// What triggers look at, for each group of a level. Tables that open jobs are taking elsewhere no longer count.
+    pub fn figures(&self, strategy: &Strategy, level: usize) -> Vec<Figures> {
+        let mut whole = Figures {
+            capacity_bytes: strategy.size.capacity_bytes(level),
+            table_bytes: strategy.cut.table_bytes,
+            max_runs: self.policy(strategy, level).layout.max_runs(),
+            ..Figures::default()
+        };
+        let groups = self.version.levels.get(level).map(|l| l.groups.as_slice()).unwrap_or_default();
+        for table in groups.iter().flat_map(|g| &g.runs).flat_map(|r| &r.tables) {
+            if !self.leaves(table.id(), level) {
+                whole.bytes += table.bytes();
+                whole.tables += 1;
+            }
+        }
+        let free = |run: &&Arc<SortedRun>| run.tables.iter().any(|t| self.claims.holder(t.id()).is_none());
+        let of_group = |g: &Arc<Group>| Figures { runs: g.runs.iter().filter(free).count() as u32, ..whole };
+        groups.iter().map(of_group).collect()
+    }
+
+    /// Runs that stay in a group when the open jobs are done, and those that these will add.
+    pub fn lasting_runs(&self, group: &Group) -> usize {
+        let into: BTreeSet<RunId> = self.claims.slots_in(group.id).map(|s| s.run).collect();
+        let stays = |run: &&Arc<SortedRun>| {
+            into.contains(&run.id) || run.tables.iter().any(|t| self.claims.holder(t.id()).is_none())
+        };
+        let there = group.runs.iter().filter(stays).count();
+        there + into.iter().filter(|run| group.position(**run).is_none()).count()
+    }
+
+    /// True if an open job takes this table out of the level.
+    fn leaves(&self, table: TableId, level: usize) -> bool {
+        let job = self.claims.holder(table);
+        job.and_then(|j| self.claims.compaction(j)).is_some_and(|c| c.target_level != level)
+    }
+}
