@@ -2,16 +2,54 @@
 #![forbid(unsafe_code)]
 #![allow(dead_code, reason = "floors are built bottom-up; goes when the top floor stands")]
 
-pub(crate) mod base;
-pub(crate) mod compaction;
-pub(crate) mod db;
-pub(crate) mod execution;
-pub(crate) mod hotness;
-pub(crate) mod merge;
-pub(crate) mod observe;
-pub(crate) mod options;
-pub(crate) mod scheduler;
-pub(crate) mod storage;
-pub(crate) mod table;
-pub(crate) mod version;
-pub(crate) mod write;
+mod base;
+mod compaction;
+mod db;
+mod execution;
+mod hotness;
+mod merge;
+mod observe;
+mod options;
+mod scheduler;
+mod storage;
+mod table;
+mod version;
+mod write;
+
+pub use base::error::{Error, Result};
+pub use db::builder::Builder;
+pub use db::database::Db;
+pub use db::keyspace::Keyspace;
+pub use db::lookup::Value;
+pub use db::metrics::{KeyspaceMetrics, LevelMetrics, Metrics};
+pub use db::scan::{Cursor, Scan, ScanRange};
+pub use db::snapshot::Snapshot;
+pub use db::verify::VerifyReport;
+pub use observe::event::{Event, Listener};
+pub use options::{CompressionRule, Durability, KeyspaceOptions, OptionInfo, Options};
+pub use write::batch::WriteBatch;
+
+/// Compaction strategies: the catalogue and the text form (CDS §3).
+pub mod strategy {
+    pub use crate::compaction::catalog::{CATALOG, Row, name_of, row, strategy};
+    pub use crate::compaction::strategy::Strategy;
+}
+
+/// Files as the store sees them: to give it another disk.
+pub mod fs {
+    pub use crate::base::class::{Class, IoClass};
+    pub use crate::observe::io_counters::IoCounters;
+    pub use crate::storage::disk::DiskFileSystem;
+    pub use crate::storage::file_system::{DirLock, FileSystem, LogFile, ReadFile, Syncer, WritableFile};
+}
+
+/// What tests and simulations need.
+#[cfg(any(test, feature = "testing"))]
+pub mod testing {
+    pub use crate::base::clock::{Clock, ManualClock, SystemClock};
+    pub use crate::base::random::Random;
+    pub use crate::storage::fault::{Fault, FaultError, FaultKind};
+    pub use crate::storage::simulated::SimulatedFileSystem;
+    pub use crate::storage::simulated_crash::CrashPolicy;
+    pub use crate::storage::simulated_disk::{Call, CallKind};
+}

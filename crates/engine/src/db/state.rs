@@ -99,6 +99,8 @@ pub struct TreeState {
     pub obsolete: Vec<Arc<TableMeta>>,
     /// The last job's id.
     pub last_job: u64,
+    /// The OPTIONS file in force.
+    pub options_number: Option<u64>,
 }
 
 /// A listener, or none.

@@ -10,3 +10,5 @@ pub mod picture;
 pub mod picture_parse;
 pub mod run;
 pub mod version;
+pub mod manifest;
+pub mod version_set;

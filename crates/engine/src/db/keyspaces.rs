@@ -1,0 +1,82 @@
+//! Keyspaces that come and go. Both are one manifest record; readers that hold one keep what they see.
+
+use std::sync::Arc;
+
+use super::builder::{DEFAULT_NAME, open_keyspace};
+use super::install::{record_change, unlink_obsolete};
+use super::keyspace_state::KeyspaceState;
+use super::state::{Keyspaces, Store};
+use super::strategies::{persist, resolve};
+use crate::base::error::{Error, Result};
+use crate::compaction::catalog;
+use crate::options::KeyspaceOptions;
+use crate::version::manifest::{KeyspaceCreated, ManifestRecord};
+
+/// Longest name in bytes.
+const NAME_BYTES_MAX: usize = 255;
+
+/// Makes a keyspace.
+pub fn create(store: &Store, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceState>> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        return Err(Error::invalid(format!("a keyspace's name has 1 to {NAME_BYTES_MAX} bytes")));
+    }
+    let memtable_bytes = options.memtable_bytes.unwrap_or(store.options.memtable_bytes);
+    let text = options.strategy.as_deref().unwrap_or(catalog::DEFAULT);
+    let strategy = resolve(text, memtable_bytes, &store.options)?;
+    let mut commit = store.commit_state();
+    let mut tree = store.tree();
+    if tree.versions.trees().values().any(|t| t.name == name) {
+        return Err(Error::invalid(format!("keyspace `{name}` exists already")));
+    }
+    let ids = tree.versions.ids();
+    let created = KeyspaceCreated { id: ids.keyspace(), name: name.to_owned(), l0_group: ids.group() };
+    let id = created.id;
+    record_change(store, &mut tree, ManifestRecord { created: vec![created], ..ManifestRecord::default() })?;
+    tree.claims.entry(id).or_default();
+    let Some(new) = tree.versions.trees().get(&id) else {
+        return Err(Error::invalid(format!("keyspace `{name}` could not be made")));
+    };
+    let (state, open) = open_keyspace(id, new, memtable_bytes, strategy);
+    // Ids only grow, so the list stays sorted.
+    commit.memtables.push(open);
+    let mut keyspaces = Keyspaces::clone(&store.keyspaces.load());
+    keyspaces.by_name.insert(name.to_owned(), Arc::clone(&state));
+    store.keyspaces.store(Arc::new(keyspaces));
+    drop(tree);
+    drop(commit);
+    persist(store)?;
+    Ok(state)
+}
+
+/// Drops a keyspace: its open jobs are discarded, its tables unlinked when nobody reads them any more.
+pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
+    if name == DEFAULT_NAME {
+        return Err(Error::invalid("the default keyspace cannot be dropped"));
+    }
+    let mut commit = store.commit_state();
+    let mut tree = store.tree();
+    let Some(state) = store.keyspaces.load().by_name.get(name).cloned() else {
+        return Err(Error::invalid(format!("there is no keyspace `{name}`")));
+    };
+    let tables = tree.versions.trees().get(&state.id).map(|t| Arc::clone(&t.version));
+    let record = ManifestRecord { dropped: vec![state.id], ..ManifestRecord::default() };
+    record_change(store, &mut tree, record)?;
+    commit.memtables.retain(|m| m.keyspace.id != state.id);
+    tree.claims.remove(&state.id);
+    let mut keyspaces = Keyspaces::clone(&store.keyspaces.load());
+    keyspaces.by_name.remove(name);
+    store.keyspaces.store(Arc::new(keyspaces));
+    let metas = tables.iter().flat_map(|v| v.tables().map(|(_, t)| Arc::clone(&t.meta)).collect::<Vec<_>>());
+    tree.obsolete.extend(metas);
+    // The handle's view would keep the tables: what was dropped reads as empty from now on.
+    state.update_view(|view| {
+        view.immutable.clear();
+        view.version = Arc::default();
+    });
+    drop(tables);
+    drop(tree);
+    drop(commit);
+    persist(store)?;
+    store.background.work_changed();
+    unlink_obsolete(store)
+}

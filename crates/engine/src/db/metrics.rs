@@ -1,0 +1,334 @@
+//! What a store tells about itself, as plain numbers: `keel stats` prints them, programs read them as JSON.
+
+use std::fmt::Write;
+use std::sync::atomic::Ordering;
+
+use super::state::Store;
+use crate::base::class::{Class, IoClass};
+use crate::compaction::cost_model::{debt, distance};
+
+/// Numbers of one keyspace.
+#[derive(Clone, Debug, Default)]
+pub struct KeyspaceMetrics {
+    /// Its name.
+    pub name: String,
+    /// Its strategy, as it was given.
+    pub strategy: String,
+    /// Its levels, the first one on disk first.
+    pub levels: Vec<LevelMetrics>,
+    /// Bytes in memtables.
+    pub memtable_bytes: u64,
+    /// Memtables waiting for their flush.
+    pub immutable_memtables: u64,
+    /// Bytes that compactions would have to move for the tree to be in shape.
+    pub debt_bytes: u64,
+    /// Bytes that stand where the strategy would not have them.
+    pub distance_bytes: u64,
+}
+
+/// Numbers of one level.
+#[derive(Clone, Debug, Default)]
+pub struct LevelMetrics {
+    /// Groups.
+    pub groups: u64,
+    /// Runs.
+    pub runs: u64,
+    /// Tables.
+    pub tables: u64,
+    /// Visible bytes.
+    pub bytes: u64,
+    /// Entries, tombstones included.
+    pub entries: u64,
+    /// Tombstones.
+    pub tombstones: u64,
+}
+
+/// Everything at one moment.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Metrics {
+    /// By keyspace, the default one among them.
+    pub keyspaces: Vec<KeyspaceMetrics>,
+    /// The last sequence number that readers see.
+    pub sequence: u64,
+    /// Writes acknowledged since the store was opened, and their key and value bytes.
+    pub writes: u64,
+    /// Key and value bytes of those.
+    pub user_bytes: u64,
+    /// Groups in which they were committed.
+    pub commit_groups: u64,
+    /// Flushes since open.
+    pub flushes: u64,
+    /// Compactions finished since open, moves left out.
+    pub compactions: u64,
+    /// Bytes that compactions read and wrote.
+    pub compaction_bytes_read: u64,
+    /// Bytes that compactions wrote.
+    pub compaction_bytes_written: u64,
+    /// Tables moved by metadata alone.
+    pub moves: u64,
+    /// Bytes of those.
+    pub moved_bytes: u64,
+    /// Parts of compactions committed before their end.
+    pub prefix_commits: u64,
+    /// Bytes of work thrown away.
+    pub wasted_bytes: u64,
+    /// Microseconds of a compaction, pick to end: median, p99, max.
+    pub compaction_us: [u64; 3],
+    /// Microseconds of a step of a job: median, p99, max.
+    pub step_us: [u64; 3],
+    /// Jobs set aside for more urgent ones, gone on with, that let go, that threw work away, refused for want of space.
+    pub jobs_preempted: u64,
+    /// Jobs gone on with.
+    pub jobs_resumed: u64,
+    /// Jobs that let go of their claims and kept what they had.
+    pub jobs_yielded: u64,
+    /// Jobs that threw their work away.
+    pub jobs_discarded: u64,
+    /// Jobs refused for want of space.
+    pub jobs_refused: u64,
+    /// Jobs open now, and of those the ones set aside.
+    pub jobs_open: u64,
+    /// Jobs set aside now.
+    pub jobs_paused: u64,
+    /// Tables in the trees.
+    pub files_live: u64,
+    /// Table files in the directory: the live ones, and those that readers still hold.
+    pub files_on_disk: u64,
+    /// Bytes of live tables.
+    pub table_bytes: u64,
+    /// Bytes of log files that hold writes.
+    pub wal_bytes: u64,
+    /// Waits of writers for background work, and their seconds.
+    pub stalls: u64,
+    /// Seconds of those waits.
+    pub stall_seconds: f64,
+    /// Block cache: bytes in use, hits, misses.
+    pub cache_bytes: u64,
+    /// Blocks found.
+    pub cache_hits: u64,
+    /// Blocks read.
+    pub cache_misses: u64,
+    /// Bytes read and written by class: `client wal manifest flush intra-l0 l0-to-l1 deep upkeep`.
+    pub io: Vec<(String, u64, u64)>,
+    /// CPU seconds of background threads by class.
+    pub cpu_seconds: Vec<(String, f64)>,
+    /// Log files and manifests begun, syncs for writers.
+    pub wal_rotations: u64,
+    /// Manifests begun.
+    pub manifest_rotations: u64,
+    /// Syncs of the log for writers.
+    pub wal_syncs: u64,
+}
+
+impl Metrics {
+    /// Bytes written to files for each byte that users wrote, since the store was opened: log, flushes and compactions.
+    pub fn write_amplification(&self) -> f64 {
+        let written: u64 = self.io.iter().map(|(_, _, written)| written).sum();
+        if self.user_bytes == 0 { 0.0 } else { written as f64 / self.user_bytes as f64 }
+    }
+
+    /// Runs that a lookup may have to ask, in the default keyspace, filters aside.
+    pub fn read_amplification(&self) -> f64 {
+        let default = self.keyspaces.iter().find(|k| k.name == "default");
+        default.map_or(0.0, |k| k.levels.iter().map(|l| l.runs as f64 / (l.groups.max(1)) as f64).sum())
+    }
+
+    /// Table bytes for each byte of the largest level of each keyspace: an upper estimate of space amplification.
+    pub fn space_amplification(&self) -> f64 {
+        let (mut all, mut largest) = (0, 0);
+        for keyspace in &self.keyspaces {
+            all += keyspace.levels.iter().map(|l| l.bytes).sum::<u64>();
+            largest += keyspace.levels.iter().map(|l| l.bytes).max().unwrap_or(0);
+        }
+        if largest == 0 { 1.0 } else { all as f64 / largest as f64 }
+    }
+
+    /// One line of JSON. The names are stable.
+    pub fn to_json(&self) -> String {
+        let mut out = String::from("{");
+        let mut field = |name: &str, value: &dyn std::fmt::Display| {
+            // Writing to a string does not fail.
+            let _ = write!(out, "{}\"{name}\":{value}", if out.len() > 1 { "," } else { "" });
+        };
+        field("sequence", &self.sequence);
+        field("writes", &self.writes);
+        field("user_bytes", &self.user_bytes);
+        field("commit_groups", &self.commit_groups);
+        field("flushes", &format!("{{\"count\":{}}}", self.flushes));
+        let [p50, p99, max] = self.compaction_us;
+        field(
+            "compactions",
+            &format!(
+                "{{\"count\":{},\"bytes_read\":{},\"bytes_written\":{},\"moves\":{},\"moved_bytes\":{},\
+                 \"prefix_commits\":{},\"wasted_bytes\":{},\"latency_us\":{{\"p50\":{p50},\"p99\":{p99},\"max\":{max}}}}}",
+                self.compactions,
+                self.compaction_bytes_read,
+                self.compaction_bytes_written,
+                self.moves,
+                self.moved_bytes,
+                self.prefix_commits,
+                self.wasted_bytes
+            ),
+        );
+        let [p50, p99, max] = self.step_us;
+        field("step_us", &format!("{{\"p50\":{p50},\"p99\":{p99},\"max\":{max}}}"));
+        field(
+            "jobs",
+            &format!(
+                "{{\"preempted\":{},\"resumed\":{},\"yielded\":{},\"discarded\":{},\"refused\":{},\"open\":{},\"paused\":{}}}",
+                self.jobs_preempted,
+                self.jobs_resumed,
+                self.jobs_yielded,
+                self.jobs_discarded,
+                self.jobs_refused,
+                self.jobs_open,
+                self.jobs_paused
+            ),
+        );
+        field("files", &format!("{{\"live\":{},\"on_disk\":{}}}", self.files_live, self.files_on_disk));
+        field("table_bytes", &self.table_bytes);
+        field("wal", &format!("{{\"bytes\":{},\"rotations\":{},\"syncs\":{}}}", self.wal_bytes, self.wal_rotations, self.wal_syncs));
+        field("manifest", &format!("{{\"rotations\":{}}}", self.manifest_rotations));
+        let amplification = (self.write_amplification(), self.read_amplification(), self.space_amplification());
+        let (write, read, space) = amplification;
+        field("amplification", &format!("{{\"write\":{write:.3},\"read\":{read:.3},\"space\":{space:.3}}}"));
+        field("stalls", &format!("{{\"count\":{},\"seconds\":{:.6}}}", self.stalls, self.stall_seconds));
+        let (bytes, hits, misses) = (self.cache_bytes, self.cache_hits, self.cache_misses);
+        field("cache", &format!("{{\"bytes\":{bytes},\"hits\":{hits},\"misses\":{misses}}}"));
+        let io = self.io.iter().map(|(class, read, written)| format!("\"{class}\":{{\"read\":{read},\"written\":{written}}}"));
+        field("io", &format!("{{{}}}", io.collect::<Vec<_>>().join(",")));
+        let cpu = self.cpu_seconds.iter().map(|(class, seconds)| format!("\"{class}\":{seconds:.6}"));
+        field("cpu_seconds", &format!("{{{}}}", cpu.collect::<Vec<_>>().join(",")));
+        let default = self.keyspaces.iter().find(|k| k.name == "default");
+        field("levels", &default.map_or_else(|| "[]".to_owned(), levels_json));
+        let keyspaces = self.keyspaces.iter().map(keyspace_json).collect::<Vec<_>>();
+        field("keyspaces", &format!("[{}]", keyspaces.join(",")));
+        out.push('}');
+        out
+    }
+}
+
+fn levels_json(keyspace: &KeyspaceMetrics) -> String {
+    let level = |(i, l): (usize, &LevelMetrics)| {
+        format!(
+            "{{\"level\":{i},\"groups\":{},\"runs\":{},\"tables\":{},\"bytes\":{},\"entries\":{},\"tombstones\":{}}}",
+            l.groups, l.runs, l.tables, l.bytes, l.entries, l.tombstones
+        )
+    };
+    format!("[{}]", keyspace.levels.iter().enumerate().map(level).collect::<Vec<_>>().join(","))
+}
+
+fn keyspace_json(keyspace: &KeyspaceMetrics) -> String {
+    format!(
+        "{{\"name\":{},\"strategy\":{},\"memtable_bytes\":{},\"immutable_memtables\":{},\"debt_bytes\":{},\
+         \"distance_bytes\":{},\"levels\":{}}}",
+        quote(&keyspace.name),
+        quote(&keyspace.strategy),
+        keyspace.memtable_bytes,
+        keyspace.immutable_memtables,
+        keyspace.debt_bytes,
+        keyspace.distance_bytes,
+        levels_json(keyspace)
+    )
+}
+
+fn quote(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c < ' ' => {
+                let _ = write!(out, "\\u{:04x}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out + "\""
+}
+
+/// The store's numbers now.
+pub fn metrics(store: &Store) -> Metrics {
+    let c = &store.counters;
+    let io = store.fs.counters();
+    let background = Class::ALL.map(IoClass::Background);
+    let classes = [IoClass::Client, IoClass::Wal, IoClass::Manifest].into_iter().chain(background);
+    let names = ["client", "wal", "manifest"].map(str::to_owned).into_iter().chain(Class::ALL.map(|c| c.to_string()));
+    let (jobs_open, jobs_paused) = {
+        let state = store.background.lock();
+        (state.jobs.len() as u64, state.jobs.iter().filter(|j| j.set_aside).count() as u64)
+    };
+    let keyspaces: Vec<KeyspaceMetrics> = store.keyspaces.load().by_name.values().map(|k| keyspace_metrics(k)).collect();
+    let levels = || keyspaces.iter().flat_map(|k| &k.levels);
+    let files_live = levels().map(|l| l.tables).sum();
+    let (obsolete, manifest_rotations) = {
+        let tree = store.tree();
+        (tree.obsolete.len() as u64, tree.versions.rotations())
+    };
+    let three = |h: &crate::observe::histogram::Histogram| [h.quantile(0.5), h.quantile(0.99), h.max()];
+    let cache = store.tables.block_cache();
+    Metrics {
+        files_live,
+        files_on_disk: files_live + obsolete,
+        table_bytes: levels().map(|l| l.bytes).sum(),
+        sequence: store.visible.load(Ordering::Acquire),
+        writes: c.writes.get(),
+        user_bytes: c.user_bytes.get(),
+        commit_groups: c.groups.get(),
+        flushes: c.flushes.get(),
+        compactions: c.compactions.get(),
+        compaction_bytes_read: c.compaction_bytes_read.get(),
+        compaction_bytes_written: c.compaction_bytes_written.get(),
+        moves: c.moves.get(),
+        moved_bytes: c.moved_bytes.get(),
+        prefix_commits: c.prefix_commits.get(),
+        wasted_bytes: c.wasted_bytes.get(),
+        compaction_us: three(&c.compaction_us),
+        step_us: three(&c.step_us),
+        jobs_preempted: c.jobs_preempted.get(),
+        jobs_resumed: c.jobs_resumed.get(),
+        jobs_yielded: c.jobs_yielded.get(),
+        jobs_discarded: c.jobs_discarded.get(),
+        jobs_refused: c.jobs_refused.get(),
+        jobs_open,
+        jobs_paused,
+        wal_bytes: store.wal_files.live_bytes(),
+        stalls: c.stalls.get(),
+        stall_seconds: c.stall_nanos.get() as f64 / 1e9,
+        cache_bytes: cache.used(),
+        cache_hits: cache.hits(),
+        cache_misses: cache.misses(),
+        io: names.zip(classes).map(|(name, class)| (name, io.read(class), io.written(class))).collect(),
+        cpu_seconds: Class::ALL.map(|k| (k.to_string(), c.cpu_nanos[k as usize].get() as f64 / 1e9)).into(),
+        wal_rotations: c.wal_rotations.get(),
+        manifest_rotations,
+        wal_syncs: c.wal_syncs.get(),
+        keyspaces,
+    }
+}
+
+fn keyspace_metrics(keyspace: &super::keyspace_state::KeyspaceState) -> KeyspaceMetrics {
+    let view = keyspace.view.load();
+    let strategy = keyspace.strategy.load();
+    let level = |level: &crate::version::level::Level| {
+        let runs = || level.groups.iter().flat_map(|g| &g.runs);
+        let tables = || runs().flat_map(|r| &r.tables);
+        LevelMetrics {
+            groups: level.groups.len() as u64,
+            runs: runs().filter(|r| !r.tables.is_empty()).count() as u64,
+            tables: tables().count() as u64,
+            bytes: tables().map(|t| t.bytes()).sum(),
+            entries: tables().map(|t| t.meta.entries - t.consumed).sum(),
+            tombstones: tables().map(|t| t.meta.tombstones).sum(),
+        }
+    };
+    KeyspaceMetrics {
+        name: keyspace.name.clone(),
+        strategy: strategy.text.clone(),
+        levels: view.version.levels.iter().map(level).collect(),
+        memtable_bytes: view.active.bytes() + view.immutable.iter().map(|m| m.bytes()).sum::<u64>(),
+        immutable_memtables: view.immutable.len() as u64,
+        debt_bytes: debt(&view.version, &strategy.strategy),
+        distance_bytes: distance(&view.version, &strategy.strategy),
+    }
+}
