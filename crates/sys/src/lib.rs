@@ -1,1 +1,26 @@
-//! placeholder
+//! The few system calls that have no safe wrapper, each behind a safe function.
+//!
+//! Together with `evenkeel-arena` this is the only crate of the workspace that contains `unsafe`;
+//! everything above it is safe code. Linux is what is tested. Elsewhere each function has a plain
+//! fallback: it does nothing where it is only advice, and answers `Unsupported` where the caller has
+//! another way to go.
+//!
+//! ```text
+//!   mapped_log     a log file written by memcpy (the write path)
+//!   huge_bytes     zeroed memory on huge pages (filters, arena chunks)
+//!   thread         scheduling class, CPU time (background workers)
+//!   hint           cache prefetch, early writeback
+//! ```
+
+pub mod hint;
+pub mod huge_bytes;
+pub mod mapped_log;
+pub mod thread;
+
+pub use hint::{prefetch, prefetch_address, start_writeback};
+pub use huge_bytes::HugeBytes;
+pub use mapped_log::MappedLog;
+pub use thread::{
+    Priority, ThreadId, can_raise_priority, current_thread_id, process_cpu_time, process_peak_rss_bytes,
+    set_background_priority, set_thread_priority, thread_cpu_time, thread_priority, yield_now,
+};

@@ -1,0 +1,298 @@
+//! Scheduling class and CPU time of threads.
+//!
+//! Background threads run as SCHED_IDLE, so that a waking client gets its core at once, and are raised
+//! when a deadline nears. **Lowering always works, raising needs a right**: without CAP_SYS_NICE or an
+//! RLIMIT_NICE of at least 20, Linux lets no thread leave SCHED_IDLE or come back from nice 19. Ask
+//! [`can_raise_priority`] first; where it says no, urgent work must move to a thread never lowered.
+
+use std::io;
+use std::time::Duration;
+
+/// How eagerly the kernel runs a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Priority {
+    /// The default class at nice 0: what client threads have.
+    Normal,
+    /// The default class at nice 19: about 1.5 % of a core that others want.
+    Nice19,
+    /// SCHED_IDLE: runs when nobody else wants the core, and is preempted by whoever wakes.
+    Idle,
+}
+
+/// A thread of this process, as the kernel numbers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ThreadId(i32);
+
+/// The calling thread's id, by which another thread can raise or lower it.
+pub fn current_thread_id() -> ThreadId {
+    ThreadId(imp::current())
+}
+
+/// Sets the priority of the calling thread.
+pub fn set_background_priority(priority: Priority) -> io::Result<()> {
+    set_thread_priority(current_thread_id(), priority)
+}
+
+/// Sets the priority of a thread of this process. An ended thread is an error (`ESRCH`), a raise without
+/// the right to it is `PermissionDenied`.
+pub fn set_thread_priority(thread: ThreadId, priority: Priority) -> io::Result<()> {
+    imp::set(thread.0, priority)
+}
+
+/// The priority of a thread of this process; other classes and nice values count as `Normal`.
+pub fn thread_priority(thread: ThreadId) -> io::Result<Priority> {
+    imp::get(thread.0)
+}
+
+/// Whether a thread lowered to `Idle` or `Nice19` can be brought back to `Normal`.
+pub fn can_raise_priority() -> bool {
+    imp::can_raise()
+}
+
+/// CPU time used by the calling thread; zero where the system does not tell.
+pub fn thread_cpu_time() -> Duration {
+    imp::thread_cpu_time()
+}
+
+/// CPU time used by all threads of the process; zero where the system does not tell.
+pub fn process_cpu_time() -> Duration {
+    imp::process_cpu_time()
+}
+
+/// The most memory the process ever had resident; zero where the system does not tell.
+pub fn process_peak_rss_bytes() -> u64 {
+    imp::peak_rss_bytes()
+}
+
+/// Lets another thread that is ready run first.
+pub fn yield_now() {
+    std::thread::yield_now();
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+mod imp {
+    use super::Priority;
+    use std::io;
+    use std::mem::MaybeUninit;
+    use std::time::Duration;
+
+    pub fn current() -> i32 {
+        // SAFETY: takes nothing, always succeeds.
+        unsafe { libc::gettid() }
+    }
+
+    pub fn set(thread: i32, priority: Priority) -> io::Result<()> {
+        own_thread(thread)?;
+        let (policy, nice) = match priority {
+            Priority::Normal => (libc::SCHED_OTHER, 0),
+            Priority::Nice19 => (libc::SCHED_OTHER, 19),
+            Priority::Idle => (libc::SCHED_IDLE, 0),
+        };
+        // The class first: it is the step that may be refused, and then nothing has changed.
+        set_policy(thread, policy)?;
+        match priority {
+            // SCHED_IDLE is below every nice value, so that of the thread is left as it is.
+            Priority::Idle => Ok(()),
+            Priority::Normal | Priority::Nice19 => set_nice(thread, nice),
+        }
+    }
+
+    pub fn get(thread: i32) -> io::Result<Priority> {
+        own_thread(thread)?;
+        // SAFETY: takes and returns integers only.
+        let policy = unsafe { libc::sched_getscheduler(thread) };
+        if policy < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        if policy == libc::SCHED_IDLE {
+            return Ok(Priority::Idle);
+        }
+        // SAFETY: takes and returns integers only. The thread exists, so -1 is a nice value, no error.
+        let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, thread.unsigned_abs()) };
+        Ok(if nice == 19 { Priority::Nice19 } else { Priority::Normal })
+    }
+
+    pub fn can_raise() -> bool {
+        const NICE_0_AS_LIMIT: libc::rlim_t = 20;
+        has_cap_sys_nice() || {
+            let mut limit = MaybeUninit::<libc::rlimit>::uninit();
+            // SAFETY: the call writes one `rlimit` to the given place, which is read only on success.
+            unsafe {
+                libc::getrlimit(libc::RLIMIT_NICE, limit.as_mut_ptr()) == 0
+                    && limit.assume_init().rlim_cur >= NICE_0_AS_LIMIT
+            }
+        }
+    }
+
+    pub fn thread_cpu_time() -> Duration {
+        clock(libc::CLOCK_THREAD_CPUTIME_ID)
+    }
+
+    pub fn process_cpu_time() -> Duration {
+        clock(libc::CLOCK_PROCESS_CPUTIME_ID)
+    }
+
+    pub fn peak_rss_bytes() -> u64 {
+        let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+        // SAFETY: the call writes one `rusage`; all-zero bytes are a valid `rusage` if it fails.
+        let usage = unsafe {
+            libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+            usage.assume_init()
+        };
+        u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024
+    }
+
+    /// Thread numbers are reused by other processes, so make sure that this one is still ours.
+    fn own_thread(thread: i32) -> io::Result<()> {
+        // SAFETY: signal 0 is sent to nobody, the call only checks that the thread is in this process.
+        result(unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, 0) } as i32)
+    }
+
+    fn set_policy(thread: i32, policy: i32) -> io::Result<()> {
+        let param = libc::sched_param { sched_priority: 0 };
+        // SAFETY: `param` lives through the call, which only reads it.
+        result(unsafe { libc::sched_setscheduler(thread, policy, &raw const param) })
+    }
+
+    fn set_nice(thread: i32, nice: i32) -> io::Result<()> {
+        // SAFETY: takes integers only.
+        result(unsafe { libc::setpriority(libc::PRIO_PROCESS, thread.unsigned_abs(), nice) })
+    }
+
+    fn result(code: i32) -> io::Result<()> {
+        if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    fn has_cap_sys_nice() -> bool {
+        const CAP_SYS_NICE: u32 = 23;
+        const VERSION_3: u32 = 0x2008_0522;
+        let mut header: [u32; 2] = [VERSION_3, 0];
+        let mut data: [[u32; 3]; 2] = [[0; 3]; 2];
+        // SAFETY: version 3 reads a header of two words and writes two sets of three words, which is
+        // what the arrays hold.
+        let code = unsafe { libc::syscall(libc::SYS_capget, header.as_mut_ptr(), data.as_mut_ptr()) };
+        code == 0 && data[0][0] & (1 << CAP_SYS_NICE) != 0
+    }
+
+    fn clock(id: libc::clockid_t) -> Duration {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the call writes one `timespec` to a place that lives through it.
+        unsafe {
+            libc::clock_gettime(id, &raw mut time);
+        }
+        Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+    }
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+mod imp {
+    use super::Priority;
+    use std::io;
+    use std::time::Duration;
+
+    pub fn current() -> i32 {
+        0
+    }
+
+    pub fn set(_thread: i32, priority: Priority) -> io::Result<()> {
+        if priority == Priority::Normal { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
+    }
+
+    pub fn get(_thread: i32) -> io::Result<Priority> {
+        Ok(Priority::Normal)
+    }
+
+    pub fn can_raise() -> bool {
+        false
+    }
+
+    pub fn thread_cpu_time() -> Duration {
+        Duration::ZERO
+    }
+
+    pub fn process_cpu_time() -> Duration {
+        Duration::ZERO
+    }
+
+    pub fn peak_rss_bytes() -> u64 {
+        0
+    }
+}
+
+#[cfg(test)]
+#[cfg(all(target_os = "linux", not(miri)))]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    /// Runs on a thread of its own, since a lowered thread may not come back.
+    fn on_a_thread<T: Send>(run: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|s| s.spawn(run).join().unwrap())
+    }
+
+    #[test]
+    fn lowering_always_works_and_raising_when_permitted() {
+        on_a_thread(|| {
+            let me = current_thread_id();
+            assert_eq!(thread_priority(me).unwrap(), Priority::Normal);
+            for low in [Priority::Idle, Priority::Nice19] {
+                set_background_priority(low).unwrap();
+                assert_eq!(thread_priority(me).unwrap(), low);
+                let raised = set_background_priority(Priority::Normal);
+                assert_eq!(raised.is_ok(), can_raise_priority(), "{raised:?}");
+                if raised.is_err() {
+                    return;
+                }
+                assert_eq!(thread_priority(me).unwrap(), Priority::Normal);
+            }
+        });
+    }
+
+    #[test]
+    fn another_thread_is_lowered_by_its_id_until_it_ends() {
+        let (tell, told) = mpsc::channel();
+        let (finish, finished) = mpsc::channel::<()>();
+        let thread = std::thread::scope(|s| {
+            s.spawn(move || {
+                tell.send(current_thread_id()).unwrap();
+                finished.recv().unwrap();
+            });
+            let thread = told.recv().unwrap();
+            assert_ne!(thread, current_thread_id());
+            set_thread_priority(thread, Priority::Idle).unwrap();
+            assert_eq!(thread_priority(thread).unwrap(), Priority::Idle);
+            assert_eq!(thread_priority(current_thread_id()).unwrap(), Priority::Normal);
+            finish.send(()).unwrap();
+            thread
+        });
+        // `scope` returns when the closure has ended, which is a moment before the kernel forgets the thread.
+        while set_thread_priority(thread, Priority::Idle).is_ok() {
+            yield_now();
+        }
+    }
+
+    #[test]
+    fn a_thread_of_another_process_is_refused() {
+        assert!(set_thread_priority(ThreadId(1), Priority::Idle).is_err());
+        assert!(set_thread_priority(ThreadId(-1), Priority::Idle).is_err());
+    }
+
+    #[test]
+    fn cpu_time_grows_with_work() {
+        let (thread, process) = (thread_cpu_time(), process_cpu_time());
+        let mut x = 1u64;
+        while thread_cpu_time() < thread + Duration::from_millis(2) {
+            x = std::hint::black_box(x.wrapping_mul(6364136223846793005).wrapping_add(1));
+        }
+        assert!(process_cpu_time() >= process + Duration::from_millis(2));
+    }
+
+    #[test]
+    fn peak_memory_never_falls() {
+        let before = process_peak_rss_bytes();
+        let held = vec![1u8; 8 << 20];
+        let with = process_peak_rss_bytes();
+        drop(std::hint::black_box(held));
+        assert!(before > 0 && with >= before && process_peak_rss_bytes() >= with);
+    }
+}
