@@ -170,7 +170,8 @@ impl Leaf {
         upper
     }
 
-    /// Prefix and entry of slot `i < count`, for the writer.
+    /// Prefix and entry of slot `i < count`. For a reader they belong together only if the check holds.
+    #[inline]
     pub(crate) fn slot(&self, i: usize) -> Slot {
         Slot { prefix: self.prefixes[i].load(Ordering::Relaxed), entry: self.entry(i) }
     }

@@ -9,10 +9,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use crate::arena::{Arena, Ref};
+use crate::arena::{Arena, NIL, Ref};
 use crate::cursor::Cursor;
 use crate::entry::Entry;
-use crate::node::{Header, Inner, Leaf};
+use crate::node::{Header, Inner, Leaf, Slot};
 use crate::prefix::{Head, Probe};
 use crate::sync::{AtomicU64, Backoff, Ordering};
 
@@ -194,39 +194,44 @@ impl Tree {
         }
     }
 
+    #[inline]
     fn find(&self, key: &[u8], max_trailer: u64) -> Option<(Ref, Entry<'_>)> {
         let probe = self.probe(key, max_trailer);
-        let name = self.first_at_or_after(&probe)?;
+        let slot = self.first_at_or_after(&probe)?;
+        // Another prefix is another key, and says so without a look at the entry: a cache miss saved.
+        if slot.prefix != probe.prefix {
+            return None;
+        }
         // SAFETY: the name was acquired from a leaf of this tree.
-        let entry = unsafe { self.arena.entry(name) };
-        (entry.key == key).then_some((name, entry))
+        let entry = unsafe { self.arena.entry(slot.entry) };
+        (entry.key == key).then_some((slot.entry, entry))
     }
 
     #[inline]
-    fn first_at_or_after(&self, probe: &Probe<'_>) -> Option<Ref> {
+    fn first_at_or_after(&self, probe: &Probe<'_>) -> Option<Slot> {
         loop {
             let (leaf, version) = self.descend(Target::Before(probe));
             let count = leaf.header.count();
             // SAFETY: the leaf is of this tree and the count its own.
             let at = unsafe { leaf.lower_bound(&self.arena, count, probe) };
-            let found = if at < count { Ok(leaf.entry(at)) } else { Err(leaf.header.next()) };
+            let found = if at < count { Ok(leaf.slot(at)) } else { Err(leaf.header.next()) };
             if leaf.header.is_unchanged(version) {
                 return found.map_or_else(|next| self.first_of(next), Some);
             }
         }
     }
 
-    /// The first entry of a leaf that a link names. It is at or after what was looked for to the left of it:
+    /// The first slot of a leaf that a link names. It is at or after what was looked for to the left of it:
     /// a leaf's lower bound never changes, and only the leftmost leaf can be empty.
-    fn first_of(&self, name: Ref) -> Option<Ref> {
-        if name == crate::arena::NIL {
+    fn first_of(&self, name: Ref) -> Option<Slot> {
+        if name == NIL {
             return None;
         }
         // SAFETY: the name was acquired from a leaf's link.
         let leaf = unsafe { self.leaf(name) };
         loop {
             let version = leaf.header.begin_read();
-            let first = leaf.entry(0);
+            let first = leaf.slot(0);
             if leaf.header.is_unchanged(version) {
                 return Some(first);
             }

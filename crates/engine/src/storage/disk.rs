@@ -18,19 +18,26 @@ use crate::base::class::IoClass;
 use crate::base::error::{Error, Result};
 use crate::observe::io_counters::IoCounters;
 use crate::storage::disk_file::{DiskReader, DiskWriter};
-use crate::storage::disk_log::open_log;
+use crate::storage::disk_log::{Way, open_log};
 use crate::storage::file_system::{DirLock, FileSystem, LogFile, ReadFile, WritableFile};
 
 /// Files of the operating system.
 #[derive(Debug, Default)]
 pub struct DiskFileSystem {
     counters: Arc<IoCounters>,
+    /// Logs are never mapped.
+    logs_written: bool,
 }
 
 impl DiskFileSystem {
     /// With counters of its own.
     pub fn new() -> DiskFileSystem {
         DiskFileSystem::default()
+    }
+
+    /// The same, with logs appended to by system calls only, as on a file system that cannot map them.
+    pub fn without_mapped_logs() -> DiskFileSystem {
+        DiskFileSystem { logs_written: true, ..DiskFileSystem::default() }
     }
 }
 
@@ -45,7 +52,8 @@ impl FileSystem for DiskFileSystem {
             Some(old) => recycled_log(old, path, capacity)?,
             None => new_log(path, capacity)?,
         };
-        Ok(open_log(file, path, capacity, Arc::clone(&self.counters)))
+        let way = if self.logs_written { Way::Written } else { Way::Best };
+        open_log(file, path, capacity, way, Arc::clone(&self.counters)).map_err(at("map", path))
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn ReadFile>> {

@@ -143,7 +143,7 @@ impl Shared {
         state.written += bytes.len() as u64;
         let dirty = state.written - state.started;
         if dirty >= WRITEBACK_EVERY {
-            start_writeback(&self.file, state.started, dirty);
+            evenkeel_sys::start_writeback(&self.file, state.started, dirty);
             state.started = state.written;
         }
         Ok(())
@@ -194,7 +194,3 @@ impl ReadFile for DiskReader {
         &self.path
     }
 }
-
-/// Asks the kernel to start writing these bytes to the device, without waiting. It may decline: this is for evenness,
-/// not for durability.
-fn start_writeback(_file: &File, _offset: u64, _len: u64) {}

@@ -160,7 +160,13 @@ fn the_kernel_too_locks_out_a_second_opener() {
 
 #[test]
 fn a_log_has_its_blocks_at_once_and_keeps_them_when_recycled() {
-    let (fs, _temp, dir) = disk();
+    for fs in [DiskFileSystem::new(), DiskFileSystem::without_mapped_logs()] {
+        let (_, _temp, dir) = disk();
+        check_logs(&fs, &dir);
+    }
+}
+
+fn check_logs(fs: &DiskFileSystem, dir: &Path) {
     let (old, new) = (dir.join("000001.log"), dir.join("000002.log"));
     let capacity = 256 << 10;
     let mut log = fs.create_log(&old, capacity, None).unwrap();
@@ -177,7 +183,7 @@ fn a_log_has_its_blocks_at_once_and_keeps_them_when_recycled() {
     assert_eq!(new.metadata().unwrap().ino(), inode);
     assert_eq!(log.len(), 0);
     log.append(&[b"1"]).unwrap();
-    assert_eq!(&read(&fs, &new)[..8], b"1ne two\0");
+    assert_eq!(&read(fs, &new)[..8], b"1ne two\0");
     let full = log.append(&[&vec![0; capacity as usize]]).unwrap_err();
     assert_eq!(full.kind(), "NoSpace");
     drop(log);
@@ -185,8 +191,8 @@ fn a_log_has_its_blocks_at_once_and_keeps_them_when_recycled() {
     // Another capacity, and a name that is taken.
     assert_eq!(fs.create_log(&new, 10, Some(&new)).unwrap_err().kind(), "Io");
     for (number, capacity) in [(3, 1000), (4, 512 << 10)] {
-        let before = FileName::Wal(number - 1).path(&dir);
-        let path = FileName::Wal(number).path(&dir);
+        let before = FileName::Wal(number - 1).path(dir);
+        let path = FileName::Wal(number).path(dir);
         let log = fs.create_log(&path, capacity, Some(&before)).unwrap();
         assert_eq!((log.remaining(), path.metadata().unwrap().len()), (capacity, capacity));
     }

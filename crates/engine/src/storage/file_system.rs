@@ -32,7 +32,7 @@ pub trait FileSystem: Send + Sync + Debug {
     fn list(&self, dir: &Path) -> Result<Vec<String>>;
     /// True if there is something of this name.
     fn exists(&self, path: &Path) -> Result<bool>;
-    /// Makes a directory and its parents; one that exists is fine.
+    /// Makes a directory and its parents, durably; one that exists is fine.
     fn create_dir(&self, dir: &Path) -> Result<()>;
     /// Makes the directory's entries durable.
     fn sync_dir(&self, dir: &Path) -> Result<()>;

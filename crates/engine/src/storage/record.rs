@@ -21,6 +21,9 @@ use crate::base::random::mix;
 /// Bytes before a record's payload.
 pub const FRAME_LEN: usize = 24;
 
+/// Where in a frame its tag is.
+pub const TAG_AT: usize = 12;
+
 /// The version of the format that this code writes, and the newest it reads.
 pub const FORMAT_VERSION: u32 = 1;
 
@@ -206,7 +209,7 @@ pub fn tag_matches_at(word: &[u8], mixed_id: u64, offset: u64) -> bool {
     word == tag_of_mixed(mixed_id, offset).to_le_bytes()
 }
 
-/// The 32 bits that mark a record of log `id` at `offset`. Never 0, so that zeros are never a record.
+/// The 32 bits that mark a record of log `id` at `offset`. Its first byte is never 0, so zeros are never a record.
 #[inline]
 fn tag(id: u64, offset: u64) -> u32 {
     tag_of_mixed(mix(id), offset)

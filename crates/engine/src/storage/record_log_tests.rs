@@ -344,6 +344,30 @@ fn a_failed_sync_or_append_is_final() {
     }
 }
 
+/// Records that survived behind a lost one are found wherever they lie, also across the reader's window.
+#[test]
+fn a_promise_far_behind_the_damage_is_found() {
+    let (fs, mut random) = (disk(), Random::new(9));
+    let file = fs.create_log(log_path(), 1 << 19, None).unwrap();
+    let mut log = RecordWriter::on_log(file, log_path(), &header(ID)).unwrap();
+    let start = log.append(&[b"lost"]).unwrap();
+    log.syncer().sync().unwrap();
+    let last = start + 100_000 + random.below(200_000);
+    log.append(&[&vec![7; (last - start) as usize - FRAME_LEN]]).unwrap();
+    log.append(&[b"the one with the promise"]).unwrap();
+    let whole = fs.contents(log_path()).unwrap();
+    for keep_from in [last, last - 1, last - 11, last - 12, last - 13, last - 70_000] {
+        for filler in [0, 0xa5] {
+            let mut bytes = whole.clone();
+            bytes[start as usize - 4..keep_from as usize].fill(filler);
+            assert_eq!(read_bytes(&bytes, 0).unwrap_err().kind(), "Corruption", "{keep_from} {filler}");
+            // Without it what was lost cannot be told from what never was.
+            bytes[last as usize..].fill(filler);
+            assert_eq!(read_bytes(&bytes, 0).unwrap().0.len(), 0);
+        }
+    }
+}
+
 /// Appends, syncs and crashes at random; the log holds a prefix, at least what was synced, and never refuses to open.
 #[test]
 fn a_crash_leaves_a_prefix_that_has_what_was_synced() {

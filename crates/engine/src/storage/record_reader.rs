@@ -16,7 +16,9 @@ use crate::base::class::IoClass;
 use crate::base::error::{Error, Result};
 use crate::base::random::mix;
 use crate::storage::file_system::ReadFile;
-use crate::storage::record::{FRAME_LEN, Frame, HeaderError, LogHeader, LogKind, RecordKind, tag_matches_at};
+use crate::storage::record::{
+    FRAME_LEN, Frame, HeaderError, LogHeader, LogKind, RecordKind, TAG_AT, tag_matches_at,
+};
 
 /// Bytes read at a time.
 const WINDOW: u64 = 64 << 10;
@@ -255,10 +257,14 @@ impl RecordReader {
 
 /// The first place in `bytes`, which begin at offset `at`, that carries the tag of a record of log `id`.
 fn find_tag(bytes: &[u8], id: u64, at: u64) -> Option<usize> {
+    // Most of what follows a log's end is zeros. A tag's first byte is never 0, so none begins among them.
+    let zeros = bytes.chunks_exact(8).take_while(|word| **word == [0; 8]).count() * 8;
+    let skip = zeros.saturating_sub(TAG_AT);
     let id = mix(id);
-    // A frame's last eight bytes follow its tag.
-    let tags = bytes.get(12..bytes.len().checked_sub(8)?)?.windows(4);
-    tags.zip(at..).position(|(word, offset)| tag_matches_at(word, id, offset))
+    // The rest of a frame follows its tag.
+    let tags = bytes.get(skip + TAG_AT..(bytes.len() + TAG_AT + 4).checked_sub(FRAME_LEN)?)?.windows(4);
+    let found = tags.zip(at + skip as u64..).position(|(word, offset)| tag_matches_at(word, id, offset))?;
+    Some(skip + found)
 }
 
 /// The part of the file that is in memory.
