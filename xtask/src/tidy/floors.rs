@@ -26,13 +26,15 @@ struct Floor {
     only: &'static [&'static str],
     /// Modules it may not import although they are below it.
     never: &'static [&'static str],
+    /// Words of the standard library that it has no use for: it waits for nothing, or keeps no state.
+    without: &'static [&'static str],
 }
 
 const fn floor(name: &'static str, number: u32) -> Floor {
-    Floor { name, number, only: &[], never: &[] }
+    Floor { name, number, only: &[], never: &[], without: &[] }
 }
 
-/// The floors, bottom-up. What is pure says so by what it may not import.
+/// The floors, bottom-up. What is pure says so by what it may not use.
 const FLOORS: [Floor; 13] = [
     floor("base", 1),
     floor("observe", 2),
@@ -42,14 +44,17 @@ const FLOORS: [Floor; 13] = [
     floor("write", 4),
     floor("version", 5),
     Floor {
-        name: "compaction",
-        number: 6,
         only: &["base", "version", "hotness", "table::meta"],
         never: &["base::clock"],
+        without: &["Mutex", "RwLock", "Condvar", "Instant", "SystemTime", "JoinHandle", "spawn", "sleep"],
+        ..floor("compaction", 6)
     },
     floor("merge", 7),
-    floor("execution", 8),
-    Floor { name: "scheduler", number: 9, only: &["base", "observe", "execution::rate_limiter"], never: &[] },
+    Floor {
+        without: &["Condvar", "Instant", "SystemTime", "JoinHandle", "spawn", "sleep", "park", "recv"],
+        ..floor("execution", 8)
+    },
+    Floor { only: &["base", "observe", "execution::rate_limiter"], ..floor("scheduler", 9) },
     floor("options", 10),
     floor("db", 11),
 ];
@@ -72,6 +77,7 @@ pub fn check(sources: &[Source], is_test: &dyn Fn(&str) -> bool) -> Vec<Finding>
             ));
             continue;
         };
+        findings.extend(words_without(from, source));
         for import in modules.imports(module, source) {
             let Some((target, file)) = modules.file_of(&import.path) else { continue };
             if file.path == source.path {
@@ -118,6 +124,16 @@ fn judge(from: &Floor, import: &Import, target: &[String], file: &Source) -> Opt
         return Some(format!("{} may import only {}{but}: not {module}", from.name, from.only.join(", ")));
     }
     None
+}
+
+/// Uses of what the floor has no use for.
+fn words_without(floor: &Floor, source: &Source) -> Vec<Finding> {
+    let tokens = source.shipped_tokens();
+    let found = tokens.iter().filter(|t| floor.without.contains(&t.text));
+    let message = |word| {
+        format!("{} has no `{word}`: what waits or keeps time is db's and the scheduler's", floor.name)
+    };
+    found.map(|t| Finding::new(&source.path, source.line(t.at), message(t.text))).collect()
 }
 
 fn is_folder_face(source: &Source) -> bool {
