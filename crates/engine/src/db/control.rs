@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::flushing;
-use super::install::unlink_obsolete;
+use super::install::{ids_for_picker, unlink_obsolete};
 use super::jobs::{self, Begun, Stepped};
 use super::keyspace_state::KeyspaceState;
 use super::state::Store;
 use crate::base::class::Class;
 use crate::base::error::{Error, Result};
 use crate::base::key_range::KeyRange;
-use crate::base::units::JobId;
+use crate::base::units::{JobId, TableId};
 use crate::compaction::picker::{Pick, manual};
 use crate::compaction::tree_view::TreeView;
 use crate::observe::event::Event;
@@ -122,9 +122,11 @@ pub fn flush(store: &Store, keyspace: &KeyspaceState) -> Result<()> {
 /// Pushes everything in `range` to the last level that holds any of it, in place if that is where it is.
 pub fn compact_range(store: &Store, keyspace: &Arc<KeyspaceState>, range: &KeyRange) -> Result<()> {
     flush(store, keyspace)?;
+    // Tables made from here on are this compaction's own.
+    let before = store.tree().versions.ids().table();
     let mut level = 0;
     loop {
-        match begin_manual(store, keyspace, range, level)? {
+        match begin_manual(store, keyspace, range, level, before)? {
             Manual::Nothing => level += 1,
             Manual::Past => return Ok(()),
             Manual::Begun(Begun::Moved) => store.background.work_changed(),
@@ -151,7 +153,13 @@ enum Manual {
     Blocked(Vec<JobId>),
 }
 
-fn begin_manual(store: &Store, keyspace: &Arc<KeyspaceState>, range: &KeyRange, level: usize) -> Result<Manual> {
+fn begin_manual(
+    store: &Store,
+    keyspace: &Arc<KeyspaceState>,
+    range: &KeyRange,
+    level: usize,
+    before: TableId,
+) -> Result<Manual> {
     let strategy = keyspace.strategy.load_full();
     let mut tree = store.tree();
     let tree = &mut *tree;
@@ -165,13 +173,13 @@ fn begin_manual(store: &Store, keyspace: &Arc<KeyspaceState>, range: &KeyRange, 
         version: &current.version,
         claims,
         cursors: &current.cursors,
-        ids: jobs::ids_for_picker(tree),
+        ids: ids_for_picker(tree),
         now_ms: store.clock.wall_ms(),
     };
-    Ok(match manual(&view, &strategy.strategy, range, level) {
+    Ok(match manual(&view, &strategy.strategy, range, level, before) {
         Pick::Nothing => Manual::Nothing,
         Pick::Blocked { by, .. } => Manual::Blocked(by),
-        Pick::Run(compaction, prepared) => match jobs::begin(store, tree, keyspace, compaction, &prepared)? {
+        Pick::Run(picked) => match jobs::begin(store, tree, keyspace, *picked)? {
             Some(begun) => Manual::Begun(begun),
             None => Manual::Refused,
         },

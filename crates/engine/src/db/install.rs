@@ -13,7 +13,8 @@ use super::keyspace_state::KeyspaceState;
 use super::state::{Store, TreeState};
 use crate::base::error::{Error, Result};
 use crate::base::units::{JobId, KeyspaceId, SeqNo};
-use crate::compaction::commit::{CommitPart, commit_edit, flush_edit};
+use crate::compaction::commit::{CommitPart, commit_part, end_job, flush};
+use crate::compaction::tree_view::Ids;
 use crate::compaction::compaction::Compaction;
 use crate::observe::event::Event;
 use crate::table::meta::TableMeta;
@@ -38,21 +39,24 @@ pub fn install_flush(
     let tables: Vec<Arc<TableMeta>> = tables.into_iter().map(Arc::new).collect();
     {
         let mut tree = store.tree();
-        let Some(current) = tree.versions.trees().get(&keyspace.id) else {
+        let tree = &mut *tree;
+        let (Some(current), Some(claims)) =
+            (tree.versions.trees().get(&keyspace.id), tree.claims.get(&keyspace.id))
+        else {
             // Dropped meanwhile: the tables are orphans, and so is the memtable.
-            drop(tree);
             tables.iter().try_for_each(|t| store.fs.remove(&store.tables.path(t.id)))?;
             keyspace.update_view(|view| view.immutable.retain(|m| !Arc::ptr_eq(m, memtable)));
             return Ok(());
         };
-        let run = tree.versions.ids().run();
-        let edit = flush_edit(&current.version, tables, Some(last), run, store.clock.wall_ms())?;
+        let mut ids = ids_for_picker(tree);
+        let edit = flush(&current.version, claims, &mut ids, tables, last, store.clock.wall_ms())?.edit;
+        tree.versions.ids().run_and_group_at_least(ids.next_run, ids.next_group);
         let record = ManifestRecord {
             edits: vec![(keyspace.id, edit)],
             wal_from: store.wal_files.oldest_needed(oldest_unflushed(store, Some(memtable))),
             ..ManifestRecord::default()
         };
-        record_change(store, &mut tree, record)?;
+        record_change(store, tree, record)?;
         let version = Arc::clone(&tree.versions.trees()[&keyspace.id].version);
         keyspace.set_l0_runs(&version);
         keyspace.update_view(|view| {
@@ -70,16 +74,17 @@ pub fn install_flush(
 
 /// Installs what a job has finished; `part.cut` is `None` for its end, which releases its claims.
 pub fn install_part(store: &Store, keyspace: &KeyspaceState, job: JobId, part: CommitPart) -> Result<()> {
-    if !part.outputs.is_empty() {
+    if part.outputs.iter().any(|tables| !tables.is_empty()) {
         store.fs.sync_dir(&store.dir)?;
     }
     let prefix = part.cut.is_some();
-    let tables = part.outputs.iter().map(|(_, t)| t.id).collect();
+    let ends = part.ends;
+    let tables = part.outputs.iter().flatten().map(|t| t.id).collect();
     {
         let mut tree = store.tree();
         let (current, claims) = parts(&tree, keyspace.id)?;
-        let edit = commit_edit(&current.version, claims, job, &part, store.clock.wall_ms())?;
-        apply_job_edit(store, &mut tree, keyspace, job, edit, !prefix)?;
+        let edit = commit_part(&current.version, claims, job, &part, store.clock.wall_ms())?.edit;
+        apply_job_edit(store, &mut tree, keyspace, job, edit, ends)?;
     }
     if prefix {
         store.counters.prefix_commits.add(1);
@@ -88,6 +93,34 @@ pub fn install_part(store: &Store, keyspace: &KeyspaceState, job: JobId, part: C
     store.lane.poke();
     store.background.work_changed();
     Ok(())
+}
+
+/// Ends a job without installing anything more: gives back its claims, and takes out of the tree what only it kept there.
+pub fn release_job(store: &Store, keyspace: &KeyspaceState, job: JobId) -> Result<()> {
+    let mut tree = store.tree();
+    let tree = &mut *tree;
+    let (Some(current), Some(claims)) = (tree.versions.trees().get(&keyspace.id), tree.claims.get_mut(&keyspace.id))
+    else {
+        return Ok(());
+    };
+    if claims.compaction(job).is_none() {
+        return Ok(());
+    }
+    let edit = end_job(&current.version, claims, job).map(|committed| committed.edit);
+    claims.release(job);
+    let edit = edit?;
+    if !edit.steps.is_empty() {
+        let record = ManifestRecord { edits: vec![(keyspace.id, edit)], ..ManifestRecord::default() };
+        record_change(store, tree, record)?;
+        publish_version(tree, keyspace);
+    }
+    Ok(())
+}
+
+/// The numbers that the picker and a flush may give out.
+pub fn ids_for_picker(tree: &TreeState) -> Ids {
+    let (next_run, next_group) = tree.versions.ids().next_run_and_group();
+    Ids { next_run, next_group }
 }
 
 /// Records a job's edit, swaps the view, and keeps the books of claims and files. The tree lock is held.

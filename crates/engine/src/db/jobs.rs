@@ -10,17 +10,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::background::{BackgroundState, OpenJob, STEP_BYTES};
-use super::install::{apply_job_edit, install_part, publish_version, record_change};
+use super::install::{ids_for_picker, install_part, publish_version, record_change, release_job};
 use super::keyspace_state::KeyspaceState;
 use super::state::{Store, TreeState};
 use crate::base::class::{Class, Permit};
 use crate::base::error::{Error, Result};
 use crate::base::units::JobId;
-use crate::compaction::commit::{end_job, move_tables, set_bounds};
+use crate::compaction::commit::{move_tables, set_bounds};
 use crate::compaction::compaction::Compaction;
 use crate::compaction::picker::{Pick, pick};
 use crate::compaction::placement::Picked;
-use crate::compaction::tree_view::{Ids, TreeView};
+use crate::compaction::tree_view::TreeView;
 use crate::execution::compaction_job::CompactionJob;
 use crate::execution::merge_loop::Progress;
 use crate::execution::output::OutputShape;
@@ -89,7 +89,7 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
     let outcome = job.step(STEP_BYTES);
     let outcome = match outcome {
         Ok((Progress::TableDone, moved)) if sliced || job.ready_tables() >= TABLES_PER_PART => {
-            match job.take_commit(false).map(|part| install_part(store, &keyspace, id, part)) {
+            match job.take_commit(false, false).map(|part| install_part(store, &keyspace, id, part)) {
                 None | Some(Ok(())) => Ok((Progress::TableDone, moved)),
                 Some(Err(error)) => Err(error),
             }
@@ -150,7 +150,7 @@ fn put_back(store: &Store, id: JobId, job: Box<CompactionJob>, progress: Progres
 /// A job has done all it will: commits the rest and lets go of the claims.
 fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<CompactionJob>) {
     let yielded = job.has_yielded();
-    let part = job.take_commit(!yielded);
+    let part = job.take_commit(!yielded, true);
     let outcome = match part {
         Some(part) => install_part(store, keyspace, id, part),
         None => Ok(()),
@@ -207,15 +207,21 @@ pub fn discard(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<
 
 /// Gives back a job's claims, and takes it off the list.
 fn close_job(store: &Store, keyspace: &KeyspaceState, id: JobId) -> Option<OpenJob> {
-    let mut tree = store.tree();
-    if let Some(claims) = tree.claims.get_mut(&keyspace.id) {
-        claims.release(id);
+    let released = release_job(store, keyspace, id);
+    if let Err(error) = released {
+        failed(store, error);
     }
-    drop(tree);
     let mut state = store.background.lock();
     let at = state.jobs.iter().position(|j| j.id == id)?;
     state.look_for_work = true;
     Some(state.jobs.remove(at))
+}
+
+/// True if a worker could do something now.
+pub fn has_work(store: &Store) -> bool {
+    let state = store.background.lock();
+    let look = state.look_for_work && state.paused == 0;
+    store.check_writable().is_ok() && (look || state.jobs.iter().any(|j| j.job.is_some() && !j.waiting))
 }
 
 fn failed(store: &Store, error: Error) {
@@ -273,19 +279,20 @@ fn look_in(store: &Store, keyspace: &Arc<KeyspaceState>, permit: &Permit) -> Res
         now_ms: store.clock.wall_ms(),
     };
     match pick(&view, &strategy.strategy, permit) {
-        Pick::Nothing => Ok(false),
-        Pick::Run(compaction, prepared) => begin(store, tree, keyspace, compaction, &prepared).map(|job| job.is_some()),
+        Pick::Run(picked) => begin(store, tree, keyspace, *picked).map(|begun| begun.is_some()),
         Pick::Blocked { want, by } => {
-            request_yields(store, want.class, &by);
+            request_yields(store, want.compaction.class, &by);
+            Ok(false)
+        }
+        Pick::Nothing => {
+            // In shape: groups that fit a changed strategy are marked as shaped for it.
+            let Some(committed) = set_bounds(&current.version, claims, &strategy.strategy)? else { return Ok(false) };
+            let edits = vec![(keyspace.id, committed.edit)];
+            record_change(store, tree, ManifestRecord { edits, ..ManifestRecord::default() })?;
+            publish_version(tree, keyspace);
             Ok(false)
         }
     }
-}
-
-/// The numbers that the picker may give out.
-pub fn ids_for_picker(tree: &TreeState) -> Ids {
-    let (next_run, next_group) = tree.versions.ids().next_run_and_group();
-    Ids { next_run, next_group }
 }
 
 /// Asks the jobs in the way of more urgent work to let go.
@@ -311,49 +318,50 @@ pub fn begin(
     store: &Store,
     tree: &mut TreeState,
     keyspace: &Arc<KeyspaceState>,
-    compaction: Compaction,
-    prepared: &Prepared,
+    picked: Picked,
 ) -> Result<Option<Begun>> {
+    tree.versions.ids().run_and_group_at_least(picked.ids.next_run, picked.ids.next_group);
+    if picked.compaction.trivial_move {
+        return move_now(store, tree, keyspace, &picked).map(Some);
+    }
+    let Picked { compaction, before, .. } = picked;
     let sliced = match space_for(store, &compaction)? {
         Space::Enough => false,
         Space::Sliced => true,
         Space::Refused { free_bytes } => {
             store.counters.jobs_refused.add(1);
             store.event(&Event::Refused { keyspace: keyspace.id, needs_bytes: compaction.input_bytes, free_bytes });
-            store.background.lock().retry_at = store.clock.now() + RETRY_AFTER;
+            let mut state = store.background.lock();
+            state.retry_at = store.clock.now() + RETRY_AFTER;
+            state.look_for_work = true;
             return Ok(None);
         }
     };
-    tree.versions.ids().run_and_group_at_least(prepared.ids.next_run, prepared.ids.next_group);
-    if !prepared.before.steps.is_empty() {
-        let edits = vec![(keyspace.id, prepared.before.clone())];
-        record_change(store, tree, ManifestRecord { edits, ..ManifestRecord::default() })?;
+    if !before.steps.is_empty() {
+        record_change(store, tree, ManifestRecord { edits: vec![(keyspace.id, before)], ..ManifestRecord::default() })?;
         publish_version(tree, keyspace);
     }
     tree.last_job += 1;
     let id = JobId(tree.last_job);
     let compaction = Arc::new(compaction);
-    let claims = tree.claims.entry(keyspace.id).or_default();
-    claims.claim(id, Arc::clone(&compaction))?;
-    if compaction.trivial_move {
-        let edit = match tree.versions.trees().get(&keyspace.id) {
-            Some(current) => move_edit(&current.version, claims, id, store.clock.wall_ms()),
-            None => Err(Error::invalid("the keyspace was dropped")),
-        };
-        let moved = edit.and_then(|edit| apply_job_edit(store, tree, keyspace, id, edit, true));
-        if moved.is_err()
-            && let Some(claims) = tree.claims.get_mut(&keyspace.id)
-        {
-            claims.release(id);
-        }
-        moved?;
-        store.counters.moves.add(1);
-        store.counters.moved_bytes.add(compaction.input_bytes);
-        store.event(&Event::Moved { keyspace: keyspace.id, bytes: compaction.input_bytes });
-        return Ok(Some(Begun::Moved));
-    }
+    tree.claims.entry(keyspace.id).or_default().claim(id, Arc::clone(&compaction))?;
     open(store, keyspace, id, compaction, sliced);
     Ok(Some(Begun::Open(id)))
+}
+
+/// Changes the inputs' place by metadata alone (CDS-14). The tree lock is held.
+fn move_now(store: &Store, tree: &mut TreeState, keyspace: &KeyspaceState, picked: &Picked) -> Result<Begun> {
+    let (Some(current), Some(claims)) = (tree.versions.trees().get(&keyspace.id), tree.claims.get(&keyspace.id)) else {
+        return Err(Error::invalid("the keyspace was dropped"));
+    };
+    let edit = move_tables(&current.version, claims, picked, store.clock.wall_ms())?.edit;
+    record_change(store, tree, ManifestRecord { edits: vec![(keyspace.id, edit)], ..ManifestRecord::default() })?;
+    publish_version(tree, keyspace);
+    let bytes = picked.compaction.input_bytes;
+    store.counters.moves.add(1);
+    store.counters.moved_bytes.add(bytes);
+    store.event(&Event::Moved { keyspace: keyspace.id, bytes });
+    Ok(Begun::Moved)
 }
 
 fn open(store: &Store, keyspace: &Arc<KeyspaceState>, id: JobId, compaction: Arc<Compaction>, sliced: bool) {

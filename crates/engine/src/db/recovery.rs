@@ -14,7 +14,9 @@ use std::sync::Arc;
 use crate::base::class::{Class, IoClass};
 use crate::base::error::{Error, Result};
 use crate::base::units::{KeyspaceId, SeqNo, TableId};
-use crate::compaction::commit::flush_edit;
+use crate::compaction::claims::Claims;
+use crate::compaction::commit::flush;
+use crate::compaction::tree_view::Ids;
 use crate::execution::flush_job::FlushJob;
 use crate::execution::merge_loop::Progress;
 use crate::execution::output::{JobContext, OutputShape};
@@ -246,8 +248,11 @@ impl Replay<'_> {
         while job.step(u64::MAX)?.0 != Progress::Finished {}
         let tables = job.take_tables().into_iter().map(Arc::new).collect();
         let Some(tree) = self.versions.trees().get(&id) else { return Ok(()) };
-        let run = self.versions.ids().run();
-        let edit = flush_edit(&tree.version, tables, Some(last), run, self.context.clock.wall_ms())?;
+        let (next_run, next_group) = self.versions.ids().next_run_and_group();
+        let mut ids = Ids { next_run, next_group };
+        let now_ms = self.context.clock.wall_ms();
+        let edit = flush(&tree.version, &Claims::default(), &mut ids, tables, last, now_ms)?.edit;
+        self.versions.ids().run_and_group_at_least(ids.next_run, ids.next_group);
         let record = ManifestRecord { edits: vec![(id, edit)], ..ManifestRecord::default() };
         self.versions.apply_unrecorded(&record)
     }

@@ -137,17 +137,24 @@ impl CompactionJob {
         self.ready.len()
     }
 
-    /// What can be committed now. `finished`: the job is, so that the inputs are consumed whole.
-    pub fn take_commit(&mut self, finished: bool) -> Option<CommitPart> {
+    /// What can be committed now. `finished`: everything was read, so that the inputs are consumed whole. `ends`: the job goes no
+    /// further.
+    pub fn take_commit(&mut self, finished: bool, ends: bool) -> Option<CommitPart> {
         let last = self.ready.last().map(|(_, note)| note.clone());
         if !finished && last.is_none() {
             return None;
         }
-        let outputs = std::mem::take(&mut self.ready).into_iter().map(|(meta, note)| (note.slot, Arc::new(meta)));
-        let outputs = outputs.collect();
+        let mut outputs = vec![Vec::new(); self.compaction.slots.len()];
+        for (meta, note) in std::mem::take(&mut self.ready) {
+            if let Some(slot) = outputs.get_mut(note.slot) {
+                slot.push(Arc::new(meta));
+            }
+        }
         Some(match last {
-            Some(note) if !finished => CommitPart { outputs, cut: Some(note.cut), consumed: note.consumed },
-            _ => CommitPart { outputs, cut: None, consumed: Vec::new() },
+            Some(note) if !finished => {
+                CommitPart { outputs, cut: Some(note.cut), consumed: note.consumed, ends }
+            }
+            _ => CommitPart { outputs, cut: None, consumed: Vec::new(), ends: true },
         })
     }
 

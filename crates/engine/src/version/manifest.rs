@@ -109,7 +109,7 @@ impl ManifestRecord {
             DROPPED => self.dropped.push(KeyspaceId(body.varint().ok_or("a keyspace id is malformed")?)),
             EDIT => {
                 let id = KeyspaceId(body.varint().ok_or("a keyspace id is malformed")?);
-                self.edits.push((id, VersionEdit::decode(&mut body)?));
+                self.edits.push((id, VersionEdit::decode(&mut body).map_err(|bad| bad.to_string())?));
             }
             COUNTERS => self.read_counters(&mut body).ok_or("the counters are malformed")?,
             _ => return Err(format!("field {tag} is of a newer format")),

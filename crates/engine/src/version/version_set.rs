@@ -18,7 +18,7 @@ use crate::storage::current::{read_current, set_current};
 use crate::storage::file_name::FileName;
 use crate::storage::file_system::FileSystem;
 use crate::storage::record::{LogHeader, LogKind};
-use crate::storage::record_reader::RecordReader;
+use crate::storage::record_reader::{LogToRead, Record, RecordReader};
 use crate::storage::record_writer::RecordWriter;
 use crate::version::check::check;
 use crate::version::edit::VersionEdit;
@@ -155,8 +155,15 @@ impl VersionSet {
         let Some(number) = read_current(&*fs, dir)? else { return Ok(None) };
         let mut set = VersionSet::empty(Arc::clone(&fs), dir);
         let path = FileName::Manifest(number).path(dir);
-        let mut reader = RecordReader::open(fs.open(&path)?, LogKind::Manifest, number, None)?;
-        while let Some((offset, payload)) = reader.next_record()? {
+        let log = LogToRead {
+            kind: LogKind::Manifest,
+            id: number,
+            promised: 0,
+            payload_max: u32::MAX,
+            class: IoClass::Manifest,
+        };
+        let mut reader = RecordReader::open(fs.open(&path)?, log)?;
+        while let Some(Record { offset, payload }) = reader.next()? {
             let record = ManifestRecord::decode(payload).map_err(|what| {
                 if what.ends_with("newer format") {
                     Error::Unsupported(format!("{}: {what}; open the store with a newer version", path.display()))
@@ -293,7 +300,7 @@ impl VersionSet {
             let mut tree = current.ok_or_else(|| Error::invalid(format!("there is no keyspace {id}")))?;
             let version = tree.version.apply(edit)?;
             if cfg!(debug_assertions) {
-                check(&version)?;
+                check(&version, &[]).map_err(Error::invalid)?;
             }
             tree.version = Arc::new(version);
             tree.flushed_through = tree.flushed_through.max(edit.flushed_through.unwrap_or_default());
