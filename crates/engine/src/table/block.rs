@@ -25,8 +25,8 @@ pub const FLAG_WIDE: u32 = 1 << 31;
 /// The prefixes are spread evenly enough to guess a position.
 pub const FLAG_UNIFORM: u32 = 1 << 30;
 const HEAD_MASK: u32 = (1 << 24) - 1;
-/// Below this many prefixes they are counted, not searched.
-const COUNTED: usize = 16;
+/// Up to this many prefixes are counted, not searched: their lines come all at once instead of one after the other.
+const COUNTED: usize = 48;
 /// First step of the search around a guessed position.
 const GALLOP: usize = 8;
 
@@ -71,7 +71,11 @@ impl Entry<'_> {
     #[inline]
     pub fn push_rest(&self, key: &mut Vec<u8>) {
         let prefix = self.prefix.to_be_bytes();
-        key.extend_from_slice(prefix.get(..self.rest_len).unwrap_or(&prefix));
+        // A copy of a length known here is one store, not a call.
+        match prefix.get(..self.rest_len) {
+            Some(short) if self.rest_len < 8 => key.extend_from_slice(short),
+            _ => key.extend_from_slice(&prefix),
+        }
         key.extend_from_slice(self.tail);
     }
 

@@ -66,7 +66,9 @@ pub struct TableIterator {
     /// The current entry.
     position: usize,
     valid: bool,
+    /// Its key; the first `head_len` bytes are the block's head.
     key: Vec<u8>,
+    head_len: usize,
     trailer: Trailer,
     value: Range<usize>,
     /// A piece of the file, and where it begins; `u64::MAX` if there is none.
@@ -90,6 +92,7 @@ impl TableIterator {
             position: 0,
             valid: false,
             key: Vec::new(),
+            head_len: 0,
             trailer: Trailer(0),
             value: 0..0,
             ahead: Vec::new(),
@@ -164,6 +167,11 @@ impl TableIterator {
         self.source = source;
         self.layout = self.table.layout(self.block(), handle)?;
         self.at = at;
+        let mut key = std::mem::take(&mut self.key);
+        key.clear();
+        key.extend_from_slice(self.layout.head(self.block()));
+        self.head_len = key.len();
+        self.key = key;
         Ok(())
     }
 
@@ -239,10 +247,10 @@ impl TableIterator {
     #[inline]
     fn stand(&mut self, position: usize) -> Result<()> {
         let mut key = std::mem::take(&mut self.key);
-        key.clear();
+        // The head is there since the block was entered.
+        key.truncate(self.head_len);
         let block = self.block();
         let entry = self.layout.entry(block, position).map(|entry| {
-            key.extend_from_slice(self.layout.head(block));
             entry.push_rest(&mut key);
             (entry.trailer, entry.value)
         });

@@ -168,10 +168,10 @@ impl TableWriter {
         self.oldest_tombstone_ms = Some(self.oldest_tombstone_ms.unwrap_or(u64::MAX).min(acknowledged_ms));
     }
 
-    /// About how large the file would be if it were sealed now.
+    /// About how large the file would be if it were sealed now; cheap enough to ask after every entry.
     pub fn estimated_bytes(&self) -> u64 {
         let filter = (self.hashes.len() as f64 * f64::from(self.options.filter_bits) / 8.0) as u64;
-        let built = self.block.bytes() + self.index.bytes() + self.top.bytes();
+        let built = self.block.bytes_roughly() + self.index.bytes_roughly() + self.top.bytes_roughly();
         self.sink.offset + built as u64 + filter
     }
 
