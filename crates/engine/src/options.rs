@@ -198,7 +198,7 @@ const TABLE: &[OptionInfo] = &[
     row!(workers, "compaction threads (1 to 64)", |n, t| count(n, t, 1, 64)),
     row!(reserve_bytes, "disk kept free for flushes (0 to 1 TiB)", |n, t| size(n, t, 0, 1024 * GIB)),
     row!(wal_bytes_max, "largest log before a flush (64 KiB to 1 TiB)", |n, t| size(n, t, 64 * KIB, 1024 * GIB)),
-    row!(filter_bits, "filter bits per key (0 to 64)", bits),
+    row!(filter_bits, "filter bits per key (0 to 32)", bits),
     row!(compression, "deep (lz4 below the first two levels), none or lz4", parsed),
 ];
 
@@ -268,8 +268,8 @@ fn text(_name: &str, text: &str) -> Result<String> {
 
 fn bits(name: &str, text: &str) -> Result<f32> {
     match text.parse::<f32>() {
-        Ok(n) if (0.0..=64.0).contains(&n) => Ok(n),
-        _ => Err(Error::invalid(format!("{name} must be a number from 0 to 64, not `{text}`"))),
+        Ok(n) if (0.0..=32.0).contains(&n) => Ok(n),
+        _ => Err(Error::invalid(format!("{name} must be a number from 0 to 32, not `{text}`"))),
     }
 }
 

@@ -31,14 +31,9 @@ pub fn resolve(text: &str, memtable_bytes: u64, options: &Options) -> Result<Nam
         strategy.filter_bits = PerLevel::same(options.filter_bits);
     }
     // A strategy that is spelled out means the number of runs it says.
-    let levels = &mut strategy.levels;
-    if !text.contains('=') {
-        let tiered = |layout: Layout| matches!(layout, Layout::Runs { max, .. } if max > 1);
-        let mut l0 = levels.get(0, 2).clone();
-        if tiered(l0.layout) {
-            l0.layout = Layout::Runs { max: options.l0_trigger.max(1), fill: false };
-            levels.set_at(0, l0);
-        }
+    let first = &mut strategy.levels.first;
+    if !text.contains('=') && first.layout.max_runs() > 1 {
+        first.layout = Layout::Runs { max: options.l0_trigger, fill: false };
     }
     Ok(NamedStrategy { text: text.to_owned(), strategy })
 }

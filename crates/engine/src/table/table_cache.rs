@@ -10,6 +10,7 @@ use super::reader::TableReader;
 use crate::base::class::IoClass;
 use crate::base::error::{Error, Result};
 use crate::base::units::TableId;
+use crate::storage::file_name::FileName;
 use crate::storage::file_system::FileSystem;
 
 /// Where tables are, and what their readers share.
@@ -33,7 +34,7 @@ impl TableCache {
 
     /// A table's path.
     pub fn path(&self, id: TableId) -> PathBuf {
-        self.dir.join(format!("{:06}.sst", id.0))
+        FileName::Table(id.0).path(&self.dir)
     }
 
     /// The table's reader; opens it if need be. Two that open it at once agree on one.
