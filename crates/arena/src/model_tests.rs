@@ -1,4 +1,5 @@
-//! The tree against a `BTreeMap`, one thread: every seek, both directions, all kinds of keys.
+//! The tree against a `BTreeMap`, one thread: every seek, both directions, all kinds of keys; then the
+//! corners: the empty tree, many versions, pins, large entries, what memory is counted.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -1,5 +1,4 @@
 //! The one writer: copies an entry into the arena, finds its leaf, makes room.
-//!
 //! **A split never hides an entry.** It works from the top down, one node at a time, and in between every
 //! entry can be reached, some by two ways:
 //!
@@ -8,10 +7,9 @@
 //!   2  the new leaf is entered into the parent, which may split first   (both ways)
 //!   3  the old leaf drops its upper half and links to the new leaf      (only the new way)
 //! ```
-//! The new entry goes in with step 1 or 3. The first entry of a node is its separator in the parent, and as
-//! entries are never removed, it stays in the node: whoever descends to "the last child that begins before
-//! X" finds an entry before X there. The right edge splits off only the new entry, so ascending inserts
-//! leave full leaves behind.
+//! The new entry goes in with step 1 or 3. A node's first entry is its separator in the parent and, as nothing
+//! is removed, stays in it: so "the last child that begins before X" holds an entry before X. The right edge
+//! splits off only the new entry, so ascending inserts leave full leaves behind.
 
 use std::sync::Arc;
 

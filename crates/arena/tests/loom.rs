@@ -17,11 +17,16 @@ fn explore(preemptions: usize, test: impl Fn() + Send + Sync + 'static) {
     builder.check(test);
 }
 
-/// A tree that holds `keys`, of one letter each.
+/// A small letter is a key of its own; capital ones are keys with the same prefix, told apart only in the arena.
+fn name(letter: u8) -> Vec<u8> {
+    if letter.is_ascii_uppercase() { [b"the-same", &[letter][..]].concat() } else { vec![letter] }
+}
+
+/// A tree that holds the keys named by letters.
 fn holding(keys: &str) -> (Writer, Arc<Tree>) {
     let (mut writer, tree) = tree(b"", 0);
     for key in keys.bytes() {
-        writer.insert(&[key], 1, &[key]);
+        writer.insert(&name(key), 1, &[key]);
     }
     (writer, tree)
 }
@@ -42,7 +47,7 @@ fn beside(
             look(&tree, &format!("{before}{}", &added[..seen]));
         });
         for (i, key) in added.bytes().enumerate() {
-            writer.insert(&[key], 1, &[key]);
+            writer.insert(&name(key), 1, &[key]);
             published.store(i + 1, Ordering::Release);
         }
         reader.join().unwrap();
@@ -54,7 +59,7 @@ fn beside(
 fn get_each(preemptions: usize, before: &'static str, added: &'static str, keys: &str) {
     for key in keys.bytes() {
         beside(preemptions, before, added, move |tree, present| {
-            let found = tree.get(&[key], u64::MAX);
+            let found = tree.get(&name(key), u64::MAX);
             assert!(found.is_none_or(|found| found == (1, &[key][..])));
             assert!(found.is_some() || !present.as_bytes().contains(&key), "{} of {present}", key as char);
         });
@@ -104,6 +109,12 @@ fn get_beside_the_split_of_the_root_above_leaves() {
 #[test]
 fn get_beside_appends() {
     get_each(2, "bd", "ef", "bdef");
+}
+
+#[test]
+fn get_among_equal_prefixes_reads_only_published_entries() {
+    get_each(3, "B", "A", "AB");
+    get_each(2, "BD", "C", "BCD");
 }
 
 #[test]

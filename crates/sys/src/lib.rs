@@ -1,5 +1,4 @@
 //! The few system calls that have no safe wrapper, each behind a safe function.
-//!
 //! Together with `evenkeel-arena` this is the only crate of the workspace that contains `unsafe`;
 //! everything above it is safe code. Linux is what is tested. Elsewhere each function has a plain
 //! fallback: it does nothing where it is only advice, and answers `Unsupported` where the caller has
