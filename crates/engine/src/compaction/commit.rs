@@ -148,6 +148,16 @@ pub fn flush(
     tidy(version, claims, edit, &touched, None)
 }
 
+/// What a tree needs after recovery, where no job is open: runs that only open jobs kept go.
+pub fn recover(version: &Version) -> Result<Committed> {
+    let runs: Vec<RunId> = all_runs(version).map(|r| r.id).collect();
+    tidy(version, &Claims::default(), VersionEdit::default(), &runs, None)
+}
+
+fn all_runs(version: &Version) -> impl Iterator<Item = &Arc<SortedRun>> {
+    version.levels.iter().flat_map(|l| &l.groups).flat_map(|g| &g.runs)
+}
+
 /// Sets the bound that groups are shaped for where they fit it and nobody is at work in them: after a change of strategy.
 pub fn set_bounds(version: &Version, claims: &Claims, strategy: &Strategy) -> Result<Option<Committed>> {
     let mut edit = VersionEdit::default();

@@ -29,3 +29,8 @@ pub mod commit;
 pub mod catalog;
 
 pub mod cost_model;
+
+#[cfg(test)]
+mod twin_tests;
+#[cfg(test)]
+mod twin_world;

@@ -81,6 +81,9 @@ pub enum Drafted {
     Illegal,
 }
 
+/// The output's place in each group of the target level that the inputs touch, by the group's index.
+type Places = BTreeMap<usize, (SlotPlace, SlotIndex)>;
+
 enum Place {
     At(SlotPlace),
     Full,
@@ -92,39 +95,49 @@ pub fn draft(view: &TreeView<'_>, strategy: &Strategy, plan: &Plan) -> Drafted {
     let seed: Vec<&TableRef> = plan.seed.iter().filter_map(|pos| pos.get(version)).collect();
     let range = hull(seed.iter().copied());
     let target_level = plan.level + usize::from(plan.to == Direction::Down);
-    let arrival: u64 = seed.iter().map(|t| t.bytes()).sum();
     let groups = version.levels.get(target_level).map_or(1, |l| l.groups_over(&range).1.len().max(1));
-    let arrival = arrival / groups as u64;
-
-    let places: RefCell<BTreeMap<usize, (SlotPlace, SlotIndex)>> = RefCell::default();
+    let arrival = seed.iter().map(|t| t.bytes()).sum::<u64>() / groups as u64;
     let full = Cell::new(None);
+    let place = |index: usize, group: &Group| match plan.to {
+        Direction::Collapse { run, .. } => group.runs.get(run).map(|r| SlotPlace::Collapse(r.id)),
+        Direction::Down => match place_down(view, strategy, target_level, group, arrival, &range) {
+            Place::At(place) => Some(place),
+            Place::Full => {
+                full.set(Some(index));
+                None
+            }
+        },
+    };
+    match (draft_at(view, strategy, plan, target_level, &place), full.get()) {
+        (Drafted::Illegal, Some(group)) => Drafted::Full { level: target_level, group },
+        (drafted, _) => drafted,
+    }
+}
+
+/// Closes and checks a plan for any target level, with the output's place in each group (by its index) given.
+pub fn draft_at(
+    view: &TreeView<'_>,
+    strategy: &Strategy,
+    plan: &Plan,
+    target_level: usize,
+    place: &dyn Fn(usize, &Group) -> Option<SlotPlace>,
+) -> Drafted {
+    let places: RefCell<Places> = RefCell::default();
     let slot = |index: usize, _: GroupId| {
         if let Some((_, at)) = places.borrow().get(&index) {
             return Some(*at);
         }
         let group = view.group(target_level, index)?;
-        let place = match plan.to {
-            Direction::Collapse { run, .. } => SlotPlace::Collapse(group.runs.get(run)?.id),
-            Direction::Down => match place_down(view, strategy, target_level, group, arrival, &range) {
-                Place::At(place) => place,
-                Place::Full => {
-                    full.set(Some(index));
-                    return None;
-                }
-            },
-        };
+        let place = place(index, group)?;
         let at = slot_index(group, place, None)?;
         places.borrow_mut().insert(index, (place, at));
         Some(at)
     };
     let target = Target { level: target_level, slot: &slot };
-    let Some(inputs) = close(version, &plan.seed, &target).filter(|inputs| !inputs.is_empty()) else {
-        return match full.get() {
-            Some(group) => Drafted::Full { level: target_level, group },
-            None => Drafted::Illegal,
-        };
+    let Some(inputs) = close(view.version, &plan.seed, &target).filter(|inputs| !inputs.is_empty()) else {
+        return Drafted::Illegal;
     };
-    if legality::check(version, &inputs, &target).is_err() {
+    if legality::check(view.version, &inputs, &target).is_err() {
         debug_assert!(false, "the closure of {plan:?} is not legal");
         return Drafted::Illegal;
     }
@@ -169,7 +182,7 @@ fn write_down(
     plan: &Plan,
     target_level: usize,
     inputs: &BTreeSet<TablePos>,
-    places: &BTreeMap<usize, (SlotPlace, SlotIndex)>,
+    places: &Places,
 ) -> Picked {
     let version = view.version;
     let mut ids = view.ids;
@@ -239,12 +252,7 @@ fn input_runs(version: &Version, inputs: &BTreeSet<TablePos>) -> Vec<InputRun> {
 
 /// Where older data than the output may lie (I4): below its place in its groups, and in every deeper level. What open
 /// jobs are moving counts where it is now, and can only go further down.
-fn older(
-    version: &Version,
-    target_level: usize,
-    places: &BTreeMap<usize, (SlotPlace, SlotIndex)>,
-    range: &KeyRange,
-) -> Vec<KeyRange> {
+fn older(version: &Version, target_level: usize, places: &Places, range: &KeyRange) -> Vec<KeyRange> {
     let Some(target) = version.levels.get(target_level) else { return Vec::new() };
     let same_level = places.iter().flat_map(|(index, (_, at))| {
         target.groups.get(*index).into_iter().flat_map(|g| g.runs.iter().skip(at.below))
