@@ -1,2 +1,90 @@
-//! The command `keel`.
-fn main() {}
+//! The command `keel`: one verb a file, flags and action together (`verb/`).
+//!
+//! ```text
+//! main ─► verb::Verb ─► verb/X.rs { Args, run } ─► store.rs ─► evenkeel
+//!                                    └─► output.rs, failure.rs: what people and scripts see
+//! ```
+//!
+//! Exit 0: done. Exit 1: the work failed, or a key is not there. Exit 2: wrong usage. Errors are one line on stderr that
+//! says what to do.
+#![forbid(unsafe_code)]
+
+mod escape;
+mod failure;
+mod files;
+mod output;
+
+mod tsv;
+
+mod store;
+
+mod evenkeel_engine;
+mod progress;
+
+mod shell_command;
+
+mod verb;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use crate::failure::Failure;
+use crate::store::Target;
+use crate::verb::Verb;
+
+/// A key-value store that stays on an even keel: load, read, inspect, compact, verify and bench it.
+#[derive(Debug, Parser)]
+#[command(name = "keel", version, after_help = EXAMPLES, max_term_width = 110)]
+struct Cli {
+    #[command(flatten)]
+    target: Target,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  keel put --db shop.db apple 3          write a record; the store is created
+  keel get --db shop.db apple            read it
+  keel load --db shop.db prices.tsv      load a file of KEY<TAB>VALUE lines
+  keel bench ycsb-a                      measure this machine
+
+Exit codes: 0 done, 1 failed or not there, 2 wrong usage.";
+
+fn main() -> ExitCode {
+    let result = match Cli::try_parse() {
+        Ok(cli) => cli.verb.run(&cli.target),
+        Err(error) => explain(&error),
+    };
+    match result {
+        Ok(()) | Err(Failure::OutputClosed) => ExitCode::SUCCESS,
+        Err(Failure::Absent) => ExitCode::from(1),
+        Err(Failure::Work(message)) => complain(&message, 1),
+        Err(Failure::Usage(message)) => complain(&message, 2),
+    }
+}
+
+/// Help goes to stdout as it is; a usage error becomes one line.
+fn explain(error: &clap::Error) -> Result<(), Failure> {
+    if !error.use_stderr() {
+        return output::Output::new().text(&error.render().to_string());
+    }
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return Err(Failure::Usage(
+            "say what to do, for instance `keel get`; `keel --help` lists the verbs".to_owned(),
+        ));
+    }
+    let text = error.render().to_string();
+    // The first paragraph says what is wrong, the others repeat the usage.
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let line = first.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = line.strip_prefix("error: ").unwrap_or(&line);
+    Err(Failure::Usage(format!("{line}; `--help` shows what is possible")))
+}
+
+fn complain(message: &str, code: u8) -> ExitCode {
+    output::note(&format!("keel: {}", escape::one_line(message)));
+    ExitCode::from(code)
+}

@@ -1,1 +1,34 @@
-//! placeholder
+//! Measures a key-value engine: what is asked of it, how fast it answers, what that costs.
+//!
+//! ```text
+//! workload ─► generator (keys, values, distributions) ─► driver ─► Engine
+//!                                                          │
+//!                                      recorder ◄──────────┘  histograms per thread, merged a second at a time
+//!                                         └─► document (JSON) ─► report (terminal)
+//! ```
+//!
+//! The lab knows no engine: whoever wants to be measured implements [`engine::Engine`]. Files are listed bottom-up; a
+//! file imports only files above it in this list.
+#![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod random;
+
+pub mod keys;
+pub mod values;
+
+pub mod distribution;
+
+pub mod engine;
+pub mod workload;
+
+pub mod generator;
+pub mod recorder;
+
+pub mod machine;
+
+pub mod closed_loop;
+pub mod driver;
+
+pub mod document;
+pub mod report;

@@ -56,7 +56,7 @@ impl Filter {
     #[inline]
     pub fn prefetch(&self, line: usize) {
         if let Some(line) = self.lines.get(line) {
-            prefetch(&line.0, 0);
+            evenkeel_sys::prefetch(&line.0, 0);
         }
     }
 
@@ -118,10 +118,6 @@ fn spread(hash: u64) -> u64 {
 fn position(slices: u64) -> (usize, u32) {
     ((slices >> 3) as usize & (LINE_BYTES - 1), (slices & 7) as u32)
 }
-
-/// The one place that asks the processor for a line ahead of its use.
-#[inline]
-fn prefetch(_bytes: &[u8], _offset: usize) {}
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,107 @@
+//! Evenkeel as the lab sees it. The engine's figures are read from its metrics' JSON, by the names below.
+
+use std::path::PathBuf;
+
+use evenkeel::{Db, Keyspace, ScanRange};
+use evenkeel_lab::engine::{Engine, EngineError, Figures, Scanned};
+use serde_json::Value;
+
+use crate::files;
+
+/// An open store under measurement.
+pub struct EvenkeelEngine {
+    /// The store.
+    pub db: Db,
+    /// The keyspace that is measured.
+    pub keyspace: Keyspace,
+    /// Its directory.
+    pub dir: PathBuf,
+}
+
+impl Engine for EvenkeelEngine {
+    fn name(&self) -> &'static str {
+        "evenkeel"
+    }
+
+    fn version(&self) -> String {
+        env!("CARGO_PKG_VERSION").to_owned()
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
+        Ok(self.keyspace.put(key, value)?)
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<usize>, EngineError> {
+        Ok(self.keyspace.get(key)?.map(|value| value.len()))
+    }
+
+    fn scan(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError> {
+        let mut cursor = self.keyspace.cursor(ScanRange::all())?;
+        let mut scanned = Scanned::default();
+        cursor.seek(from)?;
+        while cursor.valid() {
+            scanned.entries += 1;
+            scanned.bytes += (cursor.key().len() + cursor.value().len()) as u64;
+            if scanned.entries >= limit as u64 {
+                break;
+            }
+            cursor.next()?;
+        }
+        Ok(scanned)
+    }
+
+    fn wait_idle(&self) -> Result<(), EngineError> {
+        Ok(self.db.wait_idle()?)
+    }
+
+    fn figures(&self) -> Figures {
+        // Figures that cannot be read are unknown; `keel stats` says what is wrong with them.
+        serde_json::from_str(&self.db.metrics().to_json())
+            .map_or_else(|_| Figures::default(), |json| figures(&json))
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        files::disk_bytes(&self.dir)
+    }
+}
+
+/// The figures by their names in the engine's JSON.
+fn figures(json: &Value) -> Figures {
+    let number = |path: &str| json.pointer(path).and_then(Value::as_f64);
+    let whole = |path: &str| json.pointer(path).and_then(Value::as_u64);
+    let sum = |paths: &[&str]| paths.iter().map(|path| whole(path)).sum::<Option<u64>>();
+    Figures {
+        write_amplification: number("/amplification/write"),
+        read_amplification: number("/amplification/read"),
+        space_amplification: number("/amplification/space"),
+        compactions: whole("/compactions/count"),
+        compaction_bytes_read: whole("/compactions/bytes_read"),
+        compaction_bytes_written: whole("/compactions/bytes_written"),
+        compactions_moved: whole("/compactions/moved"),
+        wasted_bytes: whole("/compactions/wasted_bytes"),
+        stalls: whole("/stalls/count"),
+        stall_seconds: number("/stalls/seconds"),
+        flush_bytes: whole("/io/flush/written"),
+        l0_bytes: sum(&["/io/intra-l0/written", "/io/l0-to-l1/written"]),
+        deep_bytes: sum(&["/io/deep/written", "/io/upkeep/written"]),
+        l0_runs: json.pointer("/levels/0/runs").and_then(Value::as_u64),
+        internal_limit: number("/schedule/limit_bytes_per_sec"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_unknown() {
+        assert_eq!(figures(&serde_json::json!({})), Figures::default());
+        let json = serde_json::json!({
+            "amplification": {"write": 4.5}, "compactions": {"count": 3},
+            "io": {"deep": {"written": 10}, "upkeep": {"written": 1}, "intra-l0": {"written": 5}},
+        });
+        let seen = figures(&json);
+        assert_eq!((seen.write_amplification, seen.compactions), (Some(4.5), Some(3)));
+        assert_eq!((seen.deep_bytes, seen.l0_bytes, seen.flush_bytes), (Some(11), None, None));
+    }
+}

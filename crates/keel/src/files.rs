@@ -1,0 +1,120 @@
+//! Files that are not the store's own: what is loaded, what the bench leaves, what a directory holds.
+//!
+//! The store's files belong to the engine; here a directory is only looked at, before the engine is asked to open it.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+/// What a path is, judged by names alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Nothing is there.
+    Nothing,
+    /// A directory without anything in it.
+    EmptyDirectory,
+    /// A directory with a store's files.
+    Store,
+    /// A directory with other files only.
+    OtherFiles,
+    /// Not a directory.
+    NoDirectory,
+}
+
+/// Looks at a path.
+#[expect(clippy::disallowed_methods, reason = "looks before the engine opens anything")]
+pub fn look(path: &Path) -> io::Result<Place> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Place::Nothing),
+        Err(error) => return Err(error),
+        Ok(metadata) if !metadata.is_dir() => return Ok(Place::NoDirectory),
+        Ok(_) => {}
+    }
+    let mut place = Place::EmptyDirectory;
+    for entry in fs::read_dir(path)? {
+        let name = entry?.file_name();
+        let name = name.to_string_lossy();
+        // LOCK alone is a store whose creation was cut short.
+        if name == "CURRENT" || name == "LOCK" || name.starts_with("MANIFEST-") {
+            return Ok(Place::Store);
+        }
+        place = Place::OtherFiles;
+    }
+    Ok(place)
+}
+
+/// What a directory and all below it occupy on disk, in bytes. Files that vanish meanwhile count nothing.
+#[expect(clippy::disallowed_methods, reason = "only sums sizes")]
+pub fn disk_bytes(dir: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(dir) else { return 0 };
+    let size = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => disk_bytes(&entry.path()),
+        Ok(metadata) => occupied(&metadata),
+        Err(_) => 0,
+    };
+    entries.flatten().map(size).sum()
+}
+
+#[cfg(unix)]
+fn occupied(metadata: &fs::Metadata) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    metadata.blocks() * 512
+}
+
+#[cfg(not(unix))]
+fn occupied(metadata: &fs::Metadata) -> u64 {
+    metadata.len()
+}
+
+/// Opens a file to be read; the second part is its length if it is a regular file.
+#[expect(clippy::disallowed_methods, reason = "a user's file, not the store's")]
+pub fn open(path: &Path) -> io::Result<(File, Option<u64>)> {
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory"));
+    }
+    let length = metadata.is_file().then_some(metadata.len());
+    Ok((file, length))
+}
+
+/// Reads a small file of ours; `None` if it is not there.
+#[expect(clippy::disallowed_methods, reason = "the bench's own note")]
+pub fn read(path: &Path) -> io::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes a small file for people or scripts.
+#[expect(clippy::disallowed_methods, reason = "a result, not the store's file")]
+pub fn write(path: &Path, text: &str) -> io::Result<()> {
+    fs::write(path, text)
+}
+
+/// Removes a directory that this process made, and everything in it.
+pub fn remove_all(dir: &Path) -> io::Result<()> {
+    fs::remove_dir_all(dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_told_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path();
+        assert_eq!(look(path).unwrap(), Place::EmptyDirectory);
+        assert_eq!(look(&path.join("x")).unwrap(), Place::Nothing);
+        write(&path.join("notes"), "x").unwrap();
+        assert_eq!(look(path).unwrap(), Place::OtherFiles);
+        assert_eq!(look(&path.join("notes")).unwrap(), Place::NoDirectory);
+        write(&path.join("MANIFEST-000001"), "x").unwrap();
+        assert_eq!(look(path).unwrap(), Place::Store);
+        assert!(disk_bytes(path) > 0);
+        assert_eq!(read(&path.join("none")).unwrap(), None);
+    }
+}

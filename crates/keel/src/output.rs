@@ -1,0 +1,60 @@
+//! Stdout and stderr without panics: a closed pipe ends the command quietly.
+
+use std::io::{self, BufWriter, StdoutLock, Write};
+
+use crate::failure::Failure;
+
+/// Buffered stdout.
+pub struct Output {
+    out: BufWriter<StdoutLock<'static>>,
+}
+
+impl Output {
+    /// Takes stdout.
+    pub fn new() -> Output {
+        Output { out: BufWriter::with_capacity(64 << 10, io::stdout().lock()) }
+    }
+
+    /// Writes bytes.
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.out.write_all(bytes).map_err(|error| Failure::output(&error))
+    }
+
+    /// Writes a line and hands everything on.
+    pub fn line(&mut self, line: &str) -> Result<(), Failure> {
+        self.bytes(line.as_bytes())?;
+        self.bytes(b"\n")?;
+        self.flush()
+    }
+
+    /// Writes text as it is and hands everything on.
+    pub fn text(&mut self, text: &str) -> Result<(), Failure> {
+        self.bytes(text.as_bytes())?;
+        self.flush()
+    }
+
+    /// Hands on what is buffered.
+    pub fn flush(&mut self) -> Result<(), Failure> {
+        self.out.flush().map_err(|error| Failure::output(&error))
+    }
+}
+
+/// A line for people on stderr. If nobody can read it, nobody misses it.
+pub fn note(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// A record as a JSON object on one line: `key` and `value` where they are UTF-8, `key_hex` and `value_hex` where not.
+pub fn json_record(key: &[u8], value: &[u8]) -> String {
+    let mut object = serde_json::Map::new();
+    for (name, bytes) in [("key", key), ("value", value)] {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => object.insert(name.to_owned(), text.into()),
+            Err(_) => {
+                let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
+                object.insert(format!("{name}_hex"), hex.into())
+            }
+        };
+    }
+    serde_json::Value::Object(object).to_string()
+}

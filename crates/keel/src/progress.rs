@@ -1,0 +1,109 @@
+//! What people see on stderr while they wait. Nothing is drawn if stderr is no terminal.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use evenkeel_lab::closed_loop::{Phase, Total, Watch};
+use evenkeel_lab::report;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Shows that something goes on, and for how long.
+pub struct Spinner(ProgressBar);
+
+impl Spinner {
+    /// Begins.
+    pub fn start(what: &'static str) -> Spinner {
+        let bar = spinner("{spinner} {msg} {elapsed}");
+        bar.set_message(what);
+        Spinner(bar)
+    }
+
+    /// Ends without a trace.
+    pub fn finish(self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// A bar over so many bytes with the time left, or a spinner with rates if nobody knows how many there are.
+pub fn over_bytes(total: Option<u64>) -> ProgressBar {
+    match total {
+        Some(total) => bar(
+            total,
+            "{bar:40} {binary_bytes} of {binary_total_bytes} at {binary_bytes_per_sec}, {msg}, {eta} left",
+        ),
+        None => spinner("{spinner} {binary_bytes} at {binary_bytes_per_sec}, {msg}, {elapsed}"),
+    }
+}
+
+fn bar(total: u64, template: &'static str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+    bar.set_style(style(template).progress_chars("━━ "));
+    bar
+}
+
+fn spinner(template: &'static str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    bar.set_style(style(template));
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
+}
+
+fn style(template: &'static str) -> ProgressStyle {
+    // A template that cannot be read would be a mistake in this file; the default is good enough for people.
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// The phases of a benchmark, one bar after the other.
+#[derive(Default)]
+pub struct BenchProgress {
+    bar: Mutex<Option<ProgressBar>>,
+}
+
+impl BenchProgress {
+    /// Nothing is shown any more, whichever way the run ended.
+    pub fn clear(&self) {
+        self.replace(None);
+    }
+
+    fn replace(&self, next: Option<ProgressBar>) {
+        let mut bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bar) = bar.take() {
+            bar.finish_and_clear();
+        }
+        *bar = next;
+    }
+}
+
+impl Watch for BenchProgress {
+    fn begin(&self, phase: Phase, total: Total) {
+        let name = match phase {
+            Phase::Fill => "loading",
+            Phase::Settle => "waiting for background work",
+            Phase::Warm => "warming up",
+            Phase::Measure => "measuring",
+        };
+        let bar = match total {
+            Total::Ops(n) | Total::Millis(n) => bar(n, "{prefix} {bar:40} {percent:>3} %, {msg}, {eta} left"),
+            Total::Open => spinner("{spinner} {prefix} {elapsed}"),
+        };
+        bar.set_prefix(name);
+        self.replace(Some(bar));
+    }
+
+    fn advance(&self, done: u64, ops: u64) {
+        let bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bar) = &*bar {
+            let seconds = bar.elapsed().as_secs_f64().max(1e-3);
+            bar.set_message(format!(
+                "{} ops at {}/s",
+                report::count(ops),
+                report::rate(ops as f64 / seconds)
+            ));
+            bar.set_position(done);
+        }
+    }
+
+    fn end(&self) {
+        self.clear();
+    }
+}

@@ -1,0 +1,90 @@
+//! The verbs, in the order of `keel --help`. Each file holds a verb's flags and what it does.
+
+mod bench;
+mod compact;
+mod delete;
+mod dump;
+mod get;
+mod keyspace;
+mod levels;
+mod load;
+mod put;
+mod scan;
+mod shell;
+mod stats;
+mod strategy;
+mod verify;
+
+use clap::Subcommand;
+
+use crate::failure::Failure;
+use crate::store::Target;
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Write a record; creates the store if there is none.
+    #[command(after_help = put::EXAMPLES)]
+    Put(put::Args),
+    /// Print a record's value.
+    #[command(after_help = get::EXAMPLES)]
+    Get(get::Args),
+    /// Delete a record.
+    #[command(after_help = delete::EXAMPLES)]
+    Delete(delete::Args),
+    /// Print records in key order.
+    #[command(after_help = scan::EXAMPLES)]
+    Scan(scan::Args),
+    /// Write the records of a file, or of stdin.
+    #[command(after_help = load::EXAMPLES)]
+    Load(load::Args),
+    /// Print all records so that `load` can read them again.
+    #[command(after_help = dump::EXAMPLES)]
+    Dump(dump::Args),
+    /// Print the engine's figures.
+    #[command(after_help = stats::EXAMPLES)]
+    Stats(stats::Args),
+    /// Print the tree as a picture.
+    #[command(after_help = levels::EXAMPLES)]
+    Levels(levels::Args),
+    /// Compact a range of keys, or everything.
+    #[command(after_help = compact::EXAMPLES)]
+    Compact(compact::Args),
+    /// Read every byte of the store and check it.
+    #[command(after_help = verify::EXAMPLES)]
+    Verify(verify::Args),
+    /// Take commands line by line from stdin.
+    #[command(after_help = shell::EXAMPLES)]
+    Shell(shell::Args),
+    /// List, show or change how the tree is compacted.
+    #[command(after_help = strategy::EXAMPLES)]
+    Strategy(strategy::Args),
+    /// List, create or drop keyspaces (column families).
+    #[command(after_help = keyspace::EXAMPLES)]
+    Keyspace(keyspace::Args),
+    /// Measure a workload on this machine.
+    #[command(after_help = bench::EXAMPLES)]
+    Bench(bench::Args),
+}
+
+impl Verb {
+    /// Does it.
+    pub fn run(&self, target: &Target) -> Result<(), Failure> {
+        match self {
+            Verb::Put(args) => args.run(target),
+            Verb::Get(args) => args.run(target),
+            Verb::Delete(args) => args.run(target),
+            Verb::Scan(args) => args.run(target),
+            Verb::Load(args) => args.run(target),
+            Verb::Dump(args) => args.run(target),
+            Verb::Stats(args) => args.run(target),
+            Verb::Levels(args) => args.run(target),
+            Verb::Compact(args) => args.run(target),
+            Verb::Verify(args) => args.run(target),
+            Verb::Shell(args) => args.run(target),
+            Verb::Strategy(args) => args.run(target),
+            Verb::Keyspace(args) => args.run(target),
+            Verb::Bench(args) => args.run(target),
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! `keel put KEY VALUE`: writes one record.
+
+use std::ffi::OsString;
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::store::{EngineArgs, Store, Target, bytes};
+
+/// See `keel put --help`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The key; put `--` before keys and values that begin with a dash.
+    key: OsString,
+    /// The value.
+    value: OsString,
+    /// KEY and VALUE are escaped: \xNN a byte, \\ a backslash, \e the empty string.
+    #[arg(long)]
+    escaped: bool,
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    engine: EngineArgs,
+}
+
+/// Shown below the help.
+pub const EXAMPLES: &str = "\
+Examples:
+  keel put --db shop.db apple 3
+  keel put --db shop.db --sync sync apple 3       on disk before it returns
+  keel put --db shop.db --escaped 'a\\x00b' '\\e'   any bytes";
+
+impl Args {
+    /// Does it.
+    pub fn run(&self, target: &Target) -> Result<(), Failure> {
+        let (key, value) = (bytes(&self.key, self.escaped)?, bytes(&self.value, self.escaped)?);
+        let store = Store::open_or_create(target, self.engine.options()?)?;
+        store.keyspace.put(&key, &value)?;
+        store.close()?;
+        if self.json { Output::new().line("{\"ok\":true}") } else { Ok(()) }
+    }
+}

@@ -1,0 +1,252 @@
+//! `keel shell`: commands line by line from stdin, each answered on stdout once the store has acknowledged it.
+//!
+//! Scripts and crash tests drive the store through this, so an answer is a promise: it is flushed after the engine's
+//! acknowledgement and never before. Lines of a batch are not answered; its `commit` is, once for the whole.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead};
+use std::time::Duration;
+
+use evenkeel::{Error, Keyspace, Snapshot, WriteBatch};
+use evenkeel_lab::clock;
+
+use crate::escape::{self, escape};
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::shell_command::{Command, parse};
+use crate::store::{EngineArgs, Store, Target, range};
+
+/// See `keel shell --help`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    engine: EngineArgs,
+}
+
+/// Shown below the help.
+pub const EXAMPLES: &str = "\
+Commands, one a line:
+  put K V  get K  del K               answered by `ok`, `value V` or `none`
+  batch, put and del lines, commit    one `ok` for the whole
+  scan [FROM [TO]]  rscan [FROM [TO]] K<TAB>V lines, then `end N`
+  snapshot NAME  get@NAME K  scan@NAME [FROM [TO]]  release NAME
+  flush  compact [A B]  strategy NAME  schedule NAME  use KEYSPACE
+  stats  verify  sleep MS  quit
+Bytes outside printable ASCII, and blanks, are \\xNN, a backslash \\\\, the empty string \\e.
+An error answers `error KIND message`, and the shell goes on.
+
+Example:
+  printf 'put apple 3\\nget apple\\n' | keel shell --db shop.db";
+
+impl Args {
+    /// Does it.
+    pub fn run(&self, target: &Target) -> Result<(), Failure> {
+        let store = Store::open_or_create(target, self.engine.options()?)?;
+        let mut shell = Shell { store, snapshots: HashMap::new(), batch: None, out: Output::new() };
+        let mut input = io::stdin().lock();
+        let mut line = Vec::new();
+        let mut quit = false;
+        while !quit {
+            line.clear();
+            let read = input
+                .read_until(b'\n', &mut line)
+                .map_err(|error| Failure::work(format!("cannot read stdin: {error}")))?;
+            if read == 0 {
+                break;
+            }
+            quit = shell.take(&line)?;
+        }
+        let Shell { store, snapshots, mut out, .. } = shell;
+        drop(snapshots);
+        store.close()?;
+        if quit { out.line("ok") } else { Ok(()) }
+    }
+}
+
+struct Shell {
+    store: Store,
+    snapshots: HashMap<String, Snapshot>,
+    batch: Option<Batch>,
+    out: Output,
+}
+
+/// A batch under construction.
+#[derive(Default)]
+struct Batch {
+    writes: WriteBatch,
+    /// The first line that was wrong; the batch answers with it and writes nothing.
+    error: Option<Error>,
+}
+
+/// What a command answers, besides the lines it prints on its way.
+type Answer = Result<String, Trouble>;
+
+/// What stops a command: the store's error is an answer, a closed stdout ends the shell.
+enum Trouble {
+    Error(Error),
+    Failure(Failure),
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Trouble {
+        Trouble::Error(error)
+    }
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Trouble {
+        Trouble::Failure(failure)
+    }
+}
+
+impl Shell {
+    /// Takes a line; true if it was `quit`.
+    fn take(&mut self, line: &[u8]) -> Result<bool, Failure> {
+        let command = match parse(line) {
+            Ok(None) => return Ok(false),
+            Ok(Some(Command::Quit)) => return Ok(true),
+            Ok(Some(command)) => Ok(command),
+            Err(error) => Err(error),
+        };
+        let answer = match (&mut self.batch, command) {
+            (_, Ok(Command::Commit)) => self.commit(),
+            (Some(batch), command) => {
+                let added = command.and_then(|command| batch.add(&mut self.store, command));
+                if let Err(error) = added {
+                    batch.error.get_or_insert(error);
+                }
+                return Ok(false);
+            }
+            (None, Ok(Command::Batch)) => {
+                self.batch = Some(Batch::default());
+                return Ok(false);
+            }
+            (None, Ok(command)) => self.execute(command),
+            (None, Err(error)) => Err(error.into()),
+        };
+        match answer {
+            Ok(answer) => self.out.line(&answer)?,
+            Err(Trouble::Error(error)) => {
+                let message = escape::one_line(&error.to_string());
+                self.out.line(&format!("error {} {message}", error.kind()))?;
+            }
+            Err(Trouble::Failure(failure)) => return Err(failure),
+        }
+        Ok(false)
+    }
+
+    fn commit(&mut self) -> Answer {
+        let Some(batch) = self.batch.take() else {
+            return Err(
+                Error::InvalidArgument("there is no batch to commit; `batch` begins one".to_owned()).into()
+            );
+        };
+        if let Some(error) = batch.error {
+            return Err(error.into());
+        }
+        self.store.db.write(batch.writes)?;
+        ok()
+    }
+
+    fn execute(&mut self, command: Command) -> Answer {
+        let keyspace = &self.store.keyspace;
+        match command {
+            Command::Put(key, value) => keyspace.put(&key, &value)?,
+            Command::Del(key) => keyspace.delete(&key)?,
+            Command::Get(key) => return Ok(value(keyspace.get(&key)?.as_deref())),
+            Command::Scan { from, to, reverse } => {
+                let scan = keyspace.scan(range(from.as_ref(), to.as_ref()))?;
+                return if reverse { print(&mut self.out, scan.rev()) } else { print(&mut self.out, scan) };
+            }
+            Command::Snapshot(name) => {
+                if self.snapshots.contains_key(&name) {
+                    let what = format!("there is a snapshot `{name}` already; `release {name}` first");
+                    return Err(Error::InvalidArgument(what).into());
+                }
+                self.snapshots.insert(name, self.store.db.snapshot());
+            }
+            Command::GetAt(name, key) => {
+                let found = snapshot(&self.snapshots, &name)?.get_in(keyspace, &key)?;
+                return Ok(value(found.as_deref()));
+            }
+            Command::ScanAt(name, from, to) => {
+                let range = range(from.as_ref(), to.as_ref());
+                let scan = snapshot(&self.snapshots, &name)?.scan_in(keyspace, range)?;
+                return print(&mut self.out, scan);
+            }
+            Command::Release(name) => {
+                snapshot(&self.snapshots, &name)?;
+                self.snapshots.remove(&name);
+            }
+            Command::Flush => self.store.db.flush()?,
+            Command::Compact(from, to) => keyspace.compact_range(range(from.as_ref(), to.as_ref()))?,
+            Command::Strategy(text) => keyspace.set_strategy(&text)?,
+            Command::Schedule(name) if name == "unlimited" => {}
+            Command::Schedule(name) => {
+                let what = format!("the schedule `{name}` is not there yet; there is: unlimited");
+                return Err(Error::Unsupported(what).into());
+            }
+            Command::Use(name) => self.store.keyspace = find(&self.store, &name)?,
+            Command::Stats => return Ok(self.store.figures()?.to_string()),
+            Command::Verify => {
+                self.store.db.verify()?;
+            }
+            Command::Sleep(millis) => clock::pause(Duration::from_millis(millis)),
+            // Taken care of before a command gets here.
+            Command::Batch | Command::Commit | Command::Quit => {}
+        }
+        ok()
+    }
+}
+
+impl Batch {
+    fn add(&mut self, store: &mut Store, command: Command) -> Result<(), Error> {
+        match command {
+            Command::Put(key, value) => self.writes.put_in(&store.keyspace, &key, &value),
+            Command::Del(key) => self.writes.delete_in(&store.keyspace, &key),
+            Command::Use(name) => store.keyspace = find(store, &name)?,
+            other => {
+                let what = format!("a batch takes put, del and use, not {other:?}; the batch is not written");
+                return Err(Error::InvalidArgument(what));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn ok() -> Answer {
+    Ok("ok".to_owned())
+}
+
+fn value(value: Option<&[u8]>) -> String {
+    value.map_or_else(|| "none".to_owned(), |value| format!("value {}", escape::escaped(value)))
+}
+
+fn find(store: &Store, name: &str) -> Result<Keyspace, Error> {
+    store.db.keyspace(name).ok_or_else(|| {
+        let there = store.db.keyspaces().join(" ");
+        Error::InvalidArgument(format!("there is no keyspace `{name}`; there are: {there}"))
+    })
+}
+
+fn snapshot<'a>(snapshots: &'a HashMap<String, Snapshot>, name: &str) -> Result<&'a Snapshot, Error> {
+    let missing =
+        || Error::InvalidArgument(format!("there is no snapshot `{name}`; `snapshot {name}` takes one"));
+    snapshots.get(name).ok_or_else(missing)
+}
+
+fn print(out: &mut Output, scan: impl Iterator<Item = evenkeel::Result<(Vec<u8>, Vec<u8>)>>) -> Answer {
+    let mut count = 0u64;
+    let mut line = Vec::new();
+    for record in scan {
+        let (key, value) = record?;
+        line.clear();
+        escape(&key, &mut line);
+        line.push(b'\t');
+        escape(&value, &mut line);
+        line.push(b'\n');
+        out.bytes(&line)?;
+        count += 1;
+    }
+    Ok(format!("end {count}"))
+}

@@ -1,0 +1,144 @@
+//! `keel bench`: small runs of every workload, the document, and what is done with directories.
+
+use std::fs;
+
+use crate::{Keel, list, make_dir, read_file};
+
+const WORKLOADS: [&str; 13] = [
+    "fillseq",
+    "fillrandom",
+    "overwrite",
+    "readrandom",
+    "readmissing",
+    "seekrandom",
+    "readwhilewriting",
+    "ycsb-a",
+    "ycsb-b",
+    "ycsb-c",
+    "ycsb-d",
+    "ycsb-e",
+    "ycsb-f",
+];
+
+#[test]
+fn every_workload_gives_its_document() {
+    for workload in WORKLOADS {
+        let keel = Keel::new();
+        let fills = workload.starts_with("fill");
+        let mut args = vec!["bench", workload, "--records", "2k", "--value-bytes", "50", "--json", "-"];
+        if !fills {
+            args.extend(["--ops", "3k", "--threads", "2"]);
+        }
+        let doc = keel.bare(&args).ok();
+        let doc: serde_json::Value = serde_json::from_str(&doc).unwrap();
+        assert_eq!(doc["workload"], workload);
+        assert_eq!((&doc["engine"], &doc["seed"]), (&"evenkeel".into(), &42.into()));
+        assert_eq!(doc["wrong_reads"], 0, "{workload}");
+        let ops = doc["ops"].as_u64().unwrap();
+        assert!(if fills { ops == 2000 } else { ops >= 3000 }, "{workload}: {ops}");
+        assert!(doc["throughput_ops_per_sec"].as_f64().unwrap() > 0.0, "{workload}");
+        let latencies = doc["latency_us"].as_object().unwrap();
+        let counted: u64 = latencies.values().map(|l| l["count"].as_u64().unwrap()).sum();
+        assert_eq!(counted, ops, "{workload}");
+        for latency in latencies.values() {
+            let at = |name: &str| latency[name].as_f64().unwrap();
+            let rising = [at("p50"), at("p90"), at("p99"), at("p999"), at("max")];
+            assert!(rising[0] > 0.0 && rising.is_sorted(), "{workload}: {latency}");
+        }
+        let windows = doc["windows"].as_array().unwrap();
+        assert!(windows.iter().all(|w| w["achieved"].is_number() && w["offered"].is_null()), "{workload}");
+        assert!(
+            doc["amplification"]["write"].is_number() && doc["amplification"]["space"].is_number(),
+            "{workload}"
+        );
+        assert!(doc["compaction"]["count"].is_number() && doc["stalls"].is_object(), "{workload}");
+        assert!(doc["disk_bytes"].as_u64().unwrap() > 0 && doc["idle_seconds"].is_number(), "{workload}");
+        assert_eq!(doc["load"].is_object(), !fills, "{workload}");
+        assert!(list(keel.dir.path()).is_empty(), "{workload} leaves nothing behind");
+    }
+}
+
+#[test]
+fn people_see_a_table() {
+    let keel = Keel::new();
+    let text = keel.bare(&["bench", "ycsb-a", "--records", "1000", "--seconds", "0.1"]).ok();
+    for part in [
+        "ycsb-a on evenkeel",
+        "p99.9",
+        "read",
+        "update",
+        "write amplification",
+        "peak memory",
+        "CPU of others",
+    ] {
+        assert!(text.contains(part), "no `{part}` in {text}");
+    }
+    assert!(!text.contains("WRONG"), "{text}");
+}
+
+#[test]
+fn a_filled_store_is_found_again() {
+    let keel = Keel::new();
+    let stays = |args: &[&str]| {
+        let done = keel.run(args);
+        assert_eq!(done.code, 0, "{done:?}");
+        assert!(done.err.contains("the store stays in"), "{done:?}");
+        done.out
+    };
+    let json = keel.path("result.json");
+    let json = json.to_str().unwrap();
+    stays(&["bench", "fillrandom", "--records", "3000", "--key-bytes", "24", "--value-bytes", "30"]);
+    stays(&["bench", "ycsb-d", "--ops", "4000", "--json", json]);
+    let doc: serde_json::Value = serde_json::from_str(&read_file(&keel.path("result.json"))).unwrap();
+    assert_eq!((&doc["load"], &doc["wrong_reads"]), (&serde_json::Value::Null, &0.into()));
+    assert_eq!(doc["config"]["key_bytes"], 24);
+    let records = doc["records"].as_u64().unwrap();
+    assert_eq!(records, 3000 + doc["latency_us"]["insert"]["count"].as_u64().unwrap());
+    assert_eq!(keel.ok(&["scan", "--json"]).lines().count() as u64, records);
+
+    let other_seed = stays(&["bench", "readrandom", "--ops", "2000", "--seed", "7"]);
+    assert!(!other_seed.contains("WRONG") && !other_seed.contains("loaded in"), "{other_seed}");
+    keel.run(&["bench", "readrandom", "--records", "10"]).fails(2, &["--records", "another --db"]);
+    keel.run(&["bench", "fillseq"]).fails(2, &["another --db"]);
+}
+
+#[test]
+fn other_stores_are_not_filled_without_being_asked() {
+    let keel = Keel::new();
+    keel.ok(&["put", "mine", "1"]);
+    keel.run(&["bench", "fillseq", "--records", "100"]).fails(1, &["did not fill", "--use-existing"]);
+    assert_eq!(keel.ok(&["scan"]), "mine\t1\n");
+    let done = keel.run(&["bench", "fillseq", "--records", "100", "--use-existing"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(keel.ok(&["get", "mine"]), "1\n");
+    assert_eq!(keel.ok(&["scan", "--json"]).lines().count(), 101);
+}
+
+#[test]
+fn keyspaces_and_kept_directories() {
+    let keel = Keel::new();
+    let done = keel.run(&["bench", "fillseq", "--records", "100", "--keyspace", "measured"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(keel.ok(&["scan"]), "");
+    assert_eq!(keel.ok(&["scan", "--json", "--keyspace", "measured"]).lines().count(), 100);
+
+    let keel = Keel::new();
+    let done = keel.bare(&["bench", "fillseq", "--records", "100", "--keep"]);
+    let dir =
+        done.err.trim_end().strip_prefix("keel: the store stays in ").unwrap_or_else(|| panic!("{done:?}"));
+    assert!(list(dir.as_ref()).contains(&"BENCH.json".to_owned()));
+    fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn wrong_numbers_are_named() {
+    let keel = Keel::new();
+    keel.bare(&["bench", "fillseq", "--ops", "5"]).fails(2, &["--records"]);
+    keel.bare(&["bench", "ycsb-a", "--records", "0"]).fails(2, &["--records"]);
+    keel.bare(&["bench", "ycsb-a", "--seconds", "-1"]).fails(2, &[]);
+    keel.bare(&["bench", "ycsb-a", "--distribution", "normal"]).fails(2, &["zipfian"]);
+    keel.bare(&["bench", "ycsb-a", "--engine", "other"]).fails(2, &["evenkeel"]);
+    keel.bare(&["bench", "fillseq", "--key-bytes", "1"]).fails(1, &["keys of 1 bytes"]);
+    make_dir(&keel.db());
+    keel.run(&["bench", "fillseq", "--key-bytes", "0"]).fails(1, &["1 to 65536 bytes"]);
+}

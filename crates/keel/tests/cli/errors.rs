@@ -1,0 +1,131 @@
+//! Each wrong call is one line on stderr and a stable exit code, and leaves no traces.
+
+use crate::{Keel, list, make_dir, write_file};
+
+const READERS: [&[&str]; 10] = [
+    &["get", "k"],
+    &["scan"],
+    &["dump"],
+    &["stats"],
+    &["levels"],
+    &["verify"],
+    &["compact"],
+    &["delete", "k"],
+    &["strategy", "show"],
+    &["keyspace", "list"],
+];
+
+#[test]
+fn readers_never_create_a_store() {
+    let keel = Keel::new();
+    for args in READERS {
+        keel.run(args).fails(1, &["does not exist", "keel put --db", "keel load --db"]);
+        assert!(!keel.db().exists(), "{args:?}");
+    }
+    make_dir(&keel.db());
+    for args in READERS {
+        keel.run(args).fails(1, &["empty directory", "creates a store"]);
+        assert!(list(&keel.db()).is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn other_people_s_directories_are_left_alone() {
+    let keel = Keel::new();
+    make_dir(&keel.db());
+    write_file(&keel.db().join("letter.txt"), b"dear");
+    let writers: [&[&str]; 5] =
+        [&["put", "k", "v"], &["load", "-"], &["shell"], &["keyspace", "create", "x"], &["bench", "fillseq"]];
+    for args in writers {
+        keel.run(args).fails(1, &["is not a store", "new or empty directory"]);
+    }
+    for args in READERS {
+        keel.run(args).fails(1, &["is not a store"]);
+    }
+    assert_eq!(list(&keel.db()), ["letter.txt"]);
+
+    let keel = Keel::new();
+    write_file(&keel.db(), b"a file");
+    for args in writers.iter().chain(&READERS) {
+        keel.run(args).fails(1, &["is not a directory"]);
+    }
+}
+
+#[test]
+fn wrong_usage_is_exit_2_and_creates_nothing() {
+    let keel = Keel::new();
+    let cases: [(&[&str], &[&str]); 17] = [
+        (&["fetch"], &["fetch"]),
+        (&["put", "k"], &["VALUE"]),
+        (&["get", "k", "--colour"], &["--colour"]),
+        (&["put", "k", "v", "--sync", "never"], &["--sync never"]),
+        (&["put", "k", "v", "--strategy", "no-such"], &["no-such", "strategy list"]),
+        (&["put", "k", "v", "--schedule", "silk"], &["silk", "unlimited"]),
+        (&["put", "k", "v", "--set", "memtable_bytes"], &["OPTION=VALUE"]),
+        (&["put", "k", "v", "--set", "memtable_bytes=many"], &["memtable_bytes=many"]),
+        (&["put", "k", "v", "--set", "no_such=1"], &["no_such", "memtable_bytes"]),
+        (&["put", "--escaped", "\\q", "v"], &["\\q", "backslash"]),
+        (&["get", "--escaped", "--json", "k"], &["--json"]),
+        (&["scan", "--prefix", "a", "--from", "b"], &["--prefix"]),
+        (&["load", "--format", "xml", "-"], &["xml", "tsv"]),
+        (&["load", "--batch", "0", "-"], &["0"]),
+        (&["strategy", "set", "no-such"], &["no-such"]),
+        (&["bench", "fillnothing"], &["fillnothing", "fillseq"]),
+        (&["bench", "ycsb-a", "--rate", "100"], &["--rate"]),
+    ];
+    for (args, parts) in cases {
+        keel.run(args).fails(2, parts);
+        assert!(!keel.db().exists(), "{args:?}");
+    }
+    keel.bare(&["get", "k"]).fails(2, &["--db"]);
+    keel.bare(&[]).fails(2, &["--help"]);
+    keel.bare(&["strategy"]).fails(2, &["--help"]);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_creates_no_store() {
+    let keel = Keel::new();
+    keel.run(&["load", "/no/such/file.tsv"]).fails(1, &["/no/such/file.tsv"]);
+    keel.run(&["load", keel.dir.path().to_str().unwrap()]).fails(1, &["directory"]);
+    assert!(!keel.db().exists());
+}
+
+#[test]
+fn a_missing_keyspace_is_named() {
+    let keel = Keel::new();
+    keel.ok(&["put", "k", "v"]);
+    keel.run(&["get", "k", "--keyspace", "other"]).fails(1, &["`other`", "default", "keyspace create"]);
+    keel.run(&["verify", "--keyspace", "other"]).fails(1, &["`other`"]);
+}
+
+#[test]
+fn a_second_opener_is_refused_at_once() {
+    let keel = Keel::new();
+    let mut shell = crate::shell::Shell::start(&keel, &[]);
+    assert_eq!(shell.ask("put a 1"), "ok");
+    for args in READERS {
+        keel.run(args).fails(1, &["LOCK"]);
+    }
+    keel.run(&["put", "b", "2"]).fails(1, &["LOCK"]);
+    assert_eq!(shell.ask("get b"), "none");
+    assert_eq!(shell.ask("quit"), "ok");
+    assert_eq!(keel.ok(&["get", "a"]), "1\n");
+}
+
+#[test]
+fn help_has_examples_for_every_verb() {
+    let keel = Keel::new();
+    let top = keel.bare(&["--help"]).ok();
+    assert!(top.contains("Examples:") && top.contains("Exit codes:"));
+    let verbs = [
+        "put", "get", "delete", "scan", "load", "dump", "stats", "levels", "compact", "verify", "shell",
+        "strategy", "keyspace", "bench",
+    ];
+    for verb in verbs {
+        assert!(top.contains(&format!("  {verb} ")), "{verb}");
+        let help = keel.bare(&[verb, "--help"]).ok();
+        assert!(help.contains("Example"), "{verb}");
+        assert!(help.contains(&format!("keel {verb}")) || help.contains("| keel shell"), "{verb}");
+    }
+    assert!(keel.bare(&["--version"]).ok().starts_with("keel 0."));
+}

@@ -1,0 +1,175 @@
+//! `keel shell`: the grammar, line by line, and that answers come when they are due.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+
+use crate::Keel;
+
+/// A running shell that is asked one line at a time.
+pub struct Shell {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Shell {
+    pub fn start(keel: &Keel, args: &[&str]) -> Shell {
+        let mut child = keel
+            .command(&[&["shell"], args].concat())
+            .arg("--db")
+            .arg(keel.db())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let input = child.stdin.take().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        Shell { child, input, output }
+    }
+
+    pub fn say(&mut self, line: &str) {
+        writeln!(self.input, "{line}").unwrap();
+    }
+
+    /// Sends a line and waits for its answer, which must come without another line.
+    pub fn ask(&mut self, line: &str) -> String {
+        self.say(line);
+        let mut answer = String::new();
+        self.output.read_line(&mut answer).unwrap();
+        answer.trim_end_matches('\n').to_owned()
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs a conversation: lines sent, and all that is answered.
+fn check(keel: &Keel, lines: &str, answers: &str) {
+    let done = keel.feed(&["shell"], lines.as_bytes());
+    assert_eq!(done.out, answers, "{done:?}");
+    assert_eq!((done.code, done.err.as_str()), (0, ""));
+}
+
+#[test]
+fn records_and_scans() {
+    let keel = Keel::new();
+    check(
+        &keel,
+        "put a 1\nput b\\x20c two\\x0alines\nput \\e \\e\n\nget a\nget b\\x20c\nget \\e\nget none\ndel a\nget a\n",
+        "ok\nok\nok\nvalue 1\nvalue two\\x0alines\nvalue \\e\nnone\nok\nnone\n",
+    );
+    check(&keel, "put b 2\nput c 3", "ok\nok\n");
+    check(&keel, "scan\n", "\\e\t\\e\nb\t2\nb\\x20c\ttwo\\x0alines\nc\t3\nend 4\n");
+    check(&keel, "scan b\nscan b c\nscan d\nscan c b\n", {
+        "b\t2\nb\\x20c\ttwo\\x0alines\nc\t3\nend 3\nb\t2\nb\\x20c\ttwo\\x0alines\nend 2\nend 0\nend 0\n"
+    });
+    check(&keel, "rscan \\e b\\x20c\nrscan c\n", "b\t2\n\\e\t\\e\nend 2\nc\t3\nend 1\n");
+}
+
+#[test]
+fn batches_are_answered_once_and_whole() {
+    let keel = Keel::new();
+    keel.ok(&["keyspace", "create", "other"]);
+    check(&keel, "batch\nput a 1\nput b 2\ndel a\ncommit\nget a\nget b\n", "ok\nnone\nvalue 2\n");
+    check(&keel, "batch\nput c 3\nuse other\nput c 4\ncommit\nget c\nuse default\nget c\n", {
+        "ok\nvalue 4\nok\nvalue 3\n"
+    });
+    check(&keel, "batch\ncommit\n", "ok\n");
+    // One wrong line, and nothing of the batch is written.
+    for wrong in ["put x", "get a", "batch", "use nowhere", "delrange a b", "nonsense"] {
+        let lines = format!("batch\nput d 5\n{wrong}\nput e 6\ncommit\nget d\nget e\n");
+        let done = keel.feed(&["shell"], lines.as_bytes());
+        let answers: Vec<&str> = done.out.lines().collect();
+        assert_eq!(answers.len(), 3, "{wrong}: {done:?}");
+        let kind = if wrong.starts_with("delrange") { "Unsupported" } else { "InvalidArgument" };
+        assert!(answers[0].starts_with(&format!("error {kind} ")), "{wrong}: {done:?}");
+        assert_eq!(answers[1..], ["none", "none"], "{wrong}");
+    }
+    // A batch without commit is not written.
+    check(&keel, "batch\nput f 7\n", "");
+    check(&keel, "batch\nput f 7\nquit\n", "ok\n");
+    check(&keel, "get f\n", "none\n");
+}
+
+#[test]
+fn snapshots_keep_what_was() {
+    let keel = Keel::new();
+    keel.ok(&["keyspace", "create", "other"]);
+    check(
+        &keel,
+        "put a 1\nsnapshot s\nput a 2\nput b 3\nget@s a\nget@s b\nscan@s\nscan@s b\nscan\nrelease s\n",
+        "ok\nok\nok\nok\nvalue 1\nnone\na\t1\nend 1\nend 0\na\t2\nb\t3\nend 2\nok\n",
+    );
+    check(&keel, "use other\nput a x\nsnapshot t\nput a y\nget@t a\nuse default\nget@t a\n", {
+        "ok\nok\nok\nok\nvalue x\nok\nvalue 2\n"
+    });
+    let done = keel.feed(&["shell"], b"get@s a\nrelease s\nsnapshot s\nsnapshot s\n");
+    let kinds: Vec<&str> = done.out.lines().map(|l| l.rsplitn(2, "Argument ").last().unwrap()).collect();
+    assert_eq!(kinds, ["error Invalid", "error Invalid", "ok", "error Invalid"], "{done:?}");
+}
+
+#[test]
+fn the_store_s_own_verbs() {
+    let keel = Keel::new();
+    check(
+        &keel,
+        "put a 1\nflush\ncompact\ncompact a b\nstrategy full\nschedule unlimited\nsleep 1\nverify\nget a\nquit\nput b 2\n",
+        "ok\nok\nok\nok\nok\nok\nok\nok\nvalue 1\nok\n",
+    );
+    check(&keel, "get b\n", "none\n");
+    let stats = keel.feed(&["shell"], b"stats\n").ok();
+    assert_eq!(stats.lines().count(), 1);
+    assert!(
+        serde_json::from_str::<serde_json::Value>(&stats).unwrap()["files"]["live"].is_number(),
+        "{stats}"
+    );
+}
+
+#[test]
+fn an_error_is_an_answer_and_the_shell_goes_on() {
+    let keel = Keel::new();
+    for (line, answer) in [
+        ("put a", "error InvalidArgument "),
+        ("fly", "error InvalidArgument "),
+        ("get \\q", "error InvalidArgument "),
+        ("commit", "error InvalidArgument "),
+        ("use nowhere", "error InvalidArgument "),
+        ("strategy no-such", "error InvalidArgument "),
+        ("delrange a b", "error Unsupported "),
+        ("schedule silk", "error Unsupported "),
+    ] {
+        let done = keel.feed(&["shell"], format!("{line}\nget a\n").as_bytes());
+        let (first, rest) = done.out.split_once('\n').unwrap();
+        assert!(first.starts_with(answer), "{line}: {done:?}");
+        assert_eq!((rest, done.code), ("none\n", 0), "{line}");
+    }
+}
+
+#[test]
+fn each_answer_comes_before_the_next_line_is_needed() {
+    let keel = Keel::new();
+    let mut shell =
+        Shell::start(&keel, &["--sync", "sync", "--strategy", "full", "--set", "memtable_bytes=1MiB"]);
+    for i in 0..50 {
+        assert_eq!(shell.ask(&format!("put k{i} {i}")), "ok");
+    }
+    shell.say("batch");
+    shell.say("put x 1");
+    assert_eq!(shell.ask("commit"), "ok");
+    // Acknowledged is kept, whatever happens to the process.
+    shell.child.kill().unwrap();
+    shell.child.wait().unwrap();
+    assert_eq!(keel.ok(&["get", "x"]), "1\n");
+    assert_eq!(keel.ok(&["scan"]).lines().count(), 51);
+}
+
+#[test]
+fn a_closed_stdin_is_the_end() {
+    let keel = Keel::new();
+    assert_eq!(keel.feed(&["shell"], b"").ok(), "");
+    assert_eq!(keel.feed(&["shell"], b"put a 1").ok(), "ok\n");
+}

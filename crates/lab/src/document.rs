@@ -1,0 +1,238 @@
+//! The result of a run as a JSON document. Stable: fields are added, never renamed or removed (`docs/bench_json.md`).
+//!
+//! A figure that nobody knows is `null`, never 0. Throughput, windows and latencies are of the measurement alone;
+//! amplification and the engine's counters are since the store was opened, filling included.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::distribution::Distribution;
+use crate::driver::{Outcome, Plan};
+use crate::engine::{Engine, Figures};
+use crate::keys::KeyOrder;
+use crate::workload::OpKind;
+
+/// See the file's header.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
+pub struct Document {
+    pub workload: String,
+    pub engine: String,
+    pub version: String,
+    pub seed: u64,
+    pub config: Config,
+    pub records: u64,
+    pub ops: u64,
+    pub seconds: f64,
+    pub throughput_ops_per_sec: f64,
+    pub latency_us: BTreeMap<&'static str, Latency>,
+    pub windows: Vec<WindowRow>,
+    pub wrong_reads: u64,
+    pub load: Option<Load>,
+    pub idle_seconds: f64,
+    pub amplification: Amplification,
+    pub compaction: Compaction,
+    pub stalls: Stalls,
+    pub cpu_seconds: Option<f64>,
+    pub others_cores: Option<f64>,
+    pub peak_rss_bytes: Option<u64>,
+    pub disk_bytes: u64,
+}
+
+/// What the run was asked for.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
+pub struct Config {
+    pub threads: usize,
+    pub ops: Option<u64>,
+    pub seconds: Option<f64>,
+    pub key_bytes: usize,
+    pub value_bytes: usize,
+    pub key_order: KeyOrder,
+    pub distribution: Distribution,
+    #[serde(flatten)]
+    pub engine: BTreeMap<String, serde_json::Value>,
+}
+
+/// Latencies of one kind of operation, in microseconds.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
+pub struct Latency {
+    pub count: u64,
+    pub mean: f64,
+    pub p50: f64,
+    pub p90: f64,
+    pub p99: f64,
+    pub p999: f64,
+    pub max: f64,
+}
+
+/// One second.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
+pub struct WindowRow {
+    pub second: u64,
+    pub offered: Option<f64>,
+    pub achieved: f64,
+    pub p99_us: f64,
+    pub max_us: f64,
+    pub client_bytes: u64,
+    pub flush_bytes: Option<u64>,
+    pub l0_bytes: Option<u64>,
+    pub deep_bytes: Option<u64>,
+    pub l0_runs: Option<u64>,
+    pub internal_limit: Option<f64>,
+}
+
+/// The filling before the measurement.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
+pub struct Load {
+    pub seconds: f64,
+    pub throughput_ops_per_sec: f64,
+    pub idle_seconds: f64,
+}
+
+/// Bytes moved or kept for each byte asked for.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
+pub struct Amplification {
+    pub write: Option<f64>,
+    pub read: Option<f64>,
+    pub space: Option<f64>,
+}
+
+/// Compactions since the store was opened.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
+pub struct Compaction {
+    pub count: Option<u64>,
+    pub bytes_read: Option<u64>,
+    pub bytes_written: Option<u64>,
+    pub moved: Option<u64>,
+    pub wasted_bytes: Option<u64>,
+    pub latency_us: Option<BTreeMap<&'static str, f64>>,
+}
+
+/// How often and how long writers waited.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
+pub struct Stalls {
+    pub count: Option<u64>,
+    pub seconds: Option<f64>,
+}
+
+impl Document {
+    /// The document of a run. `engine_config` is what the engine was opened with.
+    pub fn new<E: Engine>(
+        engine: &E,
+        plan: &Plan<'_>,
+        outcome: &Outcome,
+        engine_config: BTreeMap<String, serde_json::Value>,
+    ) -> Document {
+        let figures = &outcome.figures;
+        let data = &plan.data;
+        let live_bytes = outcome.records * (data.key_bytes + data.value_bytes) as u64;
+        Document {
+            workload: plan.workload.name.to_owned(),
+            engine: engine.name().to_owned(),
+            version: engine.version(),
+            seed: plan.seed,
+            config: Config {
+                threads: plan.threads,
+                ops: plan.ops,
+                seconds: plan.seconds,
+                key_bytes: data.key_bytes,
+                value_bytes: data.value_bytes,
+                key_order: data.order,
+                distribution: plan.distribution,
+                engine: engine_config,
+            },
+            records: outcome.records,
+            ops: outcome.ops,
+            seconds: outcome.seconds,
+            throughput_ops_per_sec: outcome.ops as f64 / outcome.seconds,
+            latency_us: latencies(outcome),
+            windows: windows(outcome),
+            wrong_reads: outcome.wrong_reads,
+            load: outcome.fill.map(|fill| Load {
+                seconds: fill.seconds,
+                throughput_ops_per_sec: data.records as f64 / fill.seconds,
+                idle_seconds: fill.idle_seconds,
+            }),
+            idle_seconds: outcome.idle_seconds,
+            amplification: Amplification {
+                write: figures.write_amplification,
+                read: figures.read_amplification,
+                space: Some(outcome.disk_bytes as f64 / live_bytes.max(1) as f64),
+            },
+            compaction: compaction(figures),
+            stalls: Stalls { count: figures.stalls, seconds: figures.stall_seconds },
+            cpu_seconds: outcome.cpu_seconds,
+            others_cores: outcome.others_cores,
+            peak_rss_bytes: outcome.peak_rss_bytes,
+            disk_bytes: outcome.disk_bytes,
+        }
+    }
+
+    /// The document as JSON, indented.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string_pretty(self)
+    }
+}
+
+fn compaction(figures: &Figures) -> Compaction {
+    Compaction {
+        count: figures.compactions,
+        bytes_read: figures.compaction_bytes_read,
+        bytes_written: figures.compaction_bytes_written,
+        moved: figures.compactions_moved,
+        wasted_bytes: figures.wasted_bytes,
+        latency_us: None,
+    }
+}
+
+fn latencies(outcome: &Outcome) -> BTreeMap<&'static str, Latency> {
+    let mut all = BTreeMap::new();
+    for kind in OpKind::ALL {
+        if let Some(h) = &outcome.latencies[kind.index()] {
+            let us = |quantile: f64| h.value_at_quantile(quantile) as f64 / 1e3;
+            all.insert(
+                kind.name(),
+                Latency {
+                    count: h.len(),
+                    mean: h.mean() / 1e3,
+                    p50: us(0.5),
+                    p90: us(0.9),
+                    p99: us(0.99),
+                    p999: us(0.999),
+                    max: h.max() as f64 / 1e3,
+                },
+            );
+        }
+    }
+    all
+}
+
+/// One row a second. The last one is shorter than a second, so its rate is over the time it had.
+fn windows(outcome: &Outcome) -> Vec<WindowRow> {
+    let row = |w: &crate::recorder::Window| {
+        let length = (outcome.seconds - w.second as f64).clamp(0.001, 1.0);
+        let sample = outcome.samples.get(&w.second).copied().unwrap_or_default();
+        WindowRow {
+            second: w.second,
+            offered: None,
+            achieved: w.ops as f64 / length,
+            p99_us: w.p99_us,
+            max_us: w.max_us,
+            client_bytes: w.client_bytes,
+            flush_bytes: sample.flush_bytes,
+            l0_bytes: sample.l0_bytes,
+            deep_bytes: sample.deep_bytes,
+            l0_runs: sample.l0_runs,
+            internal_limit: sample.internal_limit,
+        }
+    };
+    outcome.windows.iter().map(row).collect()
+}

@@ -1,0 +1,77 @@
+//! What the lab asks of an engine: a handful of verbs, and the figures only the engine can know.
+//!
+//! The driver is generic over this trait, so that a call costs nothing more than the engine's own.
+
+/// Whatever an engine reports when it fails.
+pub type EngineError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A key-value engine under measurement. Each method may be called by many threads at once.
+pub trait Engine: Sync {
+    /// The engine's name, as in `--engine`.
+    fn name(&self) -> &'static str;
+
+    /// The engine's version.
+    fn version(&self) -> String;
+
+    /// Writes one record.
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<(), EngineError>;
+
+    /// Reads one record; the length of its value if it is there.
+    fn get(&self, key: &[u8]) -> Result<Option<usize>, EngineError>;
+
+    /// Reads at most `limit` records upward from `from`.
+    fn scan(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError>;
+
+    /// Returns when no background work is left.
+    fn wait_idle(&self) -> Result<(), EngineError>;
+
+    /// The engine's own figures.
+    fn figures(&self) -> Figures;
+
+    /// What the store occupies on disk, in bytes.
+    fn disk_bytes(&self) -> u64;
+}
+
+/// What a scan read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scanned {
+    /// How many records.
+    pub entries: u64,
+    /// Bytes of their keys and values.
+    pub bytes: u64,
+}
+
+/// What an engine knows about itself, counted since it was opened. `None` is "this engine does not say".
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// Bytes written to disk for each byte a client wrote.
+    pub write_amplification: Option<f64>,
+    /// Bytes read from disk for each byte a client read.
+    pub read_amplification: Option<f64>,
+    /// Bytes on disk for each byte of live data.
+    pub space_amplification: Option<f64>,
+    /// Compactions that ended.
+    pub compactions: Option<u64>,
+    /// Bytes that compactions read.
+    pub compaction_bytes_read: Option<u64>,
+    /// Bytes that compactions wrote.
+    pub compaction_bytes_written: Option<u64>,
+    /// Compactions that only moved tables.
+    pub compactions_moved: Option<u64>,
+    /// Bytes that compactions wrote and threw away.
+    pub wasted_bytes: Option<u64>,
+    /// How often a writer had to wait.
+    pub stalls: Option<u64>,
+    /// How long writers waited altogether.
+    pub stall_seconds: Option<f64>,
+    /// Bytes that flushes wrote.
+    pub flush_bytes: Option<u64>,
+    /// Bytes that work on the first level wrote: within it, and out of it.
+    pub l0_bytes: Option<u64>,
+    /// Bytes that work on deeper levels wrote.
+    pub deep_bytes: Option<u64>,
+    /// Runs in the first level now.
+    pub l0_runs: Option<u64>,
+    /// What background work may write now, in bytes a second.
+    pub internal_limit: Option<f64>,
+}

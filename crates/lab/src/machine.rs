@@ -1,0 +1,80 @@
+//! What the run cost the machine, as the kernel counts it: memory, CPU of our own and of everybody else.
+//!
+//! Read from `/proc`; where there is none, the answers are `None` and the report says so. CPU that others used says whether
+//! a measurement can be believed at all.
+
+/// The kernel's unit for CPU time in `/proc`, fixed for user space.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// CPU seconds up to some moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cpu {
+    /// Used by this process.
+    pub own_seconds: f64,
+    /// Used on the whole machine.
+    pub all_seconds: f64,
+}
+
+/// CPU seconds up to now.
+pub fn cpu() -> Option<Cpu> {
+    let own = parse_own(&read("/proc/self/stat")?)?;
+    let all = parse_all(&read("/proc/stat")?)?;
+    Some(Cpu { own_seconds: own, all_seconds: all })
+}
+
+/// The most memory this process has held, in bytes.
+pub fn peak_rss_bytes() -> Option<u64> {
+    parse_peak(&read("/proc/self/status")?)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the kernel's counters are not the store's files")]
+fn read(path: &str) -> Option<String> {
+    std::fs::read_to_string(path).ok()
+}
+
+/// Fields 14 and 15 of `stat` are user and system time; the second field may hold blanks and ends with `)`.
+fn parse_own(stat: &str) -> Option<f64> {
+    let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some((user + system) as f64 / TICKS_PER_SECOND)
+}
+
+/// The line `cpu user nice system idle iowait irq softirq steal guest…`; guest time is in user time already.
+fn parse_all(stat: &str) -> Option<f64> {
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let ticks: Vec<u64> = line.split_ascii_whitespace().map_while(|field| field.parse().ok()).collect();
+    let busy: u64 = [0, 1, 2, 5, 6, 7].iter().filter_map(|&i| ticks.get(i)).sum();
+    (ticks.len() >= 4).then_some(busy as f64 / TICKS_PER_SECOND)
+}
+
+fn parse_peak(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_s_texts_are_understood() {
+        let own = "42 (a ) b) S 1 2 3 4 5 6 7 8 9 10 150 50 0 0 20 0 1";
+        assert_eq!(parse_own(own), Some(2.0));
+        assert_eq!(parse_own("nonsense"), None);
+        let all = "cpu  100 10 200 9999 9999 30 40 20 7 7\ncpu0 1 2 3 4\n";
+        assert_eq!(parse_all(all), Some(4.0));
+        assert_eq!(parse_all("cpu x"), None);
+        assert_eq!(parse_peak("Name:\tx\nVmHWM:\t    2048 kB\n"), Some(2 << 20));
+        assert_eq!(parse_peak("VmHWM: much"), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn this_machine_answers() {
+        let cpu = cpu().unwrap();
+        assert!(cpu.own_seconds >= 0.0 && cpu.all_seconds > 0.0);
+        assert!(peak_rss_bytes().unwrap() > 1 << 16);
+    }
+}

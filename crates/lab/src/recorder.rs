@@ -1,0 +1,204 @@
+//! Latencies: a histogram per operation and thread for the whole run, and one a second across all threads.
+//!
+//! ```text
+//! thread 0   ─ second 3 ─┤─ second 4 ─┤─ …      each thread hands its histogram in when its second changes;
+//! thread 1   ─── second 3 (a stall) ───┤─ …      a second is summed up when no thread can add to it any more
+//! ```
+//!
+//! Threads share a lock once a second only, and a run of hours keeps one short row a second, not a histogram.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use crate::workload::OpKind;
+
+/// An hour in nanoseconds: longer latencies count as this.
+const LONGEST_NANOS: u64 = 3_600_000_000_000;
+
+/// The latencies of the whole run in nanoseconds, by [`OpKind::index`]; `None` for what did not happen.
+pub type Latencies = [Option<Histogram<u64>>; OpKind::ALL.len()];
+
+/// One second of the run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Window {
+    /// Counted from the start of the run.
+    pub second: u64,
+    /// Operations that ended in it.
+    pub ops: u64,
+    /// The 99th percentile of their latencies.
+    pub p99_us: f64,
+    /// The largest of their latencies.
+    pub max_us: f64,
+    /// Bytes of keys and values that clients wrote and read.
+    pub client_bytes: u64,
+}
+
+/// The seconds of a run, shared by its threads.
+#[derive(Debug)]
+pub struct Windows {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The second each thread is in.
+    at: Vec<u64>,
+    open: BTreeMap<u64, Open>,
+    done: Vec<Window>,
+}
+
+#[derive(Debug)]
+struct Open {
+    latencies: Histogram<u64>,
+    client_bytes: u64,
+}
+
+impl Windows {
+    /// For so many threads.
+    pub fn new(threads: usize) -> Windows {
+        Windows { state: Mutex::new(State { at: vec![0; threads], open: BTreeMap::new(), done: Vec::new() }) }
+    }
+
+    /// All seconds in which an operation ended, once all threads have finished.
+    pub fn into_rows(self) -> Vec<Window> {
+        self.state.into_inner().unwrap_or_else(PoisonError::into_inner).done
+    }
+
+    fn hand_in(&self, thread: usize, second: u64, latencies: &Histogram<u64>, client_bytes: u64, next: u64) {
+        let mut guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = &mut *guard;
+        if !latencies.is_empty() {
+            let open = state
+                .open
+                .entry(second)
+                .or_insert_with(|| Open { latencies: window_histogram(), client_bytes: 0 });
+            // Both have the same bounds, so adding cannot fail.
+            let added = open.latencies.add(latencies);
+            debug_assert!(added.is_ok());
+            open.client_bytes += client_bytes;
+        }
+        state.at[thread] = next;
+        let slowest = state.at.iter().copied().min().unwrap_or(u64::MAX);
+        while let Some(entry) = state.open.first_entry().filter(|entry| *entry.key() < slowest) {
+            let (second, open) = entry.remove_entry();
+            state.done.push(Window {
+                second,
+                ops: open.latencies.len(),
+                p99_us: open.latencies.value_at_quantile(0.99) as f64 / 1e3,
+                max_us: open.latencies.max() as f64 / 1e3,
+                client_bytes: open.client_bytes,
+            });
+        }
+    }
+}
+
+/// Records the operations of one thread.
+#[derive(Debug)]
+pub struct Recorder<'a> {
+    windows: &'a Windows,
+    thread: usize,
+    start: Instant,
+    latencies: Latencies,
+    window: Histogram<u64>,
+    window_bytes: u64,
+    second: u64,
+    window_ends: Instant,
+}
+
+impl<'a> Recorder<'a> {
+    /// The recorder of thread number `thread` in a run that started at `start`.
+    pub fn new(windows: &'a Windows, thread: usize, start: Instant) -> Recorder<'a> {
+        Recorder {
+            windows,
+            thread,
+            start,
+            latencies: [const { None }; OpKind::ALL.len()],
+            window: window_histogram(),
+            window_bytes: 0,
+            second: 0,
+            window_ends: start + Duration::from_secs(1),
+        }
+    }
+
+    /// An operation began and ended at these moments and moved so many bytes.
+    pub fn record(&mut self, kind: OpKind, began: Instant, ended: Instant, client_bytes: u64) {
+        if ended >= self.window_ends {
+            self.turn(ended);
+        }
+        let nanos = (ended.duration_since(began).as_nanos() as u64).max(1);
+        self.latencies[kind.index()].get_or_insert_with(run_histogram).saturating_record(nanos);
+        self.window.saturating_record(nanos);
+        self.window_bytes += client_bytes;
+    }
+
+    /// The thread is through.
+    pub fn finish(self) -> Latencies {
+        self.windows.hand_in(self.thread, self.second, &self.window, self.window_bytes, u64::MAX);
+        self.latencies
+    }
+
+    fn turn(&mut self, now: Instant) {
+        let second = now.duration_since(self.start).as_secs();
+        self.windows.hand_in(self.thread, self.second, &self.window, self.window_bytes, second);
+        self.window.reset();
+        self.window_bytes = 0;
+        self.second = second;
+        self.window_ends = self.start + Duration::from_secs(second + 1);
+    }
+}
+
+/// Adds the latencies of one thread to those of others.
+pub fn merge(into: &mut Latencies, from: Latencies) {
+    for (into, from) in into.iter_mut().zip(from) {
+        match (into.as_mut(), from) {
+            (Some(into), Some(from)) => {
+                let added = into.add(&from);
+                debug_assert!(added.is_ok());
+            }
+            (None, Some(from)) => *into = Some(from),
+            (_, None) => {}
+        }
+    }
+}
+
+#[expect(clippy::expect_used, reason = "the bounds are constants that the library accepts")]
+fn run_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST_NANOS, 3).expect("the bounds are valid")
+}
+
+#[expect(clippy::expect_used, reason = "the bounds are constants that the library accepts")]
+fn window_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST_NANOS, 2).expect("the bounds are valid")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+
+    #[test]
+    fn a_stalled_thread_s_second_waits_for_it() {
+        let start = clock::now();
+        let at = |millis: u64| start + Duration::from_millis(millis);
+        let windows = Windows::new(2);
+        let (mut quick, mut slow) = (Recorder::new(&windows, 0, start), Recorder::new(&windows, 1, start));
+        for i in 0..35 {
+            quick.record(OpKind::Read, at(i * 100), at(i * 100 + 1), 10);
+        }
+        slow.record(OpKind::Update, at(0), at(500), 5);
+        assert!(windows.state.lock().unwrap().done.is_empty(), "the slow thread is still in second 0");
+        slow.record(OpKind::Update, at(500), at(3200), 5);
+        let mut all = slow.finish();
+        merge(&mut all, quick.finish());
+        let rows = windows.into_rows();
+        let seen: Vec<(u64, u64, u64)> = rows.iter().map(|w| (w.second, w.ops, w.client_bytes)).collect();
+        assert_eq!(seen, [(0, 11, 105), (1, 10, 100), (2, 10, 100), (3, 6, 55)]);
+        assert!((2_690_000.0..2_730_000.0).contains(&rows[3].max_us), "{rows:?}");
+        assert_eq!(all[OpKind::Read.index()].as_ref().map(Histogram::len), Some(35));
+        assert_eq!(all[OpKind::Update.index()].as_ref().map(Histogram::len), Some(2));
+        assert!(all[OpKind::Scan.index()].is_none());
+    }
+}
