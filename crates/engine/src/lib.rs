@@ -31,7 +31,13 @@ pub use write::batch::WriteBatch;
 
 /// Compaction strategies: the catalogue and the text form (CDS §3).
 pub mod strategy {
-    pub use crate::compaction::catalog::{CATALOG, Row, name_of, row, strategy};
+    pub use crate::compaction::catalog::{Row as CatalogRow, name_of, strategy as parse};
+
+    /// Every named strategy.
+    pub fn catalog() -> &'static [CatalogRow] {
+        crate::compaction::catalog::CATALOG
+    }
+
     pub use crate::compaction::strategy::Strategy;
 }
 

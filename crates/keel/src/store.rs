@@ -50,7 +50,7 @@ impl EngineArgs {
         }
         if let Some(strategy) = &self.strategy {
             check_strategy(strategy)?;
-            options.strategy.clone_from(strategy);
+            options.strategy = Some(strategy.clone());
         }
         if let Some(schedule) = &self.schedule {
             check_schedule(schedule)?;

@@ -164,7 +164,7 @@ impl Builder {
         let mut versions = VersionSet::empty(Arc::clone(&self.fs), &self.path);
         let id = versions.ids().keyspace();
         debug_assert_eq!(id, DEFAULT_KEYSPACE);
-        let created = KeyspaceCreated { id, name: DEFAULT_NAME.to_owned(), l0_group: versions.ids().group() };
+        let created = KeyspaceCreated { id, name: DEFAULT_NAME.to_owned(), l0_group: Some(versions.ids().group()) };
         versions.apply_unrecorded(&ManifestRecord { created: vec![created], ..ManifestRecord::default() })?;
         Ok(versions)
     }

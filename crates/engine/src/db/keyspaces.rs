@@ -29,7 +29,7 @@ pub fn create(store: &Store, name: &str, options: KeyspaceOptions) -> Result<Arc
         return Err(Error::invalid(format!("keyspace `{name}` exists already")));
     }
     let ids = tree.versions.ids();
-    let created = KeyspaceCreated { id: ids.keyspace(), name: name.to_owned(), l0_group: ids.group() };
+    let created = KeyspaceCreated { id: ids.keyspace(), name: name.to_owned(), l0_group: Some(ids.group()) };
     let id = created.id;
     record_change(store, &mut tree, ManifestRecord { created: vec![created], ..ManifestRecord::default() })?;
     tree.claims.entry(id).or_default();

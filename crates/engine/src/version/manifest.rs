@@ -25,15 +25,15 @@ pub struct NextIds {
     pub keyspace: u64,
 }
 
-/// A keyspace comes into being, with an empty tree.
+/// A keyspace comes into being, with an empty tree or, in a snapshot, with the one that an edit of the same record gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyspaceCreated {
     /// Its id, never used before.
     pub id: KeyspaceId,
     /// Its name.
     pub name: String,
-    /// The group of its first level.
-    pub l0_group: GroupId,
+    /// The group of its first level; `None` in a snapshot, whose edit makes all levels.
+    pub l0_group: Option<GroupId>,
 }
 
 /// A change of the store.
@@ -66,7 +66,7 @@ impl ManifestRecord {
             let mut body = Vec::new();
             put_varint(&mut body, created.id.0);
             put_bytes(&mut body, created.name.as_bytes());
-            put_varint(&mut body, created.l0_group.0);
+            put_varint(&mut body, created.l0_group.map_or(0, |group| group.0));
             field(&mut out, CREATED, &body);
         }
         for id in &self.dropped {
@@ -133,7 +133,8 @@ impl ManifestRecord {
 fn keyspace_created(body: &mut Decoder<'_>) -> Option<KeyspaceCreated> {
     let id = KeyspaceId(body.varint()?);
     let name = String::from_utf8(body.bytes()?.to_vec()).ok()?;
-    Some(KeyspaceCreated { id, name, l0_group: GroupId(body.varint()?) })
+    let l0_group = Some(GroupId(body.varint()?)).filter(|group| group.0 != 0);
+    Some(KeyspaceCreated { id, name, l0_group })
 }
 
 fn field(out: &mut Vec<u8>, tag: u8, body: &[u8]) {

@@ -269,8 +269,7 @@ impl VersionSet {
             ..ManifestRecord::default()
         };
         for (id, tree) in &self.trees {
-            let l0_group = tree.version.levels.first().and_then(|l| l.groups.first()).map_or(GroupId(0), |g| g.id);
-            record.created.push(KeyspaceCreated { id: *id, name: tree.name.clone(), l0_group });
+            record.created.push(KeyspaceCreated { id: *id, name: tree.name.clone(), l0_group: None });
             let mut edit = VersionEdit::snapshot_of(&tree.version);
             edit.flushed_through = Some(tree.flushed_through);
             edit.cursors = tree.cursors.iter().map(|(level, key)| (*level, key.clone())).collect();
@@ -287,7 +286,8 @@ impl VersionSet {
             if taken || changed.contains_key(&created.id) {
                 return Err(Error::invalid(format!("keyspace `{}` exists already", created.name)));
             }
-            let version = Arc::new(Version::empty(created.l0_group, u32::MAX));
+            let version = created.l0_group.map_or_else(Version::default, |group| Version::empty(group, u32::MAX));
+            let version = Arc::new(version);
             let name = created.name.clone();
             let tree = Tree { name, version, flushed_through: SeqNo(0), cursors: BTreeMap::new() };
             changed.insert(created.id, Some(tree));

@@ -192,7 +192,7 @@ impl Args {
             .map(|(name, value)| (name.trim().to_owned(), value.trim().into()))
             .collect();
         BTreeMap::from([
-            ("strategy".to_owned(), options.strategy.as_str().into()),
+            ("strategy".to_owned(), options.strategy.as_deref().into()),
             ("schedule".to_owned(), options.schedule.as_str().into()),
             ("sync".to_owned(), options.durability.to_string().into()),
             ("set".to_owned(), set.into()),

@@ -66,9 +66,9 @@ impl Args {
         let width = |column: fn(&evenkeel::strategy::CatalogRow) -> &str| {
             rows.iter().map(|row| column(row).chars().count()).max().unwrap_or(0)
         };
-        let (names, papers) = (width(|row| row.name), width(|row| row.paper));
+        let (names, papers) = (width(|row| row.name), width(|row| row.source));
         for row in rows {
-            out.line(&format!("{:<names$}  {:<papers$}  {}", row.name, row.paper, row.explanation))?;
+            out.line(&format!("{:<names$}  {:<papers$}  {}", row.name, row.source, row.about))?;
         }
         Ok(())
     }
@@ -87,7 +87,7 @@ impl Args {
         if self.json {
             return out.line(&row_json(row).to_string());
         }
-        out.text(&format!("{}\n{} ({})\n", row.text, row.explanation, row.paper))
+        out.text(&format!("{}\n{} ({})\n", row.text, row.about, row.source))
     }
 
     fn show(&self, target: &Target) -> Result<(), Failure> {
@@ -118,5 +118,5 @@ impl Args {
 }
 
 fn row_json(row: &evenkeel::strategy::CatalogRow) -> serde_json::Value {
-    serde_json::json!({ "name": row.name, "paper": row.paper, "text": row.text, "explanation": row.explanation })
+    serde_json::json!({ "name": row.name, "paper": row.source, "text": row.text, "explanation": row.about })
 }
