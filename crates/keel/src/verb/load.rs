@@ -59,7 +59,7 @@ pub struct Args {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
-    /// KEY<TAB>VALUE
+    /// `KEY<TAB>VALUE`
     Tsv,
 }
 
