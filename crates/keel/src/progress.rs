@@ -7,13 +7,21 @@ use evenkeel_lab::closed_loop::{Phase, Total, Watch};
 use evenkeel_lab::report;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+// What the lines look like; bars take the width that is left.
+const OVER_BYTES: &str =
+    "{wide_bar} {binary_bytes} of {binary_total_bytes} at {binary_bytes_per_sec}, {msg}, {eta} left";
+const OVER_STREAM: &str = "{spinner} {binary_bytes} at {binary_bytes_per_sec}, {msg}, {elapsed}";
+const OVER_OPS: &str = "{prefix} {wide_bar} {percent:>3} %, {msg}, {eta} left";
+const OPEN_PHASE: &str = "{spinner} {prefix} {elapsed}";
+const WAITING: &str = "{spinner} {msg} {elapsed}";
+
 /// Shows that something goes on, and for how long.
 pub struct Spinner(ProgressBar);
 
 impl Spinner {
     /// Begins.
     pub fn start(what: &'static str) -> Spinner {
-        let bar = spinner("{spinner} {msg} {elapsed}");
+        let bar = spinner(WAITING);
         bar.set_message(what);
         Spinner(bar)
     }
@@ -27,11 +35,8 @@ impl Spinner {
 /// A bar over so many bytes with the time left, or a spinner with rates if nobody knows how many there are.
 pub fn over_bytes(total: Option<u64>) -> ProgressBar {
     match total {
-        Some(total) => bar(
-            total,
-            "{bar:40} {binary_bytes} of {binary_total_bytes} at {binary_bytes_per_sec}, {msg}, {eta} left",
-        ),
-        None => spinner("{spinner} {binary_bytes} at {binary_bytes_per_sec}, {msg}, {elapsed}"),
+        Some(total) => bar(total, OVER_BYTES),
+        None => spinner(OVER_STREAM),
     }
 }
 
@@ -83,8 +88,8 @@ impl Watch for BenchProgress {
             Phase::Measure => "measuring",
         };
         let bar = match total {
-            Total::Ops(n) | Total::Millis(n) => bar(n, "{prefix} {bar:40} {percent:>3} %, {msg}, {eta} left"),
-            Total::Open => spinner("{spinner} {prefix} {elapsed}"),
+            Total::Ops(n) | Total::Millis(n) => bar(n, OVER_OPS),
+            Total::Open => spinner(OPEN_PHASE),
         };
         bar.set_prefix(name);
         self.replace(Some(bar));
@@ -105,5 +110,17 @@ impl Watch for BenchProgress {
 
     fn end(&self) {
         self.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_template_can_be_read() {
+        for template in [OVER_BYTES, OVER_STREAM, OVER_OPS, OPEN_PHASE, WAITING] {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
     }
 }

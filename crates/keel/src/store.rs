@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use evenkeel::{Db, Durability, Keyspace, Options, ScanRange};
+use evenkeel::{Db, Durability, Keyspace, KeyspaceOptions, Options, ScanRange};
 
 use crate::escape::unescape;
 use crate::failure::Failure;
@@ -50,7 +50,10 @@ impl EngineArgs {
         }
         if let Some(strategy) = &self.strategy {
             check_strategy(strategy)?;
+<<<<<<< HEAD
             options.strategy = Some(strategy.clone());
+=======
+>>>>>>> keel
         }
         if let Some(schedule) = &self.schedule {
             check_schedule(schedule)?;
@@ -104,20 +107,41 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens a store that exists.
+    /// Opens a store that exists, to look at it.
     pub fn open(target: &Target) -> Result<Store, Failure> {
-        Store::open_with(target, Options::default())
+        Store::open_with(target, &EngineArgs::default())
     }
 
-    /// Opens a store that exists, with these options.
-    pub fn open_with(target: &Target, mut options: Options) -> Result<Store, Failure> {
-        options.create_if_missing = false;
-        Store::find_keyspace(open_db(target, options)?, target)
+    /// Opens a store that exists, to write to it.
+    pub fn open_with(target: &Target, args: &EngineArgs) -> Result<Store, Failure> {
+        let db = open_db(target, args.options()?)?;
+        let keyspace = find_keyspace(&db, &target.keyspace)?;
+        Store::settle(db, keyspace, args)
     }
 
     /// Opens a store, or creates it.
-    pub fn open_or_create(target: &Target, options: Options) -> Result<Store, Failure> {
-        Store::find_keyspace(create_db(target, options)?, target)
+    pub fn open_or_create(target: &Target, args: &EngineArgs) -> Result<Store, Failure> {
+        let db = create_db(target, args.options()?)?;
+        let keyspace = find_keyspace(&db, &target.keyspace)?;
+        Store::settle(db, keyspace, args)
+    }
+
+    /// Opens a store, or creates it, and its keyspace as well.
+    pub fn open_or_create_all(target: &Target, args: &EngineArgs) -> Result<Store, Failure> {
+        let db = create_db(target, args.options()?)?;
+        let keyspace = match db.keyspace(&target.keyspace) {
+            Some(keyspace) => keyspace,
+            None => db.create_keyspace(&target.keyspace, KeyspaceOptions::default())?,
+        };
+        Store::settle(db, keyspace, args)
+    }
+
+    /// A strategy on the command line is for the keyspace on the command line, whatever the store remembers.
+    fn settle(db: Db, keyspace: Keyspace, args: &EngineArgs) -> Result<Store, Failure> {
+        if let Some(strategy) = &args.strategy {
+            keyspace.set_strategy(strategy)?;
+        }
+        Ok(Store { db, keyspace })
     }
 
     /// The engine's figures.
@@ -131,11 +155,6 @@ impl Store {
     pub fn close(self) -> Result<(), Failure> {
         drop(self.keyspace);
         self.db.close().map_err(Failure::from)
-    }
-
-    fn find_keyspace(db: Db, target: &Target) -> Result<Store, Failure> {
-        let keyspace = find_keyspace(&db, &target.keyspace)?;
-        Ok(Store { db, keyspace })
     }
 }
 

@@ -236,3 +236,78 @@ fn windows(outcome: &Outcome) -> Vec<WindowRow> {
     };
     outcome.windows.iter().map(row).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(value: &serde_json::Value, into: &mut Vec<String>) {
+        match value {
+            serde_json::Value::Object(fields) => {
+                for (name, value) in fields {
+                    into.push(name.clone());
+                    names(value, into);
+                }
+            }
+            serde_json::Value::Array(rows) => rows.iter().for_each(|row| names(row, into)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_field_is_documented() {
+        let row = WindowRow {
+            second: 0,
+            offered: None,
+            achieved: 1.0,
+            p99_us: 1.0,
+            max_us: 1.0,
+            client_bytes: 0,
+            flush_bytes: None,
+            l0_bytes: None,
+            deep_bytes: None,
+            l0_runs: None,
+            internal_limit: None,
+        };
+        let latency = Latency { count: 1, mean: 1.0, p50: 1.0, p90: 1.0, p99: 1.0, p999: 1.0, max: 1.0 };
+        let document = Document {
+            workload: String::new(),
+            engine: String::new(),
+            version: String::new(),
+            seed: 0,
+            config: Config {
+                threads: 1,
+                ops: None,
+                seconds: None,
+                key_bytes: 16,
+                value_bytes: 100,
+                key_order: KeyOrder::Random,
+                distribution: Distribution::Uniform,
+                engine: BTreeMap::new(),
+            },
+            records: 0,
+            ops: 0,
+            seconds: 1.0,
+            throughput_ops_per_sec: 0.0,
+            latency_us: OpKind::ALL.iter().map(|kind| (kind.name(), latency)).collect(),
+            windows: vec![row],
+            wrong_reads: 0,
+            load: Some(Load { seconds: 1.0, throughput_ops_per_sec: 1.0, idle_seconds: 1.0 }),
+            idle_seconds: 0.0,
+            amplification: Amplification { write: None, read: None, space: None },
+            compaction: compaction(&Figures::default()),
+            stalls: Stalls { count: None, seconds: None },
+            cpu_seconds: None,
+            others_cores: None,
+            peak_rss_bytes: None,
+            disk_bytes: 0,
+        };
+        let documentation = include_str!("../../../docs/bench_json.md");
+        let mut fields = Vec::new();
+        names(&serde_json::from_str(&document.to_json().unwrap()).unwrap(), &mut fields);
+        assert!(fields.len() > 40);
+        for field in fields {
+            assert!(documentation.contains(&format!("`{field}`")), "docs/bench_json.md lacks `{field}`");
+        }
+    }
+}

@@ -105,16 +105,16 @@ pub struct Generator<'a> {
     shared: &'a Shared<'a>,
     chooser: Chooser,
     random: Random,
+    value_at: u32,
 }
 
 impl<'a> Generator<'a> {
     /// The generator of thread number `thread`.
     pub fn new(shared: &'a Shared<'a>, thread: usize) -> Generator<'a> {
-        Generator {
-            shared,
-            chooser: Chooser::new(shared.distribution, shared.records.count(), shared.inserts),
-            random: Random::for_thread(shared.seed, thread),
-        }
+        let mut random = Random::for_thread(shared.seed, thread);
+        let chooser = Chooser::new(shared.distribution, shared.records.count(), shared.inserts);
+        let value_at = shared.values.draw(&mut random);
+        Generator { shared, chooser, random, value_at }
     }
 
     /// Draws `count` operations into `ops`.
@@ -143,7 +143,8 @@ impl<'a> Generator<'a> {
         }
         match op.kind {
             OpKind::Update | OpKind::Insert | OpKind::ReadModifyWrite => {
-                op.value_at = shared.values.draw(&mut self.random);
+                self.value_at = shared.values.after(self.value_at);
+                op.value_at = self.value_at;
             }
             OpKind::Scan => {
                 op.entries = match shared.workload.scan {

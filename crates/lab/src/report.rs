@@ -182,7 +182,11 @@ pub fn micros(us: f64) -> String {
 
 /// Seconds in a unit that fits.
 pub fn seconds(s: f64) -> String {
-    if s < 1.0 { micros(s * 1e6) } else { format!("{s:.2} s") }
+    match s {
+        s if s < 5e-4 => "0 ms".to_owned(),
+        s if s < 1.0 => format!("{:.0} ms", s * 1e3),
+        s => format!("{s:.2} s"),
+    }
 }
 
 /// Bytes in a unit that fits.
@@ -209,6 +213,7 @@ mod tests {
             [0.5, 12.34, 999.7, 25_000.0, 2e6].map(micros),
             ["0.50 µs", "12.3 µs", "1.0 ms", "25 ms", "2.00 s"]
         );
+        assert_eq!([0.0, 0.0123, 1.5].map(seconds), ["0 ms", "12 ms", "1.50 s"]);
         assert_eq!([0, 1023, 1024, 5 << 30].map(bytes), ["0 B", "1023 B", "1.0 KiB", "5.0 GiB"]);
     }
 

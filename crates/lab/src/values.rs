@@ -1,13 +1,13 @@
 //! Values: slices of a pool of bytes that compress about 2 : 1.
 //!
 //! Handing out slices keeps the generator's cost out of what is measured. The pool alternates 32 random bytes with one
-//! byte repeated 32 times, so that any slice of some hundred bytes compresses like the whole, and a block of 4 KiB does
-//! not see the same slice twice.
+//! byte repeated 32 times, so that any slice of some hundred bytes compresses like the whole. Slices follow each other
+//! through the pool, which the processor's cache holds, so a block of 4 KiB never sees the same bytes twice.
 
 use crate::random::Random;
 
-/// The pool is this much larger than the largest value, at least.
-const SLACK_BYTES: usize = 4 << 20;
+/// The pool is this much larger than a value.
+const SLACK_BYTES: usize = 1 << 20;
 
 /// Values of one length.
 #[derive(Clone, Debug)]
@@ -35,12 +35,17 @@ impl Values {
         self.bytes
     }
 
-    /// Draws where a value starts.
+    /// Draws where a first value starts.
     pub fn draw(&self, random: &mut Random) -> u32 {
         random.below(SLACK_BYTES as u64) as u32
     }
 
-    /// The value that starts at `at`, which [`Values::draw`] gave.
+    /// Where the value after the one at `at` starts.
+    pub fn after(&self, at: u32) -> u32 {
+        ((at as usize + self.bytes.max(1)) % SLACK_BYTES) as u32
+    }
+
+    /// The value that starts at `at`, which [`Values::draw`] or [`Values::after`] gave.
     pub fn at(&self, at: u32) -> &[u8] {
         let at = at as usize % SLACK_BYTES;
         &self.pool[at..at + self.bytes]
@@ -55,8 +60,10 @@ mod tests {
     fn half_of_a_value_is_noise_wherever_it_starts() {
         let values = Values::new(1024, 1);
         let mut random = Random::new(2);
-        for _ in 0..1000 {
-            let value = values.at(values.draw(&mut random));
+        let mut at = values.draw(&mut random);
+        for _ in 0..3000 {
+            at = if random.below(10) == 0 { values.draw(&mut random) } else { values.after(at) };
+            let value = values.at(at);
             assert_eq!(value.len(), 1024);
             let dots = value.iter().filter(|&&b| b == b'.').count();
             assert!((500..550).contains(&dots), "{dots}");

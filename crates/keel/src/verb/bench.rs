@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use evenkeel::{Keyspace, Options};
 use evenkeel_lab::distribution::Distribution;
 use evenkeel_lab::document::Document;
 use evenkeel_lab::driver::{self, Dataset, Plan};
@@ -18,7 +19,7 @@ use crate::failure::Failure;
 use crate::files::{self, Place};
 use crate::output::{Output, note};
 use crate::progress::BenchProgress;
-use crate::store::{EngineArgs, Target, create_db};
+use crate::store::{EngineArgs, Store, Target};
 
 /// The note in the store's directory: what the bench put into which keyspace.
 const NOTE: &str = "BENCH.json";
@@ -77,8 +78,9 @@ Examples:
   keel bench fillrandom --records 10M --db big.db && keel bench readrandom --db big.db --threads 2
   keel bench ycsb-a --strategy tier --set memtable_bytes=16MiB
 
-Workloads that read fill a fresh store first, wait until it is idle and read everything once. The JSON document is
-described in docs/bench_json.md.";
+Unless told otherwise: a million records of 16 + 100 bytes and a million operations (100 000 for seekrandom), 10 seconds
+for readwhilewriting; 100 000 records of 16 + 1000 bytes and 10 seconds for YCSB. Workloads that read fill a fresh store
+first, wait until it is idle and read everything once. The JSON document is described in docs/bench_json.md.";
 
 impl Args {
     /// Does it.
@@ -90,7 +92,6 @@ impl Args {
             )));
         }
         let options = self.options.options()?;
-        let config = self.engine_config(&options);
         let place = Workspace::choose(target, self.keep)?;
         let note_path = place.dir.join(NOTE);
         let mut notes = read_notes(&note_path)?;
@@ -104,11 +105,8 @@ impl Args {
         }
         let data = self.dataset(known)?;
         let target = Target { db: Some(place.dir.clone()), keyspace: target.keyspace.clone() };
-        let db = create_db(&target, options)?;
-        let keyspace = match db.keyspace(&target.keyspace) {
-            Some(keyspace) => keyspace,
-            None => db.create_keyspace(&target.keyspace, evenkeel::KeyspaceOptions::default())?,
-        };
+        let Store { db, keyspace } = Store::open_or_create_all(&target, &self.options)?;
+        let config = self.engine_config(&options, &keyspace);
         let sole = !foreign && db.keyspaces().len() == 1;
         let engine = EvenkeelEngine { db, keyspace, dir: place.dir.clone() };
         let plan = self.plan(data, known.is_some());
@@ -183,7 +181,7 @@ impl Args {
     }
 
     /// What the engine was opened with, for the document.
-    fn engine_config(&self, options: &evenkeel::Options) -> BTreeMap<String, serde_json::Value> {
+    fn engine_config(&self, options: &Options, keyspace: &Keyspace) -> BTreeMap<String, serde_json::Value> {
         let set: serde_json::Map<String, serde_json::Value> = self
             .options
             .set
@@ -192,7 +190,14 @@ impl Args {
             .map(|(name, value)| (name.trim().to_owned(), value.trim().into()))
             .collect();
         BTreeMap::from([
+<<<<<<< HEAD
             ("strategy".to_owned(), options.strategy.as_deref().into()),
+=======
+            (
+                "strategy".to_owned(),
+                self.options.strategy.clone().unwrap_or_else(|| keyspace.strategy_text()).into(),
+            ),
+>>>>>>> keel
             ("schedule".to_owned(), options.schedule.as_str().into()),
             ("sync".to_owned(), options.durability.to_string().into()),
             ("set".to_owned(), set.into()),

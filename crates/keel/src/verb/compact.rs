@@ -37,7 +37,7 @@ impl Args {
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
         let bound = |arg: &Option<OsString>| arg.as_deref().map(|arg| bytes(arg, self.escaped)).transpose();
         let (from, to) = (bound(&self.from)?, bound(&self.to)?);
-        let store = Store::open_with(target, self.engine.options()?)?;
+        let store = Store::open_with(target, &self.engine)?;
         let spinner = Spinner::start("compacting");
         store.keyspace.compact_range(range(from.as_ref(), to.as_ref()))?;
         store.db.wait_idle()?;

@@ -33,7 +33,7 @@ impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
         let key = bytes(&self.key, self.escaped)?;
-        let store = Store::open_with(target, self.engine.options()?)?;
+        let store = Store::open_with(target, &self.engine)?;
         store.keyspace.delete(&key)?;
         store.close()?;
         if self.json { Output::new().line("{\"ok\":true}") } else { Ok(()) }

@@ -59,7 +59,7 @@ pub struct Args {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
-    /// KEY<TAB>VALUE
+    /// `KEY<TAB>VALUE`
     Tsv,
 }
 
@@ -84,7 +84,8 @@ by kill -9, the store holds exactly the first lines, at least up to the last `ac
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
-        let options = self.engine.options()?;
+        // Wrong flags are found before anything is opened.
+        self.engine.options()?;
         let (input, length): (Box<dyn BufRead>, Option<u64>) = if self.file == "-" {
             (Box::new(BufReader::with_capacity(BUFFER_BYTES, io::stdin())), None)
         } else {
@@ -93,7 +94,7 @@ impl Args {
             let (file, length) = files::open(path).map_err(failed)?;
             (Box::new(BufReader::with_capacity(BUFFER_BYTES, file)), length)
         };
-        let store = Store::open_or_create(target, options)?;
+        let store = Store::open_or_create(target, &self.engine)?;
         let mut load = Load::new(self, &store, length);
         let result = load.run(input);
         load.bar.finish_and_clear();
@@ -175,6 +176,7 @@ impl<'a> Load<'a> {
         let form = if self.args.escaped { Form::Escaped } else { Form::Raw };
         let mut lines = Lines::new(input, form);
         let mut line = Vec::new();
+        self.show(0);
         loop {
             match lines.next(&mut line) {
                 Ok(true) => {}
@@ -198,11 +200,17 @@ impl<'a> Load<'a> {
             }
             if self.batch.len() as u64 >= self.args.batch || self.batch_bytes >= BATCH_BYTES_MAX {
                 self.commit(lines.number())?;
-                self.bar.set_position(lines.bytes());
-                self.bar.set_message(format!("{} records", report::count(self.summary.records)));
+                self.show(lines.bytes());
             }
         }
         self.commit(lines.number())
+    }
+
+    fn show(&self, bytes: u64) {
+        if !self.bar.is_hidden() {
+            self.bar.set_position(bytes);
+            self.bar.set_message(format!("{} records", report::count(self.summary.records)));
+        }
     }
 
     /// Writes what is in the batch: all records up to line `line`.

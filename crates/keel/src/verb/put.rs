@@ -34,7 +34,7 @@ impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
         let (key, value) = (bytes(&self.key, self.escaped)?, bytes(&self.value, self.escaped)?);
-        let store = Store::open_or_create(target, self.engine.options()?)?;
+        let store = Store::open_or_create(target, &self.engine)?;
         store.keyspace.put(&key, &value)?;
         store.close()?;
         if self.json { Output::new().line("{\"ok\":true}") } else { Ok(()) }

@@ -41,7 +41,7 @@ Example:
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
-        let store = Store::open_or_create(target, self.engine.options()?)?;
+        let store = Store::open_or_create(target, &self.engine)?;
         let mut shell = Shell { store, snapshots: HashMap::new(), batch: None, out: Output::new() };
         let mut input = io::stdin().lock();
         let mut line = Vec::new();
@@ -205,9 +205,9 @@ impl Batch {
             Command::Put(key, value) => self.writes.put_in(&store.keyspace, &key, &value),
             Command::Del(key) => self.writes.delete_in(&store.keyspace, &key),
             Command::Use(name) => store.keyspace = find(store, &name)?,
-            other => {
-                let what = format!("a batch takes put, del and use, not {other:?}; the batch is not written");
-                return Err(Error::InvalidArgument(what));
+            _ => {
+                let what = "a batch takes put, del and use until its commit; this one is not written";
+                return Err(Error::InvalidArgument(what.to_owned()));
             }
         }
         Ok(())

@@ -65,7 +65,7 @@ fn flatten(
             }
         }
         Value::Array(rows) if rows.iter().any(Value::is_object) => {
-            lists.push((name.to_owned(), rows.clone()))
+            lists.push((name.to_owned(), rows.clone()));
         }
         _ => single.push((name.to_owned(), cell(name, value))),
     }

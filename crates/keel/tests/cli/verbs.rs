@@ -122,10 +122,11 @@ fn a_store_can_be_inspected() {
         "/jobs/paused",
         "/files/live",
         "/files/on_disk",
-        "/amplification/write",
     ] {
         assert!(stats.pointer(path).is_some_and(serde_json::Value::is_number), "{path} in {stats}");
     }
+    // Nothing was written since the store was opened, so this may be unknown; it is there all the same.
+    assert!(stats.pointer("/amplification/write").is_some(), "{stats}");
     assert!(stats["levels"].is_array() && stats["stalls"].is_object(), "{stats}");
 
     assert!(!keel.ok(&["compact"]).trim().is_empty());
