@@ -4,6 +4,7 @@
 
 use super::catalog::{CATALOG, strategy};
 use super::closure::broken::CONVEXITY;
+use super::cost_model::{debt, distance};
 use super::strategy::{CutRule, SizeRule, Strategy};
 use super::twin_world::{Broken, Stats, World};
 use crate::version::picture::draw;
@@ -70,4 +71,38 @@ fn a_rule_that_is_switched_off_is_noticed() {
     let convexity = failures(Broken::Nothing);
     CONVEXITY.set(false);
     assert!(convexity > 0, "inputs that are not convex");
+}
+
+/// A tree in some strategy's shape comes to rest under every other strategy, with nothing left to do (CDS-15).
+#[test]
+fn every_switch_of_strategy_comes_to_rest_in_shape() {
+    let small = |name: &str| -> Strategy {
+        let mut strategy = strategy(name).unwrap();
+        strategy.size = SizeRule { l0_bytes: 300, level_base_bytes: 200, level_ratio: 3 };
+        strategy.cut = CutRule { table_bytes: 60 };
+        strategy
+    };
+    let mut jobs = 0;
+    for (i, from) in CATALOG.iter().enumerate() {
+        for (j, to) in CATALOG.iter().enumerate() {
+            let mut world = World::new((i * 100 + j) as u64, Broken::Nothing);
+            let say = |world: &World, what: String| {
+                format!("{} to {}: {what}\n{}", from.name, to.name, draw(&world.version))
+            };
+            for _ in 0..150 {
+                world.step().map_err(|what| say(&world, what)).unwrap();
+            }
+            for name in [from.name, to.name] {
+                jobs += world.settle(&small(name)).map_err(|what| say(&world, what)).unwrap();
+                assert_eq!(
+                    distance(&world.version, &small(name)),
+                    0,
+                    "{}",
+                    say(&world, "out of shape".to_owned())
+                );
+                assert_eq!(debt(&world.version, &small(name)), 0, "{}", say(&world, "in debt".to_owned()));
+            }
+        }
+    }
+    assert!(jobs > 100, "only {jobs} jobs in all switches");
 }
