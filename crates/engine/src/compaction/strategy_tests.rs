@@ -97,10 +97,10 @@ fn an_error_names_the_field_and_what_is_valid() {
             "when=runs how=runs much=level",
             "strategy, all levels: how=runs is unknown; valid are runs:N and runs:N:fill",
         ),
-        ("when=runs how=runs:0 much=level", "strategy, L0: how=runs:0 must allow at least one run"),
+        ("when=runs how=runs:0 much=level", "strategy, all levels: how=runs:0 must allow at least one run"),
         (
             "when=runs how=runs:1:fill much=level",
-            "strategy, L0: how=runs:1:fill has one run to fill anyway; say runs:1",
+            "strategy, all levels: how=runs:1:fill has one run to fill anyway; say runs:1",
         ),
         (
             "when=runs how=runs:1 much=half",
@@ -108,7 +108,7 @@ fn an_error_names_the_field_and_what_is_valid() {
         ),
         (
             "when=runs how=runs:1 much=files:0 which=oldest",
-            "strategy, L0: much=files:0 must be at least one byte",
+            "strategy, all levels: much=files:0 must be at least one byte",
         ),
         (
             "when=runs how=runs:1 much=files:1MB which=oldest",
@@ -116,15 +116,15 @@ fn an_error_names_the_field_and_what_is_valid() {
         ),
         (
             "when=runs how=runs:1 much=file",
-            "strategy, L0: which= is needed, because much= takes single tables",
+            "strategy, all levels: which= is needed, because much= takes single tables",
         ),
         (
             "when=runs how=runs:1 much=level which=oldest",
-            "strategy, L0: which= has no use, because much= takes everything",
+            "strategy, all levels: which= has no use, because much= takes everything",
         ),
         (
             "when=runs how=runs:1 much=file which=round-robin,oldest",
-            "strategy, L0: which= has no use after round-robin, which leaves no ties",
+            "strategy, all levels: which= has no use after round-robin, which leaves no ties",
         ),
         ("when=runs when=runs how=runs:1 much=level", "strategy, all levels: when= is there twice"),
         (
@@ -144,7 +144,7 @@ fn an_error_names_the_field_and_what_is_valid() {
             "when=runs how=runs:1 much=level; size: height=1",
             "strategy, size: height=1: no such field; valid are l0= base= ratio= table=",
         ),
-        ("when=runs how=runs:1 much=level bits=99", "strategy, L0: bits=99 must be from 0 to 64"),
+        ("when=runs how=runs:1 much=level bits=99", "strategy, all levels: bits=99 must be from 0 to 64"),
     ] {
         assert_eq!(error(text), want, "{text}");
     }
