@@ -168,7 +168,7 @@ impl World {
         Ok(())
     }
 
-    /// Convexity by definition, key by key, without the production code.
+    /// Convexity (I2) and older data (I4) by definition, key by key, without the production code.
     pub fn legal_by_keys(&self, compaction: &Compaction) -> Result<(), String> {
         if broken::CONVEXITY.get() {
             return Ok(());
@@ -176,7 +176,7 @@ impl World {
         let inputs: BTreeSet<TableId> = compaction.tables().map(TableRef::id).collect();
         for k in index_of(&compaction.range.lo)..KEYS {
             let slot = compaction.slots.iter().find(|s| s.range.contains(&key(k)));
-            let (mut seen, mut passed) = (false, false);
+            let (mut seen, mut passed, mut older) = (false, false, false);
             for (level, run) in self.version.runs_at(&key(k)) {
                 let at = slot.map(|s| s.place);
                 passed |= level > compaction.target_level || at == Some(SlotPlace::Above(run.id));
@@ -188,8 +188,12 @@ impl World {
                 if seen && !passed && !is_input && table.is_some() {
                     return Err(format!("key {k}: {table:?} lies between the inputs of {compaction:?}"));
                 }
+                older |= passed && table.is_some();
                 seen |= is_input;
                 passed |= at == Some(SlotPlace::Into(run.id)) || at == Some(SlotPlace::Collapse(run.id));
+            }
+            if seen && older != compaction.may_have_older(&key(k)) {
+                return Err(format!("key {k}: older data below is {older}, not so in {compaction:?}"));
             }
         }
         Ok(())
