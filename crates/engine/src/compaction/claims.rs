@@ -12,6 +12,7 @@ use crate::base::error::{Error, Result};
 use crate::base::units::{GroupId, JobId, RunId, TableId};
 use crate::version::check::OpenClaim;
 use crate::version::edit::{EditStep, VersionEdit};
+use crate::version::run::TableRef;
 
 /// Everything that open jobs hold in one tree.
 #[derive(Clone, Debug, Default)]
@@ -143,7 +144,7 @@ impl Claims {
     pub fn open_claims(&self) -> Vec<OpenClaim> {
         let claim = |(job, compaction): (&JobId, &Arc<Compaction>)| OpenClaim {
             job: *job,
-            tables: compaction.tables().map(|t| t.id()).filter(|t| self.holder(*t) == Some(*job)).collect(),
+            tables: compaction.tables().map(TableRef::id).filter(|t| self.holder(*t) == Some(*job)).collect(),
             runs: held_runs(compaction),
         };
         self.open.iter().map(claim).collect()

@@ -6,6 +6,7 @@
 use super::layout::{RunFigures, cheapest_window};
 use super::strategy::{Strategy, Trigger};
 use super::trigger::{Figures, first_firing};
+use crate::version::level::Level;
 use crate::version::version::Version;
 
 /// Bytes to rewrite until every group has as few runs as its layout allows.
@@ -48,7 +49,7 @@ pub fn debt(version: &Version, strategy: &Strategy) -> u64 {
             Some((Trigger::Saturation(_), _)) if !policy.granularity.needs_movement() => figures.bytes,
             Some((Trigger::Saturation(_), _)) => figures.bytes.saturating_sub(figures.capacity_bytes).max(1),
         };
-        let next = version.levels.get(level + 1).map_or(0, |l| l.bytes());
+        let next = version.levels.get(level + 1).map_or(0, Level::bytes);
         let leveled = strategy.levels.get(level + 1, levels.max(level + 2)).layout.max_runs() == 1;
         let along = if leveled {
             u128::from(leaving) * u128::from(next) / u128::from(figures.bytes.max(1))

@@ -68,13 +68,14 @@ mod tests {
     #[test]
     fn the_cheapest_neighbours_are_merged_and_then_the_free_ones() {
         for (drawn, excess, want) in [
-            ("5 1 2 9", 1, vec![1..3, 0..4]),
-            ("5 1 2 9", 3, vec![0..4]),
-            ("5 1 2* 9", 1, vec![1..3, 0..2]),
-            ("5* 1 2* 9", 3, vec![0..4]),
-            ("5 1* 2 2", 2, vec![1..4, 2..4]),
+            ("5 1 2 9", 1, "1..3 0..4"),
+            ("5 1 2 9", 3, "0..4"),
+            ("5 1 2* 9", 1, "1..3 0..2"),
+            ("5* 1 2* 9", 3, "0..4"),
+            ("5 1* 2 2", 2, "1..4 2..4"),
         ] {
-            assert_eq!(windows(&runs(drawn), excess), want, "{drawn} with {excess} too many");
+            let got: Vec<String> = windows(&runs(drawn), excess).iter().map(|w| format!("{w:?}")).collect();
+            assert_eq!(got.join(" "), want, "{drawn} with {excess} too many");
         }
     }
 

@@ -1,35 +1,25 @@
 //! Floor 6: the design space of compactions, pure: no file, no clock, no lock, no thread.
 
+pub mod catalog;
+pub mod claims;
+pub mod closure;
+pub mod commit;
+#[expect(clippy::module_inception, reason = "the file is named after the type it defines, like every other")]
 pub mod compaction;
+pub mod cost_model;
+pub mod granularity;
+pub mod layout;
+pub mod legality;
+pub mod movement;
+pub mod picker;
+pub mod placement;
 pub mod strategy;
 pub mod strategy_text;
-
+pub mod tree_view;
 pub mod trigger;
 
-pub mod layout;
-
-pub mod movement;
-
-pub mod granularity;
-
-pub mod closure;
-
-pub mod legality;
-
-pub mod claims;
-
-pub mod tree_view;
-
-pub mod placement;
-
-pub mod picker;
-
-pub mod commit;
-
-pub mod catalog;
-
-pub mod cost_model;
-
+#[cfg(test)]
+mod twin_jobs;
 #[cfg(test)]
 mod twin_tests;
 #[cfg(test)]

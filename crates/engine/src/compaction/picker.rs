@@ -102,6 +102,11 @@ pub fn candidates(view: &TreeView<'_>, strategy: &Strategy) -> Vec<Candidate> {
 }
 
 /// What to do next within `permit`.
+///
+/// Called under the tree's lock. For `Run`: keep `picked.ids`; a trivial move is committed at once
+/// (`commit::move_tables`), otherwise `picked.before` is applied and the compaction claimed in the same step. `Blocked`
+/// comes before lesser work that could run, so that its holders can be told to yield; who decides to wait instead asks
+/// again with a permit without `want`'s class.
 pub fn pick(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit) -> Pick {
     let mut waiting = None;
     for candidate in candidates(view, strategy) {

@@ -41,7 +41,7 @@ impl<T> PerLevel<T> {
 
     /// Every value with the name of its segment in the text form.
     pub fn named(&self) -> impl Iterator<Item = (String, &T)> {
-        let fixed = [("L0", &self.first), ("rest", &self.rest), ("last", &self.last)];
+        let fixed = [("all levels", &self.rest), ("L0", &self.first), ("last", &self.last)];
         let at = self.at.iter().map(|(level, value)| (format!("L{level}"), value));
         fixed.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(at)
     }

@@ -1,1 +1,151 @@
+use crate::compaction::strategy::{Granularity, Layout, Strategy};
 
+fn error(text: &str) -> String {
+    text.parse::<Strategy>().unwrap_err().to_string()
+}
+
+#[test]
+fn every_combination_comes_back_as_it_was_written() {
+    let mut combinations = 0;
+    for when in ["saturation", "saturation-count", "runs", "runs,saturation"] {
+        for how in ["runs:1", "runs:4", "runs:4:fill"] {
+            for much in ["level", "runs", "file", "files:64MiB"] {
+                for which in [
+                    "round-robin",
+                    "least-overlap-parent",
+                    "least-overlap-grandparent,oldest",
+                    "coldest-write",
+                ] {
+                    let which =
+                        if much.starts_with("file") { format!(" which={which}") } else { String::new() };
+                    let base = format!("when={when} how={how} much={much}{which}");
+                    for more in [
+                        "",
+                        "; last: how=runs:2",
+                        "; L2: how=runs:7 bits=4; size: l0=1MiB base=3 ratio=4 table=9",
+                    ] {
+                        let text = format!("{base}{more}");
+                        let strategy: Strategy = text.parse().unwrap();
+                        assert_eq!(strategy.to_string().parse::<Strategy>().unwrap(), strategy, "{text}");
+                        combinations += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!(combinations, 4 * 3 * 4 * 4 * 3);
+}
+
+#[test]
+fn canonical_text_prints_as_it_is() {
+    for text in [
+        "when=saturation how=runs:1 much=file which=least-overlap-parent; L0: when=runs how=runs:4 much=runs",
+        "when=runs how=runs:4:fill much=files:2MiB which=least-overlap-grandparent,oldest bits=8; last: bits=12",
+        "when=runs how=runs:4 much=runs; L2: how=runs:2; L5:; size: l0=100 base=4KiB ratio=3 table=1MiB",
+    ] {
+        assert_eq!(text.parse::<Strategy>().unwrap().to_string(), text);
+    }
+}
+
+#[test]
+fn a_level_takes_the_nearest_policy() {
+    let text = "when=runs how=runs:9 much=runs; L0: how=runs:1; last: how=runs:2; L2: how=runs:3";
+    let strategy: Strategy = text.parse().unwrap();
+    let max = |level, levels| strategy.levels.get(level, levels).layout.max_runs();
+    assert_eq!([max(0, 5), max(1, 5), max(2, 5), max(3, 5), max(4, 5)], [1, 9, 3, 9, 2]);
+    assert_eq!((max(0, 1), max(2, 3)), (1, 3));
+    assert_eq!(
+        "when=runs how=runs:9 much=runs; first: how=runs:1"
+            .parse::<Strategy>()
+            .unwrap()
+            .levels
+            .first
+            .layout
+            .max_runs(),
+        1
+    );
+}
+
+#[test]
+fn a_movement_is_not_inherited_where_nothing_is_chosen() {
+    let text = "when=runs how=runs:1 much=file which=oldest; L0: much=runs";
+    let strategy: Strategy = text.parse().unwrap();
+    assert!(strategy.levels.first.movement.is_empty());
+    assert_eq!(strategy.levels.first.granularity, Granularity::Runs);
+    assert_eq!(strategy.levels.rest.layout, Layout::Runs { max: 1, fill: false });
+}
+
+#[test]
+fn capacities_grow_by_the_ratio_and_do_not_overflow() {
+    let text = "when=runs how=runs:1 much=runs; size: l0=7 base=10 ratio=3 table=1";
+    let size = text.parse::<Strategy>().unwrap().size;
+    assert_eq!([0, 1, 2, 3].map(|l| size.capacity_bytes(l)), [7, 10, 30, 90]);
+    assert_eq!(size.capacity_bytes(200), u64::MAX);
+}
+
+#[test]
+fn an_error_names_the_field_and_what_is_valid() {
+    for (text, want) in [
+        ("", "strategy, the first segment is for all levels: when= how= much= which="),
+        ("L0: when=runs", "strategy, the first segment is for all levels: when= how= much= which="),
+        ("how=runs:1 much=level", "strategy, all levels: when= is missing, for instance when=saturation"),
+        (
+            "when=full how=runs:1 much=level",
+            "strategy, all levels: when=full is unknown; valid are saturation saturation-count runs",
+        ),
+        (
+            "when=runs how=runs much=level",
+            "strategy, all levels: how=runs is unknown; valid are runs:N and runs:N:fill",
+        ),
+        ("when=runs how=runs:0 much=level", "strategy, all levels: how=runs:0 must allow at least one run"),
+        (
+            "when=runs how=runs:1:fill much=level",
+            "strategy, all levels: how=runs:1:fill has one run to fill anyway; say runs:1",
+        ),
+        (
+            "when=runs how=runs:1 much=half",
+            "strategy, all levels: much=half is unknown; valid are level runs file files:BYTES",
+        ),
+        (
+            "when=runs how=runs:1 much=files:0 which=oldest",
+            "strategy, all levels: much=files:0 must be at least one byte",
+        ),
+        (
+            "when=runs how=runs:1 much=files:1MB which=oldest",
+            "strategy, all levels: 1MB is no size; write for instance 4096, 32MiB or 1GiB",
+        ),
+        (
+            "when=runs how=runs:1 much=file",
+            "strategy, all levels: which= is needed, because much= takes single tables",
+        ),
+        (
+            "when=runs how=runs:1 much=level which=oldest",
+            "strategy, all levels: which= has no use, because much= takes everything",
+        ),
+        (
+            "when=runs how=runs:1 much=file which=round-robin,oldest",
+            "strategy, all levels: which= has no use after round-robin, which leaves no ties",
+        ),
+        ("when=runs when=runs how=runs:1 much=level", "strategy, all levels: when= is there twice"),
+        (
+            "when=runs how=runs:1 much=level speed=9",
+            "strategy, all levels: speed=9: no such field; valid are when= how= much= which= bits=",
+        ),
+        (
+            "when=runs how=runs:1 much=level; L0 how=runs:2",
+            "strategy, L0 how=runs:2: a segment starts with L0:, last:, L2: and the like, or size:",
+        ),
+        (
+            "when=runs how=runs:1 much=level; deep: how=runs:2",
+            "strategy, deep: no such segment; valid are L0, first, last, L1, L2, ..., size",
+        ),
+        ("when=runs how=runs:1 much=level; size: ratio=1", "strategy, size: ratio=1 must be at least 2"),
+        (
+            "when=runs how=runs:1 much=level; size: height=1",
+            "strategy, size: height=1: no such field; valid are l0= base= ratio= table=",
+        ),
+        ("when=runs how=runs:1 much=level bits=99", "strategy, all levels: bits=99 must be from 0 to 64"),
+    ] {
+        assert_eq!(error(text), want, "{text}");
+    }
+}

@@ -4,28 +4,24 @@
 //! One thread steps everything in an order drawn from a seed: writers, flushes of several memtables, jobs of random and of
 //! catalogue shapes, prefix commits, yields, discards, moves by metadata, group edits, strategy switches, crashes.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::catalog::{CATALOG, strategy};
 use super::claims::Claims;
-use super::closure::TablePos;
-use super::commit::{CommitPart, Committed, commit_part, end_job, flush, move_tables, recover};
-use super::compaction::{Compaction, SlotPlace};
-use super::picker::{Pick, manual, pick};
-use super::placement::{Direction, Drafted, Picked, Plan, draft_at};
+use super::commit::{Committed, flush, recover};
+use super::picker::{Pick, pick};
 use super::strategy::{CutRule, SizeRule, Strategy};
-use super::tree_view::{Ids, TreeView};
-use crate::base::class::{Class, Permit};
+use super::tree_view::Ids;
+use super::twin_jobs::Running;
+use crate::base::class::Permit;
 use crate::base::coding::Decoder;
-use crate::base::key_range::{KeyRange, after};
 use crate::base::units::{GroupId, JobId, SeqNo, TableId};
 use crate::table::meta::{Born, TableMeta};
 use crate::version::check::{check, check_order};
 use crate::version::edit::{EditStep, VersionEdit};
 use crate::version::picture::draw_full;
 use crate::version::picture_parse::fabricated_meta;
-use crate::version::run::TableRef;
 use crate::version::version::Version;
 
 /// How many keys there are.
@@ -33,10 +29,10 @@ pub const KEYS: usize = 32;
 const GROUP_EDITOR: JobId = JobId(u64::MAX);
 
 /// A sequence and a value; no value is a tombstone.
-type Entry = (u64, Option<u64>);
+pub type Entry = (u64, Option<u64>);
 /// Entries by key, newest first.
-type Entries = Vec<Vec<Entry>>;
-type Answers = BTreeMap<usize, u64>;
+pub type Entries = Vec<Vec<Entry>>;
+pub type Answers = BTreeMap<usize, u64>;
 
 /// A rule that is switched off, to show that the test can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,39 +75,24 @@ impl Chance {
     }
 }
 
-/// A running attempt at a compaction.
-struct Running {
-    compaction: Arc<Compaction>,
-    /// The next key to merge.
-    next: usize,
-    /// Sealed outputs since the last commit, by slot.
-    outputs: Vec<Vec<Arc<TableMeta>>>,
-    /// The output being filled, and its slot.
-    part: (usize, Vec<(usize, Vec<Entry>)>),
-    /// Keys below this one are sealed.
-    sealed: usize,
-    /// Keys below this one are committed.
-    committed: usize,
-}
-
 /// Everything.
 pub struct World {
     pub chance: Chance,
     pub version: Version,
     pub claims: Claims,
     pub stats: Stats,
-    broken: Broken,
-    strategy: Strategy,
-    ids: Ids,
-    cursors: BTreeMap<usize, Box<[u8]>>,
-    tables: Vec<Entries>,
-    running: BTreeMap<JobId, Running>,
-    next_job: u64,
-    memtables: VecDeque<Entries>,
-    seq: u64,
-    answers: Answers,
-    snapshots: BTreeMap<u64, Answers>,
-    manifest: Vec<Vec<u8>>,
+    pub broken: Broken,
+    pub strategy: Strategy,
+    pub ids: Ids,
+    pub cursors: BTreeMap<usize, Box<[u8]>>,
+    pub tables: Vec<Entries>,
+    pub running: BTreeMap<JobId, Running>,
+    pub next_job: u64,
+    pub memtables: VecDeque<Entries>,
+    pub seq: u64,
+    pub answers: Answers,
+    pub snapshots: BTreeMap<u64, Answers>,
+    pub manifest: Vec<Vec<u8>>,
 }
 
 pub fn key(i: usize) -> [u8; 3] {
@@ -119,20 +100,36 @@ pub fn key(i: usize) -> [u8; 3] {
 }
 
 /// The number of keys below `bound`.
-fn index_of(bound: &[u8]) -> usize {
+pub fn index_of(bound: &[u8]) -> usize {
     (0..KEYS).position(|i| &key(i)[..] >= bound).unwrap_or(KEYS)
 }
 
-fn no_entries() -> Entries {
+pub fn no_entries() -> Entries {
     vec![Vec::new(); KEYS]
 }
 
+/// Strategies beyond the catalogue: what its rows leave out of the design space.
+const MORE: [&str; 4] = [
+    "when=saturation,runs how=runs:2:fill much=files:100 which=least-overlap-grandparent,oldest",
+    "when=saturation-count how=runs:1 much=runs; L0: when=runs how=runs:2 much=file which=round-robin",
+    "when=runs how=runs:3 much=file which=coldest-write; last: how=runs:2 much=level",
+    "when=runs how=runs:1 much=level; L1: when=saturation how=runs:5 much=runs",
+];
+
+/// Every strategy that the twin knows, with sizes of a few tables.
+pub fn strategies() -> Vec<(String, Strategy)> {
+    let named = CATALOG.iter().map(|row| row.name).chain(MORE);
+    let small = |name: &str| {
+        let mut strategy = strategy(name).unwrap();
+        strategy.size = SizeRule { l0_bytes: 300, level_base_bytes: 200, level_ratio: 3 };
+        strategy.cut = CutRule { table_bytes: 60 };
+        (name.to_owned(), strategy)
+    };
+    named.map(small).collect()
+}
+
 pub fn small_strategy(chance: &mut Chance) -> Strategy {
-    let row = chance.one_of(CATALOG).unwrap();
-    let mut strategy = strategy(row.name).unwrap();
-    strategy.size = SizeRule { l0_bytes: 300, level_base_bytes: 200, level_ratio: 3 };
-    strategy.cut = CutRule { table_bytes: 60 };
-    strategy
+    chance.one_of(&strategies()).unwrap().1.clone()
 }
 
 impl World {
@@ -190,7 +187,7 @@ impl World {
         self.check()
     }
 
-    fn write(&mut self) {
+    pub fn write(&mut self) {
         for _ in 0..=self.chance.below(5) {
             let k = self.chance.below(KEYS);
             self.seq += 1;
@@ -204,7 +201,7 @@ impl World {
     }
 
     /// Of each stripe between snapshots only the newest entry stays (I5).
-    fn retained(&self, entries: &[Entry]) -> Vec<Entry> {
+    pub fn retained(&self, entries: &[Entry]) -> Vec<Entry> {
         let mut out: Vec<Entry> = Vec::new();
         let mut last = None;
         for entry in entries {
@@ -217,7 +214,7 @@ impl World {
         out
     }
 
-    fn make_table(&mut self, part: &[(usize, Vec<Entry>)], born: Born) -> Arc<TableMeta> {
+    pub fn make_table(&mut self, part: &[(usize, Vec<Entry>)], born: Born) -> Arc<TableMeta> {
         let id = self.tables.len() as u64;
         let mut entries = no_entries();
         for (k, list) in part {
@@ -235,7 +232,7 @@ impl World {
         Arc::new(meta)
     }
 
-    fn flush_oldest(&mut self) -> Result<(), String> {
+    pub fn flush_oldest(&mut self) -> Result<(), String> {
         if self.memtables.len() == 1 {
             self.memtables.push_back(no_entries());
         }
@@ -264,13 +261,13 @@ impl World {
         Ok(())
     }
 
-    fn log(&mut self, edit: &VersionEdit) {
+    pub fn log(&mut self, edit: &VersionEdit) {
         let mut bytes = Vec::new();
         edit.encode(&mut bytes);
         self.manifest.push(bytes);
     }
 
-    fn install(&mut self, done: Committed) {
+    pub fn install(&mut self, done: Committed) {
         for step in &done.edit.steps {
             match step {
                 EditStep::FuseRuns { .. } => self.stats.count("fuse"),
@@ -285,298 +282,13 @@ impl World {
         self.version = done.version;
     }
 
-    fn edit(&mut self, edit: VersionEdit) -> Result<(), String> {
+    pub fn edit(&mut self, edit: VersionEdit) -> Result<(), String> {
         let version = self.version.apply(&edit).map_err(|e| e.to_string())?;
         self.install(Committed { edit, version });
         Ok(())
     }
 
-    // ---- jobs
-
-    /// A random seed with a random place, closed by the production closure.
-    fn start_random(&mut self) -> Result<(), String> {
-        let level = self.chance.below(self.version.levels.len());
-        let groups = &self.version.levels[level].groups;
-        let group = self.chance.below(groups.len());
-        let runs = groups[group].runs.clone();
-        let run = self.chance.below(runs.len());
-        let Some(found) = runs.get(run).filter(|r| !r.tables.is_empty()) else { return Ok(()) };
-        let mut seed = BTreeSet::new();
-        let mut whole = |run: usize, n: usize| {
-            seed.extend((0..n).map(|table| TablePos { level, group, run, table }));
-        };
-        let same_level = self.chance.once_in(3);
-        if self.chance.once_in(3) {
-            runs.iter().enumerate().take(if same_level { run + 1 } else { runs.len() }).for_each(|(r, f)| {
-                whole(r, f.tables.len());
-            });
-        } else if self.chance.once_in(2) {
-            whole(run, found.tables.len());
-        } else {
-            seed.insert(TablePos { level, group, run, table: self.chance.below(found.tables.len()) });
-        }
-        let levels = self.version.levels.len();
-        let (to, target) = if same_level {
-            (Direction::Collapse { group, run }, level)
-        } else {
-            let target = if levels < 5 { level + 1 + self.chance.below(2) } else { level + 1 };
-            (Direction::Down, target.min(levels))
-        };
-        if target >= 6 {
-            return Ok(());
-        }
-        let plan = Plan {
-            class: Class::Deep,
-            reason: "chance".to_owned(),
-            level,
-            seed: seed.into_iter().collect(),
-            to,
-            cursor: None,
-            may_move: true,
-        };
-        let salt = self.chance.below(1 << 20);
-        let place = |index: usize, group: &crate::version::group::Group| {
-            let mut chance = Chance((salt + index) as u64);
-            let some = group.runs.get(chance.below(group.runs.len()));
-            match (to, some) {
-                (Direction::Collapse { run, .. }, _) => Some(SlotPlace::Collapse(group.runs.get(run)?.id)),
-                (Direction::Down, None) => Some(SlotPlace::First),
-                (Direction::Down, Some(run)) if chance.once_in(2) => Some(SlotPlace::Into(run.id)),
-                (Direction::Down, Some(run)) => Some(SlotPlace::Above(run.id)),
-            }
-        };
-        let (strategy, cursors) = (self.strategy.clone(), self.cursors.clone());
-        let view = self.view(&cursors);
-        let Drafted::Ready(picked) = draft_at(&view, &strategy, &plan, target, &place) else { return Ok(()) };
-        let by = self.claims.blockers(&picked.compaction);
-        self.take(if by.is_empty() { Pick::Run(picked) } else { Pick::Blocked { want: picked, by } }, true)
-    }
-
-    fn view<'a>(&'a self, cursors: &'a BTreeMap<usize, Box<[u8]>>) -> TreeView<'a> {
-        TreeView { version: &self.version, claims: &self.claims, cursors, ids: self.ids, now_ms: 0 }
-    }
-
-    fn start_picked(&mut self) -> Result<(), String> {
-        let (strategy, cursors) = (self.strategy.clone(), self.cursors.clone());
-        let by_hand = self.chance.once_in(10);
-        let level = self.chance.below(self.version.levels.len());
-        let (a, b) = (self.chance.below(KEYS), self.chance.below(KEYS));
-        let range = KeyRange::new(&key(a.min(b)), Some(&key(a.max(b))));
-        let before = TableId(self.tables.len() as u64);
-        let picked = {
-            let view = self.view(&cursors);
-            if by_hand {
-                manual(&view, &strategy, &range, level, before)
-            } else {
-                pick(&view, &strategy, &Permit::everything())
-            }
-        };
-        self.take(picked, false)
-    }
-
-    fn take(&mut self, picked: Pick, random: bool) -> Result<(), String> {
-        match picked {
-            Pick::Nothing => Ok(()),
-            Pick::Blocked { by, .. } => {
-                self.stats.count("blocked");
-                match self.chance.below(3) {
-                    0 => self.end(by[0], true),
-                    1 => self.end(by[0], false),
-                    _ => Ok(()),
-                }
-            }
-            Pick::Run(picked) => self.start(*picked, random),
-        }
-    }
-
-    fn start(&mut self, picked: Picked, random: bool) -> Result<(), String> {
-        self.ids = picked.ids;
-        if picked.compaction.trivial_move && !self.chance.once_in(4) {
-            self.stats.count("move");
-            let done = move_tables(&self.version, &self.claims, &picked, 0).map_err(|e| e.to_string())?;
-            self.install(done);
-            return Ok(());
-        }
-        self.edit(picked.before)?;
-        self.stats.count(match picked.compaction.slots.first().map(|s| s.place) {
-            Some(SlotPlace::Into(_)) => "into",
-            Some(SlotPlace::Above(_)) => "above",
-            Some(SlotPlace::First) => "first",
-            Some(SlotPlace::Collapse(_)) => "collapse",
-            None => return Err("a compaction without a slot".to_owned()),
-        });
-        self.stats.count(if random { "random job" } else { "picked job" });
-        let compaction = Arc::new(picked.compaction);
-        self.legal_by_keys(&compaction)?;
-        let job = JobId(self.next_job);
-        self.next_job += 1;
-        self.claims.claim(job, Arc::clone(&compaction)).map_err(|e| e.to_string())?;
-        let next = index_of(&compaction.range.lo);
-        let outputs = vec![Vec::new(); compaction.slots.len()];
-        let running =
-            Running { compaction, next, outputs, part: (0, Vec::new()), sealed: next, committed: next };
-        self.running.insert(job, running);
-        Ok(())
-    }
-
-    /// Convexity by definition, key by key, without the production code.
-    fn legal_by_keys(&self, compaction: &Compaction) -> Result<(), String> {
-        if super::closure::broken::CONVEXITY.get() {
-            return Ok(());
-        }
-        let inputs: BTreeSet<TableId> = compaction.tables().map(TableRef::id).collect();
-        for k in index_of(&compaction.range.lo)..KEYS {
-            let slot = compaction.slots.iter().find(|s| s.range.contains(&key(k)));
-            let (mut seen, mut passed) = (false, false);
-            for (level, run) in self.version.runs_at(&key(k)) {
-                let at = slot.map(|s| s.place);
-                passed |= level > compaction.target_level || at == Some(SlotPlace::Above(run.id));
-                let table = run.table_for(&key(k)).map(TableRef::id);
-                let is_input = table.is_some_and(|t| inputs.contains(&t));
-                if is_input && (passed || slot.is_none()) {
-                    return Err(format!("key {k}: input {table:?} lies below the slot of {compaction:?}"));
-                }
-                if seen && !passed && !is_input && table.is_some() {
-                    return Err(format!("key {k}: {table:?} lies between the inputs of {compaction:?}"));
-                }
-                seen |= is_input;
-                passed |= at == Some(SlotPlace::Into(run.id)) || at == Some(SlotPlace::Collapse(run.id));
-            }
-        }
-        Ok(())
-    }
-
-    fn some_job(&mut self) -> Option<JobId> {
-        let jobs: Vec<JobId> = self.running.keys().copied().collect();
-        self.chance.one_of(&jobs).copied()
-    }
-
-    fn step_some_job(&mut self) -> Result<(), String> {
-        let Some(job) = self.some_job() else { return Ok(()) };
-        let Some(mut running) = self.running.remove(&job) else { return Ok(()) };
-        let mut finished = false;
-        for _ in 0..=self.chance.below(8) {
-            finished = self.merge_key(&mut running);
-            if finished {
-                break;
-            }
-        }
-        let commit = finished || self.chance.once_in(6);
-        self.running.insert(job, running);
-        if finished {
-            self.stats.count("finished");
-            self.commit(job, true, true)?;
-        } else if commit {
-            self.stats.count("prefix");
-            self.commit(job, false, false)?;
-        }
-        Ok(())
-    }
-
-    /// Merges one key; true if there was none left.
-    fn merge_key(&mut self, running: &mut Running) -> bool {
-        let k = running.next;
-        let compaction = Arc::clone(&running.compaction);
-        if k >= KEYS || !compaction.range.is_below_end(&key(k)) {
-            self.seal(running);
-            return true;
-        }
-        let covering: Vec<TableId> =
-            compaction.tables().filter(|t| t.bounds.contains(&key(k))).map(TableRef::id).collect();
-        if covering.is_empty() && self.broken != Broken::Gaps {
-            self.seal(running);
-        }
-        let mut entries: Vec<Entry> =
-            covering.iter().flat_map(|t| self.tables[t.0 as usize][k].iter().copied()).collect();
-        entries.sort_by_key(|e| std::cmp::Reverse(e.0));
-        let mut entries = self.retained(&entries);
-        let unseen = |seq: u64| self.snapshots.keys().next().is_none_or(|oldest| seq <= *oldest);
-        let droppable = !compaction.may_have_older(&key(k)) || self.broken == Broken::Tombstones;
-        if droppable && entries.last().is_some_and(|(seq, value)| value.is_none() && unseen(*seq)) {
-            entries.pop();
-            self.stats.count("dropped tombstone");
-        }
-        if !entries.is_empty() {
-            let slot = compaction.slots.iter().position(|s| s.range.contains(&key(k))).unwrap_or_default();
-            if running.part.0 != slot {
-                self.seal(running);
-                running.part.0 = slot;
-            }
-            running.part.1.push((k, entries));
-        }
-        running.next = k + 1;
-        if self.chance.once_in(5) {
-            self.seal(running);
-        }
-        false
-    }
-
-    fn seal(&mut self, running: &mut Running) {
-        let (slot, part) = (running.part.0, std::mem::take(&mut running.part.1));
-        if !part.is_empty() {
-            let meta = self.make_table(&part, Born::Merge);
-            running.outputs[slot].push(meta);
-        }
-        running.sealed = running.next;
-    }
-
-    /// Commits what is sealed.
-    fn commit(&mut self, job: JobId, finished: bool, ends: bool) -> Result<(), String> {
-        let Some(running) = self.running.get_mut(&job) else { return Ok(()) };
-        let n = running.outputs.len();
-        let outputs = std::mem::replace(&mut running.outputs, vec![Vec::new(); n]);
-        let sealed = running.sealed;
-        running.committed = sealed;
-        let compaction = Arc::clone(&running.compaction);
-        // Both are cuts between the last sealed key and the next one.
-        let cut: Box<[u8]> = match sealed {
-            0 => key(0).into(),
-            _ if self.chance.once_in(2) => after(&key(sealed - 1)),
-            _ if sealed < KEYS => key(sealed).into(),
-            _ => after(&key(sealed - 1)),
-        };
-        let below = |t: &TableRef| -> u64 {
-            self.tables[t.id().0 as usize].iter().take(sealed).map(|e| e.len() as u64).sum()
-        };
-        let consumed = compaction.tables().map(|t| (t.id(), below(t))).collect();
-        let part = CommitPart { outputs, cut: (!finished).then_some(cut), consumed, ends };
-        let done = commit_part(&self.version, &self.claims, job, &part, 0).map_err(|e| e.to_string())?;
-        self.install(done);
-        if ends {
-            self.claims.release(job);
-            self.running.remove(&job);
-        }
-        Ok(())
-    }
-
-    fn end_some_job(&mut self) -> Result<(), String> {
-        let Some(job) = self.some_job() else { return Ok(()) };
-        let committing = self.chance.once_in(2);
-        self.end(job, committing)
-    }
-
-    /// Yields (commits what is there) or discards.
-    fn end(&mut self, job: JobId, committing: bool) -> Result<(), String> {
-        if committing {
-            self.stats.count("yield");
-            let Some(mut running) = self.running.remove(&job) else { return Ok(()) };
-            if self.chance.once_in(2) {
-                self.seal(&mut running);
-            }
-            self.running.insert(job, running);
-            return self.commit(job, false, true);
-        }
-        self.stats.count("discard");
-        let done = end_job(&self.version, &self.claims, job).map_err(|e| e.to_string())?;
-        self.install(done);
-        self.claims.release(job);
-        self.running.remove(&job);
-        Ok(())
-    }
-
-    // ---- everything else
-
-    fn release_snapshot(&mut self) {
+    pub fn release_snapshot(&mut self) {
         let seqs: Vec<u64> = self.snapshots.keys().copied().collect();
         if let Some(seq) = self.chance.one_of(&seqs) {
             self.snapshots.remove(seq);
@@ -584,7 +296,7 @@ impl World {
     }
 
     /// Splits or merges groups by metadata, where no job is at work and where it is possible.
-    fn edit_group(&mut self) -> Result<(), String> {
+    pub fn edit_group(&mut self) -> Result<(), String> {
         let level = self.chance.below(self.version.levels.len());
         let groups = self.version.levels[level].groups.clone();
         let at = self.chance.below(groups.len());
@@ -618,7 +330,7 @@ impl World {
     }
 
     /// Open jobs vanish; the tree is what the manifest says.
-    fn crash_perhaps(&mut self) -> Result<(), String> {
+    pub fn crash_perhaps(&mut self) -> Result<(), String> {
         if !self.chance.once_in(4) {
             return Ok(());
         }
@@ -662,7 +374,7 @@ impl World {
         Err("the picker does not come to rest".to_owned())
     }
 
-    fn get(&self, k: usize, at: u64) -> Option<u64> {
+    pub fn get(&self, k: usize, at: u64) -> Option<u64> {
         let newest = |entries: &[Entry]| entries.iter().find(|e| e.0 <= at).map(|e| e.1);
         if let Some(value) = self.memtables.iter().rev().find_map(|m| newest(&m[k])) {
             return value;
@@ -672,7 +384,7 @@ impl World {
         tables.into_iter().find_map(|t| newest(&self.tables[t.id().0 as usize][k])).flatten()
     }
 
-    fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), String> {
         check(&self.version, &self.claims.open_claims())?;
         let keys: Vec<[u8; 3]> = (0..KEYS).map(key).collect();
         let entries = |t: TableId, key: &[u8]| -> Vec<SeqNo> {

@@ -16,11 +16,19 @@ use crate::base::error::{Error, Result};
 use crate::base::key_range::KeyRange;
 use crate::base::units::{GroupId, RunId, TableId};
 
+impl Version {
+    /// The tree after `edit`. Only the groups and runs that the edit touches are copied. A step that does not fit is an
+    /// error that names it, and nothing has changed.
+    pub fn apply(&self, edit: &VersionEdit) -> Result<Version> {
+        Applier::new(self).run(edit)
+    }
+}
+
 /// What is wrong with a step.
 type Wrong = String;
 
 /// The next Version while it is made.
-pub struct Applier {
+struct Applier {
     next: Version,
     /// Every table's run, so that a step finds its table without a search of the tree.
     run_of: HashMap<TableId, RunId>,
@@ -32,7 +40,7 @@ pub struct Applier {
 
 impl Applier {
     /// Starts from `version`.
-    pub fn new(version: &Version) -> Applier {
+    fn new(version: &Version) -> Applier {
         let mut run_of = HashMap::new();
         let mut group_of = HashMap::new();
         for (level, l) in version.levels.iter().enumerate() {
@@ -47,7 +55,7 @@ impl Applier {
     }
 
     /// Applies every step, or says which one does not fit.
-    pub fn run(mut self, edit: &VersionEdit) -> Result<Version> {
+    fn run(mut self, edit: &VersionEdit) -> Result<Version> {
         for (i, step) in edit.steps.iter().enumerate() {
             self.step(step)
                 .map_err(|wrong| Error::invalid(format!("edit step {} ({}): {wrong}", i + 1, step.name())))?;

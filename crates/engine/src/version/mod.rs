@@ -9,6 +9,7 @@ pub mod level;
 pub mod picture;
 pub mod picture_parse;
 pub mod run;
+#[expect(clippy::module_inception, reason = "the file is named after the type it defines, like every other")]
 pub mod version;
 pub mod manifest;
 pub mod version_set;

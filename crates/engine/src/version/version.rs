@@ -5,12 +5,9 @@
 
 use std::sync::Arc;
 
-use super::apply::Applier;
-use super::edit::VersionEdit;
 use super::group::Group;
 use super::level::Level;
 use super::run::{SortedRun, TableRef};
-use crate::base::error::Result;
 use crate::base::key_range::KeyRange;
 use crate::base::units::{GroupId, RunId};
 
@@ -26,12 +23,6 @@ impl Version {
     pub fn empty(l0_group: GroupId, run_bound: u32) -> Version {
         let group = Group { id: l0_group, range: KeyRange::all(), runs: Vec::new(), run_bound };
         Version { levels: vec![Level { groups: vec![Arc::new(group)] }] }
-    }
-
-    /// The tree after `edit`. Only the groups and runs that the edit touches are copied. A step that does not fit is an
-    /// error that names it, and nothing has changed.
-    pub fn apply(&self, edit: &VersionEdit) -> Result<Version> {
-        Applier::new(self).run(edit)
     }
 
     /// Where a group is: its level and its index there.
