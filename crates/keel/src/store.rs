@@ -50,10 +50,6 @@ impl EngineArgs {
         }
         if let Some(strategy) = &self.strategy {
             check_strategy(strategy)?;
-<<<<<<< HEAD
-            options.strategy = Some(strategy.clone());
-=======
->>>>>>> keel
         }
         if let Some(schedule) = &self.schedule {
             check_schedule(schedule)?;

@@ -218,7 +218,10 @@ impl Builder {
             table_bytes: self.options.table_bytes,
             filter_bits: self.options.filter_bits,
         };
-        let (last_seq, old_logs) = recovery::replay_logs(&context, &mut versions, &settings, &tell)?;
+        recovery::tidy_trees(&mut versions)?;
+        // The lane has no thread yet: recovery syncs where it is.
+        let replaying = self.job_context(&versions, Arc::new(InlineSyncLane));
+        let (last_seq, old_logs) = recovery::replay_logs(&replaying, &mut versions, &settings, &tell)?;
         let numbers: Box<dyn NextNumber> = Box::new(FileIds { ids: Arc::clone(versions.ids()), salt: 0 });
         let (fs, dir) = (Arc::clone(&self.fs), self.path.clone());
         let wal_files = WalFiles::new(Arc::clone(&fs), dir.clone(), self.options.wal_file_bytes(), numbers);

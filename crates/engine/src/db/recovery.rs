@@ -15,7 +15,7 @@ use crate::base::class::{Class, IoClass};
 use crate::base::error::{Error, Result};
 use crate::base::units::{KeyspaceId, SeqNo, TableId};
 use crate::compaction::claims::Claims;
-use crate::compaction::commit::flush;
+use crate::compaction::commit::{flush, recover};
 use crate::compaction::tree_view::Ids;
 use crate::execution::flush_job::FlushJob;
 use crate::execution::merge_loop::Progress;
@@ -76,6 +76,18 @@ pub fn replay_logs(
     replay.flush_all()?;
     let last = replay.last_seq.unwrap_or_default();
     Ok((last.max(versions.last_seq()), numbers))
+}
+
+/// Takes out of the trees what only the jobs of the last process kept there: empty runs.
+pub fn tidy_trees(versions: &mut VersionSet) -> Result<()> {
+    let ids: Vec<KeyspaceId> = versions.trees().keys().copied().collect();
+    for id in ids {
+        let Some(tree) = versions.trees().get(&id) else { continue };
+        let edit = recover(&tree.version)?.edit;
+        let record = ManifestRecord { edits: vec![(id, edit)], ..ManifestRecord::default() };
+        versions.apply_unrecorded(&record)?;
+    }
+    Ok(())
 }
 
 /// Removes tables, manifests and temporary files that nothing refers to. Names that are not ours are left alone.

@@ -190,14 +190,10 @@ impl Args {
             .map(|(name, value)| (name.trim().to_owned(), value.trim().into()))
             .collect();
         BTreeMap::from([
-<<<<<<< HEAD
-            ("strategy".to_owned(), options.strategy.as_deref().into()),
-=======
             (
                 "strategy".to_owned(),
                 self.options.strategy.clone().unwrap_or_else(|| keyspace.strategy_text()).into(),
             ),
->>>>>>> keel
             ("schedule".to_owned(), options.schedule.as_str().into()),
             ("sync".to_owned(), options.durability.to_string().into()),
             ("set".to_owned(), set.into()),
