@@ -59,3 +59,8 @@ pub mod testing {
     pub use crate::storage::simulated_crash::CrashPolicy;
     pub use crate::storage::simulated_disk::{Call, CallKind};
 }
+
+/// The README's example, compiled and run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
