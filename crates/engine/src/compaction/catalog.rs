@@ -132,7 +132,9 @@ mod tests {
     fn the_documentation_has_every_row_and_only_lines_that_parse() {
         let page = include_str!("../../../../docs/compaction.md");
         for row in CATALOG {
-            let line = |l: &&str| l.starts_with(&format!("| `{}`", row.name)) && l.ends_with(&format!("| `{}` |", row.text));
+            let line = |l: &&str| {
+                l.starts_with(&format!("| `{}`", row.name)) && l.ends_with(&format!("| `{}` |", row.text))
+            };
             assert_eq!(page.lines().filter(line).count(), 1, "{}", row.name);
         }
         let lines: Vec<&str> = page.lines().filter(|l| l.starts_with("when=")).collect();
