@@ -127,9 +127,9 @@ impl WalFiles {
         let mut state = self.lock();
         let path = FileName::Wal(number).path(&self.dir);
         if state.recyclable.len() < RECYCLED_MAX {
-            state.recyclable.push(path)
+            state.recyclable.push(path);
         } else {
-            state.removable.push(path)
+            state.removable.push(path);
         }
     }
 
