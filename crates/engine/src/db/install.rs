@@ -14,8 +14,8 @@ use super::state::{Store, TreeState};
 use crate::base::error::{Error, Result};
 use crate::base::units::{JobId, KeyspaceId, SeqNo};
 use crate::compaction::commit::{CommitPart, commit_part, end_job, flush};
-use crate::compaction::tree_view::Ids;
 use crate::compaction::compaction::Compaction;
+use crate::compaction::tree_view::Ids;
 use crate::observe::event::Event;
 use crate::table::meta::TableMeta;
 use crate::version::edit::{EditStep, VersionEdit};
@@ -30,7 +30,7 @@ pub fn install_flush(
     tables: Vec<TableMeta>,
 ) -> Result<()> {
     let last = memtable.last_seq();
-    if others_lag_behind(store, keyspace.id, last) {
+    if others_lag_behind(store, keyspace.id) {
         store.wal_files.sync().map_err(|e| store.log_failed(e))?;
     }
     store.fs.sync_dir(&store.dir)?;
@@ -99,7 +99,8 @@ pub fn install_part(store: &Store, keyspace: &KeyspaceState, job: JobId, part: C
 pub fn release_job(store: &Store, keyspace: &KeyspaceState, job: JobId) -> Result<()> {
     let mut tree = store.tree();
     let tree = &mut *tree;
-    let (Some(current), Some(claims)) = (tree.versions.trees().get(&keyspace.id), tree.claims.get_mut(&keyspace.id))
+    let (Some(current), Some(claims)) =
+        (tree.versions.trees().get(&keyspace.id), tree.claims.get_mut(&keyspace.id))
     else {
         return Ok(());
     };
@@ -174,7 +175,8 @@ pub fn record_change(store: &Store, tree: &mut TreeState, mut record: ManifestRe
 pub fn unlink_obsolete(store: &Store) -> Result<()> {
     let ready: Vec<Arc<TableMeta>> = {
         let mut tree = store.tree();
-        let (ready, pinned) = std::mem::take(&mut tree.obsolete).into_iter().partition(|t| Arc::strong_count(t) == 1);
+        let (ready, pinned) =
+            std::mem::take(&mut tree.obsolete).into_iter().partition(|t| Arc::strong_count(t) == 1);
         tree.obsolete = pinned;
         ready
     };
@@ -194,14 +196,18 @@ pub fn oldest_unflushed(store: &Store, flushing: Option<&Arc<Memtable>>) -> Opti
     Some(oldest.map_or(next, |seq| seq.min(next)))
 }
 
-/// True if a write of another keyspace at or below `last` is in memory and the log only.
-fn others_lag_behind(store: &Store, keyspace: KeyspaceId, last: SeqNo) -> bool {
+/// True if a write of another keyspace is in memory and the log only. It need not be older than what is flushed: a batch goes on
+/// above its last entry for this keyspace, and is kept whole or not at all.
+fn others_lag_behind(store: &Store, keyspace: KeyspaceId) -> bool {
     let keyspaces = store.keyspaces.load();
     let mut others = keyspaces.by_name.values().filter(|k| k.id != keyspace);
-    others.any(|k| k.oldest_unflushed().is_some_and(|seq| seq <= last))
+    others.any(|k| k.oldest_unflushed().is_some())
 }
 
-fn parts(tree: &TreeState, id: KeyspaceId) -> Result<(&crate::version::version_set::Tree, &crate::compaction::claims::Claims)> {
+fn parts(
+    tree: &TreeState,
+    id: KeyspaceId,
+) -> Result<(&crate::version::version_set::Tree, &crate::compaction::claims::Claims)> {
     let current = tree.versions.trees().get(&id);
     current.zip(tree.claims.get(&id)).ok_or_else(|| Error::invalid(format!("keyspace {id} was dropped")))
 }
