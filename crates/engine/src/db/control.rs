@@ -10,7 +10,7 @@ use super::flushing;
 use super::install::{ids_for_picker, unlink_obsolete};
 use super::jobs::{self, Begun, Stepped};
 use super::keyspace_state::KeyspaceState;
-use super::state::Store;
+use super::state::{CLOSED, Store};
 use crate::base::class::Class;
 use crate::base::error::{Error, Result};
 use crate::base::key_range::KeyRange;
@@ -82,6 +82,10 @@ fn wait_until(store: &Store, done: impl Fn() -> bool) -> Result<()> {
         if done() {
             return Ok(());
         }
+        if store.background.is_stopping() {
+            // Nobody will make it true any more, and whoever closes the store may wait for a lock that this caller holds.
+            return Err(Error::Poisoned { cause: CLOSED.to_owned() });
+        }
         if store.background.threaded {
             let state = store.background.lock();
             if let Some(error) = &state.flush_error {
@@ -95,7 +99,9 @@ fn wait_until(store: &Store, done: impl Fn() -> bool) -> Result<()> {
         } else if !step_all(store, &mut choose) {
             let state = store.background.lock();
             let error = state.flush_error.clone().or_else(|| state.compaction_error.clone());
-            return Err(error.unwrap_or_else(|| Error::invalid("the background is idle and what is waited for is not done")));
+            return Err(error.unwrap_or_else(|| {
+                Error::invalid("the background is idle and what is waited for is not done")
+            }));
         }
     }
 }
@@ -163,7 +169,9 @@ fn begin_manual(
     let strategy = keyspace.strategy.load_full();
     let mut tree = store.tree();
     let tree = &mut *tree;
-    let (Some(current), Some(claims)) = (tree.versions.trees().get(&keyspace.id), tree.claims.get(&keyspace.id)) else {
+    let (Some(current), Some(claims)) =
+        (tree.versions.trees().get(&keyspace.id), tree.claims.get(&keyspace.id))
+    else {
         return Err(Error::invalid(format!("keyspace `{}` was dropped", keyspace.name)));
     };
     if level >= current.version.levels.len() {
