@@ -10,7 +10,7 @@ use super::flushing;
 use super::install::{ids_for_picker, unlink_obsolete};
 use super::jobs::{self, Begun, Stepped};
 use super::keyspace_state::KeyspaceState;
-use super::state::Store;
+use super::state::{CLOSED, Store};
 use crate::base::class::Class;
 use crate::base::error::{Error, Result};
 use crate::base::key_range::KeyRange;
@@ -81,6 +81,10 @@ fn wait_until(store: &Store, done: impl Fn() -> bool) -> Result<()> {
         store.check_writable()?;
         if done() {
             return Ok(());
+        }
+        if store.background.is_stopping() {
+            // Nobody will make it true any more, and whoever closes the store may wait for a lock that this caller holds.
+            return Err(Error::Poisoned { cause: CLOSED.to_owned() });
         }
         if store.background.threaded {
             let state = store.background.lock();

@@ -3,8 +3,9 @@
 //! ```text
 //! validate (apply the edit to a copy, check it) ──► append to the manifest ──► sync ──► swap
 //! ```
-//! A failure before the append changes nothing. A failed append or sync leaves the manifest in doubt, and the store
-//! read-only: nobody can know what a reopen will see (`docs/durability.md`, C8).
+//! A failure before the append changes nothing, nor does an append that finds no space: what it left is torn, and the next
+//! change begins a new manifest. Any other failure leaves the manifest in doubt, and the store read-only: nobody can know
+//! what a reopen will see (`docs/durability.md`, C8).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -112,6 +113,8 @@ pub struct VersionSet {
     wal_from: u64,
     manifest: Option<Manifest>,
     rotations: u64,
+    /// Why nobody knows which manifest a reopen would find: nothing is recorded any more.
+    in_doubt: Option<String>,
 }
 
 #[derive(Debug)]
@@ -139,6 +142,7 @@ impl VersionSet {
             wal_from: 0,
             manifest: None,
             rotations: 0,
+            in_doubt: None,
         }
     }
 
@@ -179,10 +183,39 @@ impl VersionSet {
         Ok(Some(set))
     }
 
-    /// Begins a new manifest with a snapshot of everything and points CURRENT at it. Also recovers from a manifest
-    /// that has grown.
+    /// Begins a new manifest with a snapshot of everything and points CURRENT at it.
+    ///
+    /// # Errors
+    /// `NoSpace`: nothing has changed. Any other: it is in doubt which manifest is in force, and nothing can be recorded.
     pub fn begin_manifest(&mut self) -> Result<()> {
         let number = self.ids.file();
+        match self.write_manifest(number) {
+            Ok(writer) => {
+                let snapshot_bytes = writer.len();
+                let old = self.manifest.replace(Manifest { number, writer, snapshot_bytes });
+                self.rotations += 1;
+                if let Some(old) = old {
+                    // What cannot be removed is an orphan, which the next open removes.
+                    let _ = self.fs.remove(&FileName::Manifest(old.number).path(&self.dir));
+                }
+                Ok(())
+            }
+            Err(error) => {
+                let before = self.manifest_number();
+                let unchanged = read_current(&*self.fs, &self.dir).is_ok_and(|current| current == before);
+                if unchanged {
+                    let _ = self.fs.remove(&FileName::Manifest(number).path(&self.dir));
+                    if matches!(error, Error::NoSpace { .. }) {
+                        return Err(error);
+                    }
+                }
+                self.in_doubt = Some(error.to_string());
+                Err(poisoned(&error))
+            }
+        }
+    }
+
+    fn write_manifest(&self, number: u64) -> Result<RecordWriter> {
         let path = FileName::Manifest(number).path(&self.dir);
         let header =
             LogHeader { kind: LogKind::Manifest, id: number, predecessor: None, first_seq: self.last_seq.0 };
@@ -191,30 +224,47 @@ impl VersionSet {
         writer.syncer().sync()?;
         self.fs.sync_dir(&self.dir)?;
         set_current(&*self.fs, &self.dir, number, self.ids.file())?;
-        let snapshot_bytes = writer.len();
-        let old = self.manifest.replace(Manifest { number, writer, snapshot_bytes });
-        self.rotations += 1;
-        if let Some(old) = old {
-            self.fs.remove(&FileName::Manifest(old.number).path(&self.dir))?;
-        }
-        Ok(())
+        Ok(writer)
     }
 
-    /// Makes a change: validated, recorded, durable, then visible here. On an error nothing is visible; `is_in_doubt` says
-    /// whether the manifest may hold it all the same.
+    /// Makes a change: validated, recorded, durable, then visible here. On an error nothing is visible here; after one that is
+    /// neither `InvalidArgument` nor `NoSpace` the manifest may hold the change all the same.
     pub fn commit(&mut self, mut record: ManifestRecord) -> Result<()> {
+        if let Some(cause) = &self.in_doubt {
+            return Err(Error::Poisoned { cause: cause.clone() });
+        }
         record.last_seq = record.last_seq.max(self.last_seq);
         record.wal_from = record.wal_from.max(self.wal_from);
         let trees = self.applied(&record)?;
+        if self.manifest.as_ref().is_some_and(|m| m.writer.syncer().check().is_err()) {
+            // An append found no space and left a torn record, behind which nothing can be said.
+            self.begin_manifest()?;
+        }
         record.next = self.ids.next();
         let Some(manifest) = &mut self.manifest else {
             return Err(Error::invalid("the manifest has not begun"));
         };
-        manifest.writer.append(&[&record.encode()])?;
-        manifest.writer.syncer().sync()?;
+        let end = manifest.writer.append(&[&record.encode()])?;
+        if let Err(error) = manifest.writer.syncer().sync() {
+            let path = FileName::Manifest(manifest.number).path(&self.dir);
+            let torn = self.fs.open(&path).is_ok_and(|file| file.len() < end);
+            if torn && matches!(error, Error::NoSpace { .. }) {
+                // The file had buffered the record, and found no space for all of it.
+                return Err(error);
+            }
+            self.in_doubt = Some(error.to_string());
+            return Err(poisoned(&error));
+        }
         let full = manifest.writer.len() > ROTATE_BYTES_MIN.max(2 * manifest.snapshot_bytes);
         self.adopt(trees, &record);
-        if full { self.begin_manifest() } else { Ok(()) }
+        if full && self.begin_manifest().is_err() {
+            // The change is made, whatever comes of the rotation. Without space for it the old manifest goes on, and is
+            // tried again at twice its length; if it is in doubt which one is in force, the next change is refused.
+            if let Some(manifest) = &mut self.manifest {
+                manifest.snapshot_bytes = manifest.writer.len();
+            }
+        }
+        Ok(())
     }
 
     /// The trees by keyspace.
@@ -328,3 +378,12 @@ impl VersionSet {
         self.wal_from = self.wal_from.max(record.wal_from);
     }
 }
+
+/// A full disk that is found too late is no refusal, and must not look like one.
+fn poisoned(error: &Error) -> Error {
+    Error::Poisoned { cause: error.to_string() }
+}
+
+#[cfg(test)]
+#[path = "version_set_tests.rs"]
+mod tests;

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::units::SeqNo;
 use crate::storage::file_name::FileName;
 use crate::storage::file_system::{FileSystem, LogFile};
@@ -41,6 +41,8 @@ struct Files {
     prepared: Option<(u64, Box<dyn LogFile>)>,
     /// Full logs on their way to be sealed, oldest first.
     retiring: VecDeque<RecordWriter>,
+    /// The one of them that the lane has in hands.
+    sealing: Option<u64>,
     /// Every log that holds writes, oldest first, the current one last: number, last sequence (known once full), bytes.
     live: VecDeque<LiveLog>,
     recyclable: Vec<PathBuf>,
@@ -53,6 +55,22 @@ struct LiveLog {
     last_seq: Option<SeqNo>,
     bytes: u64,
     sync: Arc<LogSync>,
+}
+
+impl Files {
+    fn next_to_seal(&mut self) -> Option<RecordWriter> {
+        let full = self.retiring.pop_front()?;
+        self.sealing = Some(full.id());
+        Some(full)
+    }
+
+    fn reuse(&mut self, path: PathBuf) {
+        if self.recyclable.len() < RECYCLED_MAX {
+            self.recyclable.push(path)
+        } else {
+            self.removable.push(path)
+        }
+    }
 }
 
 impl WalFiles {
@@ -73,11 +91,14 @@ impl WalFiles {
     pub fn maintain(&self) -> Result<()> {
         loop {
             // One at a time and outside the lock: the leader takes it at each rotation.
-            let Some(mut full) = self.lock().retiring.pop_front() else { break };
-            full.seal()?;
+            let Some(mut full) = self.lock().next_to_seal() else { break };
+            let sealed = full.seal();
+            self.lock().sealing = None;
+            sealed.map_err(in_doubt)?;
         }
         for path in std::mem::take(&mut self.lock().removable) {
-            self.fs.remove(&path)?;
+            // What cannot be removed is below the manifest's `wal_from`: the next open takes it for reuse.
+            let _ = self.fs.remove(&path);
         }
         if self.lock().prepared.is_none() {
             let prepared = self.make(self.capacity)?;
@@ -87,9 +108,12 @@ impl WalFiles {
     }
 
     /// Makes durable every write at or before the call.
+    ///
+    /// # Errors
+    /// Any is final, a full disk too: nobody knows what the disk holds. It is never `NoSpace`, which refuses and changes nothing.
     pub fn sync(&self) -> Result<()> {
         let logs: Vec<_> = self.lock().live.iter().map(|log| Arc::clone(&log.sync)).collect();
-        logs.iter().try_for_each(|log| log.sync().map(drop))
+        logs.iter().try_for_each(|log| log.sync().map(drop)).map_err(in_doubt)
     }
 
     /// The number of the oldest log that holds a write at or above `oldest_unflushed`; `None` there means that none does.
@@ -109,28 +133,18 @@ impl WalFiles {
         while state.live.front().is_some_and(|log| log.number < number && log.last_seq.is_some()) {
             // A log that is still being sealed is needed until then: its successor says it may be torn.
             let Some(log) = state.live.front() else { break };
-            if state.retiring.iter().any(|r| r.id() == log.number) {
+            if state.sealing == Some(log.number) || state.retiring.iter().any(|r| r.id() == log.number) {
                 break;
             }
             let path = FileName::Wal(log.number).path(&self.dir);
-            if state.recyclable.len() < RECYCLED_MAX {
-                state.recyclable.push(path);
-            } else {
-                state.removable.push(path);
-            }
+            state.reuse(path);
             state.live.pop_front();
         }
     }
 
     /// Logs that an earlier process left and recovery has emptied: to be recycled.
     pub fn adopt(&self, number: u64) {
-        let mut state = self.lock();
-        let path = FileName::Wal(number).path(&self.dir);
-        if state.recyclable.len() < RECYCLED_MAX {
-            state.recyclable.push(path);
-        } else {
-            state.removable.push(path);
-        }
+        self.lock().reuse(FileName::Wal(number).path(&self.dir));
     }
 
     /// Bytes in logs that hold writes.
@@ -199,11 +213,23 @@ impl Wal {
         self.writer.seal().map(drop)
     }
 
+    /// The prepared log, if its number is above the current one's: along the chain numbers ascend, and recovery, and what
+    /// is no longer needed, go by that. It is below if a log was made on the spot since the lane drew its number.
+    fn take_prepared(&mut self) -> Option<(u64, Box<dyn LogFile>)> {
+        let mut state = self.files.lock();
+        let (number, file) = state.prepared.take()?;
+        if number > self.writer.id() {
+            return Some((number, file));
+        }
+        state.reuse(FileName::Wal(number).path(&self.files.dir));
+        None
+    }
+
     #[cold]
     fn rotate(&mut self, needed: u64) -> Result<()> {
         // Room for the log's header record and the batch's frame beside the batch.
         let capacity = self.files.capacity.max(needed + 16 * FRAME_LEN as u64);
-        let prepared = if capacity == self.files.capacity { self.files.lock().prepared.take() } else { None };
+        let prepared = if capacity == self.files.capacity { self.take_prepared() } else { None };
         let (number, file) = match prepared {
             Some(prepared) => prepared,
             None => self.files.make(capacity)?,
@@ -218,6 +244,14 @@ impl Wal {
         let full = std::mem::replace(&mut self.writer, writer);
         self.files.lock().retiring.push_back(full);
         Ok(())
+    }
+}
+
+/// A full disk that a sync finds has lost what an append had taken: it must not look like the refusal of an append.
+fn in_doubt(error: Error) -> Error {
+    match error {
+        Error::NoSpace { .. } => Error::Poisoned { cause: error.to_string() },
+        other => other,
     }
 }
 
