@@ -95,7 +95,9 @@ fn wait_until(store: &Store, done: impl Fn() -> bool) -> Result<()> {
         } else if !step_all(store, &mut choose) {
             let state = store.background.lock();
             let error = state.flush_error.clone().or_else(|| state.compaction_error.clone());
-            return Err(error.unwrap_or_else(|| Error::invalid("the background is idle and what is waited for is not done")));
+            return Err(error.unwrap_or_else(|| {
+                Error::invalid("the background is idle and what is waited for is not done")
+            }));
         }
     }
 }
@@ -163,7 +165,9 @@ fn begin_manual(
     let strategy = keyspace.strategy.load_full();
     let mut tree = store.tree();
     let tree = &mut *tree;
-    let (Some(current), Some(claims)) = (tree.versions.trees().get(&keyspace.id), tree.claims.get(&keyspace.id)) else {
+    let (Some(current), Some(claims)) =
+        (tree.versions.trees().get(&keyspace.id), tree.claims.get(&keyspace.id))
+    else {
         return Err(Error::invalid(format!("keyspace `{}` was dropped", keyspace.name)));
     };
     if level >= current.version.levels.len() {

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::class::IoClass;
 use crate::base::error::{Error, Result};
-use crate::base::units::{GroupId, KeyspaceId, MIB, RunId, SeqNo, TableId};
+use crate::base::units::{GroupId, KeyspaceId, MIB, SeqNo, TableId};
 use crate::storage::current::{read_current, set_current};
 use crate::storage::file_name::FileName;
 use crate::storage::file_system::FileSystem;
@@ -43,11 +43,6 @@ impl Ids {
     /// A table's id, which is its file number.
     pub fn table(&self) -> TableId {
         TableId(self.file())
-    }
-
-    /// A run's id.
-    pub fn run(&self) -> RunId {
-        RunId(self.run.fetch_add(1, Ordering::Relaxed))
     }
 
     /// A group's id.
@@ -179,7 +174,10 @@ impl VersionSet {
         while let Some(Record { offset, payload }) = reader.next()? {
             let record = ManifestRecord::decode(payload).map_err(|what| {
                 if what.ends_with("newer format") {
-                    Error::Unsupported(format!("{}: {what}; open the store with a newer version", path.display()))
+                    Error::Unsupported(format!(
+                        "{}: {what}; open the store with a newer version",
+                        path.display()
+                    ))
                 } else {
                     Error::corruption(&path, offset, what)
                 }
@@ -232,7 +230,8 @@ impl VersionSet {
 
     fn write_snapshot(&self, number: u64) -> Result<RecordWriter> {
         let path = FileName::Manifest(number).path(&self.dir);
-        let header = LogHeader { kind: LogKind::Manifest, id: number, predecessor: None, first_seq: self.last_seq.0 };
+        let header =
+            LogHeader { kind: LogKind::Manifest, id: number, predecessor: None, first_seq: self.last_seq.0 };
         let mut writer = RecordWriter::on_file(self.fs.create(&path, IoClass::Manifest)?, &path, &header)?;
         writer.append(&[&self.snapshot().encode()])?;
         writer.syncer().sync()?;
@@ -341,7 +340,8 @@ impl VersionSet {
             if taken || changed.contains_key(&created.id) {
                 return Err(Error::invalid(format!("keyspace `{}` exists already", created.name)));
             }
-            let version = created.l0_group.map_or_else(Version::default, |group| Version::empty(group, u32::MAX));
+            let version =
+                created.l0_group.map_or_else(Version::default, |group| Version::empty(group, u32::MAX));
             let version = Arc::new(version);
             let name = created.name.clone();
             let tree = Tree { name, version, flushed_through: SeqNo(0), cursors: BTreeMap::new() };
