@@ -20,7 +20,7 @@ use crate::storage::file_system::FileSystem;
 use crate::storage::record::{LogHeader, LogKind};
 use crate::storage::record_reader::{LogToRead, Record, RecordReader};
 use crate::storage::record_writer::RecordWriter;
-use crate::version::check::check;
+use crate::version::check::check_recorded;
 use crate::version::edit::VersionEdit;
 use crate::version::manifest::{KeyspaceCreated, ManifestRecord, NextIds};
 use crate::version::version::Version;
@@ -355,7 +355,7 @@ impl VersionSet {
             let mut tree = current.ok_or_else(|| Error::invalid(format!("there is no keyspace {id}")))?;
             let version = tree.version.apply(edit)?;
             if cfg!(debug_assertions) {
-                check(&version, &[]).map_err(Error::invalid)?;
+                check_recorded(&version).map_err(Error::invalid)?;
             }
             tree.version = Arc::new(version);
             tree.flushed_through = tree.flushed_through.max(edit.flushed_through.unwrap_or_default());
