@@ -220,6 +220,7 @@ impl Builder {
             table_bytes: self.options.table_bytes,
             filter_bits: self.options.filter_bits,
         };
+        versions.rotate_manifest_at(self.options.memtable_bytes);
         recovery::tidy_trees(&mut versions)?;
         // The lane has no thread yet: recovery syncs where it is.
         let replaying = self.job_context(&versions, Arc::new(InlineSyncLane));

@@ -3,9 +3,8 @@
 //! ```text
 //! validate (apply the edit to a copy, check it) ──► append to the manifest ──► sync ──► swap
 //! ```
-//! A failure before the append changes nothing, nor does an append that finds no space: what it left is torn, and the next
-//! change begins a new manifest. Any other failure leaves the manifest in doubt, and the store read-only: nobody can know
-//! what a reopen will see (`docs/durability.md`, C8).
+//! A failure before the append changes nothing. A failed append or sync leaves the manifest in doubt, and the store
+//! read-only: nobody can know what a reopen will see (`docs/durability.md`, C8).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,7 +20,7 @@ use crate::storage::file_system::FileSystem;
 use crate::storage::record::{LogHeader, LogKind};
 use crate::storage::record_reader::{LogToRead, Record, RecordReader};
 use crate::storage::record_writer::RecordWriter;
-use crate::version::check::check;
+use crate::version::check::check_recorded;
 use crate::version::edit::VersionEdit;
 use crate::version::manifest::{KeyspaceCreated, ManifestRecord, NextIds};
 use crate::version::version::Version;
@@ -113,8 +112,7 @@ pub struct VersionSet {
     wal_from: u64,
     manifest: Option<Manifest>,
     rotations: u64,
-    /// Why nobody knows which manifest a reopen would find: nothing is recorded any more.
-    in_doubt: Option<String>,
+    rotate_bytes_min: u64,
 }
 
 #[derive(Debug)]
@@ -123,10 +121,21 @@ struct Manifest {
     writer: RecordWriter,
     /// Its length when its snapshot had been written: at twice that it is rotated.
     snapshot_bytes: u64,
+    /// An append found no space: the record's beginning may be there, and nothing may follow it. The next change begins
+    /// another manifest.
+    cut_short: bool,
 }
 
-/// A manifest is not rotated below this length.
+/// A manifest is not rotated below this length, or a smaller one that the store sets.
 const ROTATE_BYTES_MIN: u64 = MIB / 4;
+
+/// A failure after which a reopen may see the change: not to be taken for a mere want of space.
+fn in_doubt(error: Error) -> Error {
+    match error {
+        Error::NoSpace { .. } => Error::Poisoned { cause: error.to_string() },
+        other => other,
+    }
+}
 
 impl VersionSet {
     /// A store without keyspaces; nothing is written before `begin_manifest`.
@@ -142,7 +151,7 @@ impl VersionSet {
             wal_from: 0,
             manifest: None,
             rotations: 0,
-            in_doubt: None,
+            rotate_bytes_min: ROTATE_BYTES_MIN,
         }
     }
 
@@ -183,39 +192,43 @@ impl VersionSet {
         Ok(Some(set))
     }
 
-    /// Begins a new manifest with a snapshot of everything and points CURRENT at it.
-    ///
-    /// # Errors
-    /// `NoSpace`: nothing has changed. Any other: it is in doubt which manifest is in force, and nothing can be recorded.
-    pub fn begin_manifest(&mut self) -> Result<()> {
-        let number = self.ids.file();
-        match self.write_manifest(number) {
-            Ok(writer) => {
-                let snapshot_bytes = writer.len();
-                let old = self.manifest.replace(Manifest { number, writer, snapshot_bytes });
-                self.rotations += 1;
-                if let Some(old) = old {
-                    // What cannot be removed is an orphan, which the next open removes.
-                    let _ = self.fs.remove(&FileName::Manifest(old.number).path(&self.dir));
-                }
-                Ok(())
-            }
-            Err(error) => {
-                let before = self.manifest_number();
-                let unchanged = read_current(&*self.fs, &self.dir).is_ok_and(|current| current == before);
-                if unchanged {
-                    let _ = self.fs.remove(&FileName::Manifest(number).path(&self.dir));
-                    if matches!(error, Error::NoSpace { .. }) {
-                        return Err(error);
-                    }
-                }
-                self.in_doubt = Some(error.to_string());
-                Err(poisoned(&error))
-            }
-        }
+    /// Small stores rotate their manifest earlier: at `bytes`, if that is less than the usual length.
+    pub fn rotate_manifest_at(&mut self, bytes: u64) {
+        self.rotate_bytes_min = ROTATE_BYTES_MIN.min(bytes);
     }
 
-    fn write_manifest(&self, number: u64) -> Result<RecordWriter> {
+    /// Begins a new manifest with a snapshot of everything and points CURRENT at it. Also recovers from a manifest
+    /// that has grown. After `NoSpace` the old one is in force as before; after any other error nobody knows which is.
+    pub fn begin_manifest(&mut self) -> Result<()> {
+        let number = self.ids.file();
+        let writer = match self.write_snapshot(number) {
+            Ok(writer) => writer,
+            Err(error) => {
+                // CURRENT does not name it. If it cannot be removed, the next open does so.
+                let _ = self.fs.remove(&FileName::Manifest(number).path(&self.dir));
+                return Err(error);
+            }
+        };
+        if let Err(error) = set_current(&*self.fs, &self.dir, number, self.ids.file()) {
+            // Perhaps CURRENT names it already: then it must stay, and the old one must take no more.
+            let named = read_current(&*self.fs, &self.dir).map_or(true, |current| current == Some(number));
+            if named {
+                return Err(in_doubt(error));
+            }
+            let _ = self.fs.remove(&FileName::Manifest(number).path(&self.dir));
+            return Err(error);
+        }
+        let snapshot_bytes = writer.len();
+        let old = self.manifest.replace(Manifest { number, writer, snapshot_bytes, cut_short: false });
+        self.rotations += 1;
+        if let Some(old) = old {
+            // Nothing refers to it. If it cannot be removed, the next open does so.
+            let _ = self.fs.remove(&FileName::Manifest(old.number).path(&self.dir));
+        }
+        Ok(())
+    }
+
+    fn write_snapshot(&self, number: u64) -> Result<RecordWriter> {
         let path = FileName::Manifest(number).path(&self.dir);
         let header =
             LogHeader { kind: LogKind::Manifest, id: number, predecessor: None, first_seq: self.last_seq.0 };
@@ -223,47 +236,39 @@ impl VersionSet {
         writer.append(&[&self.snapshot().encode()])?;
         writer.syncer().sync()?;
         self.fs.sync_dir(&self.dir)?;
-        set_current(&*self.fs, &self.dir, number, self.ids.file())?;
         Ok(writer)
     }
 
-    /// Makes a change: validated, recorded, durable, then visible here. On an error nothing is visible here; after one that is
-    /// neither `InvalidArgument` nor `NoSpace` the manifest may hold the change all the same.
-    pub fn commit(&mut self, mut record: ManifestRecord) -> Result<()> {
-        if let Some(cause) = &self.in_doubt {
-            return Err(Error::Poisoned { cause: cause.clone() });
+    /// Begins another manifest if the one in force has grown, or takes no more. Before a change is recorded, not after: a
+    /// failure then is the failure of a change that has not happened.
+    fn rotate_if_needed(&mut self) -> Result<()> {
+        let Some(manifest) = &self.manifest else { return Err(Error::invalid("the manifest has not begun")) };
+        let cut_short = manifest.cut_short;
+        let grown = manifest.writer.len() > self.rotate_bytes_min.max(2 * manifest.snapshot_bytes);
+        if !cut_short && !grown {
+            return Ok(());
         }
+        match self.begin_manifest() {
+            // The old one goes on to grow.
+            Err(Error::NoSpace { .. }) if !cut_short => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    /// Makes a change: validated, recorded, durable, then visible here. On an error nothing is visible. After
+    /// `InvalidArgument` and `NoSpace` nothing was recorded either; after any other error a reopen may see the change.
+    pub fn commit(&mut self, mut record: ManifestRecord) -> Result<()> {
         record.last_seq = record.last_seq.max(self.last_seq);
         record.wal_from = record.wal_from.max(self.wal_from);
         let trees = self.applied(&record)?;
-        if self.manifest.as_ref().is_some_and(|m| m.writer.syncer().check().is_err()) {
-            // An append found no space and left a torn record, behind which nothing can be said.
-            self.begin_manifest()?;
-        }
+        self.rotate_if_needed()?;
         record.next = self.ids.next();
-        let Some(manifest) = &mut self.manifest else {
-            return Err(Error::invalid("the manifest has not begun"));
-        };
-        let end = manifest.writer.append(&[&record.encode()])?;
-        if let Err(error) = manifest.writer.syncer().sync() {
-            let path = FileName::Manifest(manifest.number).path(&self.dir);
-            let torn = self.fs.open(&path).is_ok_and(|file| file.len() < end);
-            if torn && matches!(error, Error::NoSpace { .. }) {
-                // The file had buffered the record, and found no space for all of it.
-                return Err(error);
-            }
-            self.in_doubt = Some(error.to_string());
-            return Err(poisoned(&error));
-        }
-        let full = manifest.writer.len() > ROTATE_BYTES_MIN.max(2 * manifest.snapshot_bytes);
+        let Some(manifest) = &mut self.manifest else { return Err(Error::invalid("the manifest has not begun")) };
+        manifest.writer.append(&[&record.encode()]).inspect_err(|error| {
+            manifest.cut_short |= matches!(error, Error::NoSpace { .. });
+        })?;
+        manifest.writer.syncer().sync().map_err(in_doubt)?;
         self.adopt(trees, &record);
-        if full && self.begin_manifest().is_err() {
-            // The change is made, whatever comes of the rotation. Without space for it the old manifest goes on, and is
-            // tried again at twice its length; if it is in doubt which one is in force, the next change is refused.
-            if let Some(manifest) = &mut self.manifest {
-                manifest.snapshot_bytes = manifest.writer.len();
-            }
-        }
         Ok(())
     }
 
@@ -350,7 +355,7 @@ impl VersionSet {
             let mut tree = current.ok_or_else(|| Error::invalid(format!("there is no keyspace {id}")))?;
             let version = tree.version.apply(edit)?;
             if cfg!(debug_assertions) {
-                check(&version, &[]).map_err(Error::invalid)?;
+                check_recorded(&version).map_err(Error::invalid)?;
             }
             tree.version = Arc::new(version);
             tree.flushed_through = tree.flushed_through.max(edit.flushed_through.unwrap_or_default());
@@ -378,12 +383,3 @@ impl VersionSet {
         self.wal_from = self.wal_from.max(record.wal_from);
     }
 }
-
-/// A full disk that is found too late is no refusal, and must not look like one.
-fn poisoned(error: &Error) -> Error {
-    Error::Poisoned { cause: error.to_string() }
-}
-
-#[cfg(test)]
-#[path = "version_set_tests.rs"]
-mod tests;
