@@ -1,6 +1,5 @@
 //! Evenkeel: an embeddable LSM-tree key-value store that stays on an even keel.
 #![forbid(unsafe_code)]
-#![allow(dead_code, reason = "floors are built bottom-up; goes when the top floor stands")]
 
 mod base;
 mod compaction;
@@ -39,6 +38,32 @@ pub mod strategy {
     }
 
     pub use crate::compaction::strategy::Strategy;
+}
+
+/// Deciding what to compact, without doing it: pure functions over a drawn or a real tree. What simulators use, and what answers
+/// "what would you do?".
+pub mod plan {
+    pub use crate::base::class::{Class, L0Permit, Permit};
+    pub use crate::base::key_range::KeyRange;
+    pub use crate::base::units::{GroupId, JobId, KeyspaceId, RunId, SeqNo, TableId};
+    pub use crate::compaction::claims::Claims;
+    pub use crate::compaction::commit::{
+        CommitPart, Committed, commit_part, end_job, flush, move_tables, recover, set_bounds,
+    };
+    pub use crate::compaction::compaction::{Compaction, InputRun, Slot, SlotPlace};
+    pub use crate::compaction::cost_model::{debt, distance};
+    pub use crate::compaction::picker::{Candidate, Pick, attempt, candidates, manual, pick};
+    pub use crate::compaction::placement::Picked;
+    pub use crate::compaction::tree_view::{Ids, TreeView};
+    pub use crate::table::meta::{Born, KeyHistogram, TableMeta};
+    pub use crate::version::check::{OpenClaim, check, check_order, check_shape};
+    pub use crate::version::edit::{EditStep, RunPlace, VersionEdit};
+    pub use crate::version::group::Group;
+    pub use crate::version::level::Level;
+    pub use crate::version::picture::{draw, draw_full, summarise};
+    pub use crate::version::picture_parse::{fabricated_meta, parse};
+    pub use crate::version::run::{SortedRun, TableRef};
+    pub use crate::version::version::Version;
 }
 
 /// Files as the store sees them: to give it another disk.

@@ -97,7 +97,7 @@ pub struct Options {
     pub memtables: u32,
     /// Block cache, in bytes; holds data blocks, indexes and filters.
     pub cache_bytes: u64,
-    /// Memtables of the default keyspace and block cache together; the cache gets what the memtables leave.
+    /// Memtables of all keyspaces and block cache together; the cache gets what the memtables leave.
     pub memory_bytes: u64,
     /// Tables are cut at about this size.
     pub table_bytes: u64,
@@ -185,19 +185,39 @@ macro_rules! row {
 const TABLE: &[OptionInfo] = &[
     row!(durability, "what Ok from a write means: os or sync", parsed),
     row!(schedule, "when background work may run: unlimited or fixed:BYTES_PER_SECOND", text),
-    row!(memtable_bytes, "a memtable is flushed at this size (1 KiB to 4 GiB)", |n, t| size(n, t, KIB, 4 * GIB)),
+    row!(memtable_bytes, "a memtable is flushed at this size (1 KiB to 4 GiB)", |n, t| size(
+        n,
+        t,
+        KIB,
+        4 * GIB
+    )),
     row!(memtables, "memtables in memory at once (2 to 64)", |n, t| count(n, t, 2, 64)),
     row!(cache_bytes, "block cache (0 to 1 TiB)", |n, t| size(n, t, 0, 1024 * GIB)),
-    row!(memory_bytes, "memtables and block cache together (16 KiB to 1 TiB)", |n, t| size(n, t, 16 * KIB, 1024 * GIB)),
+    row!(memory_bytes, "memtables and block cache together (16 KiB to 1 TiB)", |n, t| size(
+        n,
+        t,
+        16 * KIB,
+        1024 * GIB
+    )),
     row!(table_bytes, "tables are cut at this size (1 KiB to 4 GiB)", |n, t| size(n, t, KIB, 4 * GIB)),
     row!(block_bytes, "data blocks are cut at this size (128 B to 1 MiB)", |n, t| size(n, t, 128, MIB)),
-    row!(level_base_bytes, "target size of the level below L0 (1 KiB to 1 TiB)", |n, t| size(n, t, KIB, 1024 * GIB)),
+    row!(level_base_bytes, "target size of the level below L0 (1 KiB to 1 TiB)", |n, t| size(
+        n,
+        t,
+        KIB,
+        1024 * GIB
+    )),
     row!(level_ratio, "each level is this much larger (2 to 1000)", |n, t| count(n, t, 2, 1000)),
     row!(l0_trigger, "runs in L0 that start a compaction (1 to 1000)", |n, t| count(n, t, 1, 1000)),
     row!(l0_limit, "runs in L0 at which writers wait (2 to 100000)", |n, t| count(n, t, 2, 100_000)),
     row!(workers, "compaction threads (1 to 64)", |n, t| count(n, t, 1, 64)),
     row!(reserve_bytes, "disk kept free for flushes (0 to 1 TiB)", |n, t| size(n, t, 0, 1024 * GIB)),
-    row!(wal_bytes_max, "largest log before a flush (64 KiB to 1 TiB)", |n, t| size(n, t, 64 * KIB, 1024 * GIB)),
+    row!(wal_bytes_max, "largest log before a flush (64 KiB to 1 TiB)", |n, t| size(
+        n,
+        t,
+        64 * KIB,
+        1024 * GIB
+    )),
     row!(filter_bits, "filter bits per key (0 to 32)", bits),
     row!(compression, "deep (lz4 below the first two levels), none or lz4", parsed),
 ];
@@ -216,7 +236,8 @@ impl Options {
         match TABLE.iter().find(|row| row.name == name) {
             Some(row) => (row.set)(self, value),
             None => {
-                let nearest = TABLE.iter().min_by_key(|row| distance(row.name, name)).map_or("", |row| row.name);
+                let nearest =
+                    TABLE.iter().min_by_key(|row| distance(row.name, name)).map_or("", |row| row.name);
                 Err(Error::invalid(format!("unknown option `{name}`; did you mean `{nearest}`?")))
             }
         }
@@ -242,9 +263,10 @@ impl Options {
         (self.wal_bytes_max / 4).clamp(16 * KIB, 64 * MIB)
     }
 
-    /// The cache's capacity within the memory budget.
-    pub(crate) fn cache_capacity(&self) -> u64 {
-        self.cache_bytes.min(self.memory_bytes.saturating_sub(self.memtable_bytes * u64::from(self.memtables)))
+    /// The cache's capacity within the memory budget, beside active memtables of these sizes.
+    pub(crate) fn cache_capacity(&self, memtable_bytes: impl Iterator<Item = u64>) -> u64 {
+        let all = |sum: u64, bytes: u64| sum.saturating_add(bytes.saturating_mul(self.memtables.into()));
+        self.cache_bytes.min(self.memory_bytes.saturating_sub(memtable_bytes.fold(0, all)))
     }
 }
 
@@ -283,7 +305,9 @@ fn count(name: &str, text: &str, min: u32, max: u32) -> Result<u32> {
 fn size(name: &str, text: &str, min: u64, max: u64) -> Result<u64> {
     match parse_size(text) {
         Some(n) if (min..=max).contains(&n) => Ok(n),
-        _ => Err(Error::invalid(format!("{name} must be a size from {min} to {max} bytes, like 64MiB, not `{text}`"))),
+        _ => Err(Error::invalid(format!(
+            "{name} must be a size from {min} to {max} bytes, like 64MiB, not `{text}`"
+        ))),
     }
 }
 

@@ -4,6 +4,7 @@
 //! C14). Tests run on [`ManualClock`], which moves only when told to.
 
 use std::fmt::Debug;
+#[cfg(any(test, feature = "testing"))]
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -41,11 +42,13 @@ impl Clock for SystemClock {
 }
 
 /// A clock that a test moves by hand.
+#[cfg(any(test, feature = "testing"))]
 #[derive(Debug, Default)]
 pub struct ManualClock {
     nanos: AtomicU64,
 }
 
+#[cfg(any(test, feature = "testing"))]
 impl ManualClock {
     /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
@@ -53,6 +56,7 @@ impl ManualClock {
     }
 }
 
+#[cfg(any(test, feature = "testing"))]
 impl Clock for ManualClock {
     fn now(&self) -> Duration {
         Duration::from_nanos(self.nanos.load(Ordering::Relaxed))

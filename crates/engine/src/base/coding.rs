@@ -58,14 +58,6 @@ impl<'a> Decoder<'a> {
         Some(*first)
     }
 
-    /// The next two bytes as a little-endian word.
-    #[inline]
-    pub fn u16(&mut self) -> Option<u16> {
-        let (word, rest) = self.rest.split_first_chunk::<2>()?;
-        self.rest = rest;
-        Some(u16::from_le_bytes(*word))
-    }
-
     /// The next four bytes as a little-endian word.
     #[inline]
     pub fn u32(&mut self) -> Option<u32> {

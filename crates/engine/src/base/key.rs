@@ -73,11 +73,6 @@ impl Trailer {
         Kind::from_u8(self.kind_byte())
     }
 
-    /// True for a put.
-    pub fn is_put(self) -> bool {
-        self.kind_byte() == Kind::Put as u8
-    }
-
     /// True for a delete.
     pub fn is_delete(self) -> bool {
         self.kind_byte() == Kind::Delete as u8

@@ -54,18 +54,6 @@ impl KeyRange {
         other.is_empty() || (self.lo <= other.lo && end_at_most(other.hi.as_deref(), self.hi.as_deref()))
     }
 
-    /// The keys in both; may be empty.
-    #[must_use]
-    pub fn intersection(&self, other: &KeyRange) -> KeyRange {
-        KeyRange {
-            lo: self.lo.clone().max(other.lo.clone()),
-            hi: match (&self.hi, &other.hi) {
-                (Some(a), Some(b)) => Some(a.clone().min(b.clone())),
-                (a, b) => a.clone().or_else(|| b.clone()),
-            },
-        }
-    }
-
     /// The smallest range around both; an empty one adds nothing.
     #[must_use]
     pub fn hull(&self, other: &KeyRange) -> KeyRange {

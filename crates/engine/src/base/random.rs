@@ -3,11 +3,13 @@
 //! The generator is SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). It is not for secrets.
 
 /// A stream of numbers that its seed fixes.
+#[cfg(any(test, feature = "testing"))]
 #[derive(Clone, Debug)]
 pub struct Random {
     state: u64,
 }
 
+#[cfg(any(test, feature = "testing"))]
 impl Random {
     /// The stream of this seed; any seed is as good as another.
     pub fn new(seed: u64) -> Random {

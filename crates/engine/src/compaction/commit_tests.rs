@@ -1,3 +1,5 @@
+//! Commits on drawn trees: prefix commits, moves, flushes and ends; the tree before, the work, the tree after.
+
 use std::collections::BTreeMap;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Picks on drawn trees: a tree and a strategy in, the picked work out; and that every strategy comes to rest.
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! The text form of strategies: what is printed is read back, and nonsense is answered with what would be valid.
+
 use crate::compaction::strategy::{Granularity, Layout, Strategy};
 
 fn error(text: &str) -> String {

@@ -10,9 +10,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::background::{Background, Threads};
 use super::commit_queue::CommitQueue;
 use super::commit_state::{CommitState, OpenMemtable};
-use super::database::Db;
 use super::handle::Handle;
-use super::keyspace_state::{KeyspaceState, ReadView};
+use super::keyspace_state::{KeyspaceState, NamedStrategy, ReadView};
 use super::lane::Lane;
 use super::options_file::{self, KeyspaceSettings};
 use super::recovery::{self, ReplaySettings};
@@ -29,7 +28,8 @@ use crate::execution::sync_lane::{InlineSyncLane, SyncLane};
 use crate::observe::counters::Counters;
 use crate::observe::event::{Event, Listener};
 use crate::options::Options;
-use crate::scheduler;
+use crate::scheduler::catalog::parse as parse_schedule;
+use crate::scheduler::policy::SchedulingPolicy;
 use crate::storage::disk::DiskFileSystem;
 use crate::storage::file_name::FileName;
 use crate::storage::file_system::{DirLock, FileSystem};
@@ -55,6 +55,7 @@ pub struct Builder {
 }
 
 impl Builder {
+    /// Opens a store at `path`, with defaults.
     pub(crate) fn new(path: &Path) -> Builder {
         Builder {
             path: path.to_path_buf(),
@@ -108,14 +109,10 @@ impl Builder {
         self
     }
 
-    /// Opens the store.
-    ///
-    /// # Errors
-    /// `Locked` at once if it is open elsewhere; `InvalidArgument` for settings that make no sense or a directory without a store
-    /// where none may be made; `Corruption` that names file and offset; `Unsupported` for a newer format; `Io`, `NoSpace`.
-    pub fn open(self) -> Result<Db> {
+    /// Opens the store and starts its threads.
+    pub(crate) fn open_handle(self) -> Result<Arc<Handle>> {
         self.options.validate()?;
-        let policy = scheduler::catalog::parse(&self.options.schedule)?;
+        let policy = parse_schedule(&self.options.schedule)?;
         let lock = self.take_directory()?;
         let versions = match VersionSet::recover(Arc::clone(&self.fs), &self.path)? {
             Some(versions) => versions,
@@ -135,7 +132,7 @@ impl Builder {
         let context = self.job_context(&versions, sync_lane);
         let store = self.recover(versions, lock, lane, context, &persisted, options_number, policy)?;
         let threads = if store.background.threaded { start_threads(&store) } else { Threads::default() };
-        Db::from_handle(Arc::new(Handle::new(store, threads)))
+        Ok(Arc::new(Handle::new(store, threads)))
     }
 
     /// Makes or finds the directory and takes its lock. Nothing is made where there is no store and none may be made.
@@ -155,7 +152,11 @@ impl Builder {
     fn new_store(&self) -> Result<VersionSet> {
         for name in self.fs.list(&self.path)? {
             if let Some(FileName::Manifest(_) | FileName::Table(_)) = FileName::parse(&name)
-                && self.fs.list(&self.path)?.iter().any(|n| matches!(FileName::parse(n), Some(FileName::Table(_))))
+                && self
+                    .fs
+                    .list(&self.path)?
+                    .iter()
+                    .any(|n| matches!(FileName::parse(n), Some(FileName::Table(_))))
             {
                 let what = format!("it is missing, but {name} is there: this was a store");
                 return Err(Error::corruption(FileName::Current.path(&self.path), 0, what));
@@ -164,7 +165,8 @@ impl Builder {
         let mut versions = VersionSet::empty(Arc::clone(&self.fs), &self.path);
         let id = versions.ids().keyspace();
         debug_assert_eq!(id, DEFAULT_KEYSPACE);
-        let created = KeyspaceCreated { id, name: DEFAULT_NAME.to_owned(), l0_group: Some(versions.ids().group()) };
+        let created =
+            KeyspaceCreated { id, name: DEFAULT_NAME.to_owned(), l0_group: Some(versions.ids().group()) };
         versions.apply_unrecorded(&ManifestRecord { created: vec![created], ..ManifestRecord::default() })?;
         Ok(versions)
     }
@@ -182,7 +184,7 @@ impl Builder {
     }
 
     /// What a keyspace's strategy is: given now, or persisted, or the default.
-    fn strategy_of(&self, name: &str, persisted: &KeyspaceSettings) -> Result<super::keyspace_state::NamedStrategy> {
+    fn strategy_of(&self, name: &str, persisted: &KeyspaceSettings) -> Result<NamedStrategy> {
         let given = self.options.strategy.as_deref().filter(|_| name == DEFAULT_NAME);
         let kept = persisted.get(name).and_then(|o| o.strategy.as_deref());
         let text = given.or(kept).unwrap_or(catalog::DEFAULT);
@@ -205,7 +207,7 @@ impl Builder {
         context: Arc<JobContext>,
         persisted: &KeyspaceSettings,
         options_number: Option<u64>,
-        policy: scheduler::policy::SchedulingPolicy,
+        policy: SchedulingPolicy,
     ) -> Result<Arc<Store>> {
         let events = self.listener.clone();
         let tell = |event: &Event| {
@@ -241,7 +243,8 @@ impl Builder {
             memtables.push(open);
         }
         let claims = versions.trees().keys().map(|id| (*id, Default::default())).collect();
-        let cache = BlockCache::new(self.options.cache_capacity(), self.options.block_bytes as usize);
+        let sizes = keyspaces.by_name.values().map(|k| k.memtable_bytes);
+        let cache = BlockCache::new(self.options.cache_capacity(sizes), self.options.block_bytes as usize);
         let tables = Arc::new(TableCache::new(Arc::clone(&fs), dir.clone(), Arc::new(cache)));
         let store = Store {
             fs,
@@ -253,7 +256,13 @@ impl Builder {
             commit: Mutex::new(CommitState { wal, last_seq, memtables }),
             visible: AtomicU64::new(last_seq.0),
             keyspaces: ArcSwap::from_pointee(keyspaces),
-            tree: Mutex::new(TreeState { versions, claims, obsolete: Vec::new(), last_job: 0, options_number }),
+            tree: Mutex::new(TreeState {
+                versions,
+                claims,
+                obsolete: Vec::new(),
+                last_job: 0,
+                options_number,
+            }),
             snapshots: Snapshots::default(),
             tables,
             wal_files,
@@ -275,7 +284,7 @@ pub fn open_keyspace(
     id: KeyspaceId,
     tree: &Tree,
     memtable_bytes: u64,
-    strategy: super::keyspace_state::NamedStrategy,
+    strategy: NamedStrategy,
 ) -> (Arc<KeyspaceState>, OpenMemtable) {
     let (writer, active) = Memtable::new(b"", memtable_bytes);
     let view = ReadView { active, immutable: Vec::new(), version: Arc::clone(&tree.version) };
@@ -311,7 +320,9 @@ impl NextNumber for FileIds {
 
 impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Builder").field("path", &self.path).field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("Builder")
+            .field("path", &self.path)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
     }
 }
-

@@ -96,7 +96,9 @@ fn wait_until(store: &Store, done: impl Fn() -> bool) -> Result<()> {
             // The look for work that finds none does no work, and may be all that was waited for: hence the second look.
             let state = store.background.lock();
             let error = state.flush_error.clone().or_else(|| state.compaction_error.clone());
-            return Err(error.unwrap_or_else(|| Error::invalid("the background is idle and what is waited for is not done")));
+            return Err(error.unwrap_or_else(|| {
+                Error::invalid("the background is idle and what is waited for is not done")
+            }));
         }
     }
 }
@@ -164,7 +166,9 @@ fn begin_manual(
     let strategy = keyspace.strategy.load_full();
     let mut tree = store.tree();
     let tree = &mut *tree;
-    let (Some(current), Some(claims)) = (tree.versions.trees().get(&keyspace.id), tree.claims.get(&keyspace.id)) else {
+    let (Some(current), Some(claims)) =
+        (tree.versions.trees().get(&keyspace.id), tree.claims.get(&keyspace.id))
+    else {
         return Err(Error::invalid(format!("keyspace `{}` was dropped", keyspace.name)));
     };
     if level >= current.version.levels.len() {

@@ -8,9 +8,9 @@ use super::commit::commit;
 use super::control;
 use super::handle::Handle;
 use super::keyspace::Keyspace;
+use super::keyspaces;
 use super::lookup::Value;
 use super::metrics::{Metrics, metrics};
-use super::keyspaces;
 use super::scan::{Cursor, Scan, ScanRange};
 use super::snapshot::Snapshot;
 use super::verify::{VerifyReport, verify};
@@ -70,9 +70,10 @@ impl Db {
         Builder::new(path.as_ref())
     }
 
-    pub(crate) fn from_handle(handle: Arc<Handle>) -> Result<Db> {
+    fn from_handle(handle: Arc<Handle>) -> Result<Db> {
         let state = handle.store.keyspaces.load().by_name.get(DEFAULT_NAME).cloned();
-        let state = state.ok_or_else(|| Error::corruption(&handle.store.dir, 0, "there is no default keyspace"))?;
+        let state =
+            state.ok_or_else(|| Error::corruption(&handle.store.dir, 0, "there is no default keyspace"))?;
         let default = Keyspace::new(Arc::clone(&handle), state);
         Ok(Db { handle, default })
     }
@@ -223,7 +224,10 @@ impl Db {
     /// One step of background work, for a store without threads. `choose` names the job to step, as an index, among the
     /// runnable ones. False if there is nothing to do.
     #[cfg(any(test, feature = "testing"))]
-    pub fn step(&self, choose: &mut dyn FnMut(&[(usize, crate::base::class::Class)]) -> Option<usize>) -> bool {
+    pub fn step(
+        &self,
+        choose: &mut dyn FnMut(&[(usize, crate::base::class::Class)]) -> Option<usize>,
+    ) -> bool {
         control::step_all(&self.handle.store, choose)
     }
 
@@ -232,5 +236,16 @@ impl Db {
     pub fn request_yields(&self) {
         let mut state = self.handle.store.background.lock();
         state.jobs.iter_mut().for_each(|job| job.yield_requested = true);
+    }
+}
+
+impl Builder {
+    /// Opens the store.
+    ///
+    /// # Errors
+    /// `Locked` at once if it is open elsewhere; `InvalidArgument` for settings that make no sense or a directory without a store
+    /// where none may be made; `Corruption` that names file and offset; `Unsupported` for a newer format; `Io`, `NoSpace`.
+    pub fn open(self) -> Result<Db> {
+        Db::from_handle(self.open_handle()?)
     }
 }

@@ -14,8 +14,8 @@ use super::state::{Store, TreeState};
 use crate::base::error::{Error, Result};
 use crate::base::units::{JobId, KeyspaceId, SeqNo};
 use crate::compaction::commit::{CommitPart, commit_part, end_job, flush};
-use crate::compaction::tree_view::Ids;
 use crate::compaction::compaction::Compaction;
+use crate::compaction::tree_view::Ids;
 use crate::observe::event::Event;
 use crate::table::meta::TableMeta;
 use crate::version::edit::{EditStep, VersionEdit};
@@ -99,7 +99,8 @@ pub fn install_part(store: &Store, keyspace: &KeyspaceState, job: JobId, part: C
 pub fn release_job(store: &Store, keyspace: &KeyspaceState, job: JobId) -> Result<()> {
     let mut tree = store.tree();
     let tree = &mut *tree;
-    let (Some(current), Some(claims)) = (tree.versions.trees().get(&keyspace.id), tree.claims.get_mut(&keyspace.id))
+    let (Some(current), Some(claims)) =
+        (tree.versions.trees().get(&keyspace.id), tree.claims.get_mut(&keyspace.id))
     else {
         return Ok(());
     };
@@ -174,7 +175,8 @@ pub fn record_change(store: &Store, tree: &mut TreeState, mut record: ManifestRe
 pub fn unlink_obsolete(store: &Store) -> Result<()> {
     let ready: Vec<Arc<TableMeta>> = {
         let mut tree = store.tree();
-        let (ready, pinned) = std::mem::take(&mut tree.obsolete).into_iter().partition(|t| Arc::strong_count(t) == 1);
+        let (ready, pinned) =
+            std::mem::take(&mut tree.obsolete).into_iter().partition(|t| Arc::strong_count(t) == 1);
         tree.obsolete = pinned;
         ready
     };
@@ -201,7 +203,10 @@ fn others_lag_behind(store: &Store, keyspace: KeyspaceId, last: SeqNo) -> bool {
     others.any(|k| k.oldest_unflushed().is_some_and(|seq| seq <= last))
 }
 
-fn parts(tree: &TreeState, id: KeyspaceId) -> Result<(&crate::version::version_set::Tree, &crate::compaction::claims::Claims)> {
+fn parts(
+    tree: &TreeState,
+    id: KeyspaceId,
+) -> Result<(&crate::version::version_set::Tree, &crate::compaction::claims::Claims)> {
     let current = tree.versions.trees().get(&id);
     current.zip(tree.claims.get(&id)).ok_or_else(|| Error::invalid(format!("keyspace {id} was dropped")))
 }

@@ -67,8 +67,13 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
         }
         state = store.background.lock();
     }
-    let runnable: Vec<(usize, Class)> =
-        state.jobs.iter().enumerate().filter(|(_, j)| j.job.is_some() && !j.waiting).map(|(i, j)| (i, j.class)).collect();
+    let runnable: Vec<(usize, Class)> = state
+        .jobs
+        .iter()
+        .enumerate()
+        .filter(|(_, j)| j.job.is_some() && !j.waiting)
+        .map(|(i, j)| (i, j.class))
+        .collect();
     let Some(chosen) = choose(&runnable) else { return Stepped::Idle };
     if let Err(when) = state.limiter.grant(now, STEP_BYTES) {
         return Stepped::Wait(when);
@@ -96,7 +101,8 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
         }
         other => other,
     };
-    store.counters.cpu_nanos[class as usize].add((evenkeel_sys::thread_cpu_time().saturating_sub(cpu)).as_nanos() as u64);
+    store.counters.cpu_nanos[class as usize]
+        .add((evenkeel_sys::thread_cpu_time().saturating_sub(cpu)).as_nanos() as u64);
     store.counters.step_us.add((store.clock.now().saturating_sub(now)).as_micros() as u64);
     match outcome {
         Ok((Progress::Finished, moved)) => {
@@ -160,7 +166,7 @@ fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<Compacti
     }
     let (lost, removed) = job.abandon();
     store.counters.wasted_bytes.add(lost);
-    let seed = job.compaction().tables().next().map(|t| t.id());
+    let seed = job.compaction().tables().next().map(super::super::version::run::TableRef::id);
     let written = job.bytes_written();
     let read = job.compaction().input_bytes;
     drop(job);
@@ -192,7 +198,13 @@ fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<Compacti
 }
 
 /// A job failed or is not wanted any more: its uncommitted work goes.
-pub fn discard(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<CompactionJob>, error: Error) {
+pub fn discard(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    id: JobId,
+    mut job: Box<CompactionJob>,
+    error: Error,
+) {
     let (bytes, removed) = job.abandon();
     drop(job);
     close_job(store, keyspace, id);
@@ -255,8 +267,10 @@ fn look_for_work(store: &Store) -> Result<()> {
 fn permit(store: &Store) -> Permit {
     let now = store.clock.now();
     let mut state = store.background.lock();
-    let backlog =
-        Backlog { open: state.jobs.iter().map(|j| j.class).collect(), workers: store.options.workers as usize };
+    let backlog = Backlog {
+        open: state.jobs.iter().map(|j| j.class).collect(),
+        workers: store.options.workers as usize,
+    };
     let (memory, directive) = decide(&state.policy, state.policy_state, Sample { now }, &backlog);
     state.policy_state = memory;
     state.limiter.set_rate(now, directive.bytes_per_sec);
@@ -268,7 +282,9 @@ fn look_in(store: &Store, keyspace: &Arc<KeyspaceState>, permit: &Permit) -> Res
     let strategy = keyspace.strategy.load_full();
     let mut tree = store.tree();
     let tree = &mut *tree;
-    let (Some(current), Some(claims)) = (tree.versions.trees().get(&keyspace.id), tree.claims.get(&keyspace.id)) else {
+    let (Some(current), Some(claims)) =
+        (tree.versions.trees().get(&keyspace.id), tree.claims.get(&keyspace.id))
+    else {
         return Ok(false);
     };
     let view = TreeView {
@@ -286,7 +302,9 @@ fn look_in(store: &Store, keyspace: &Arc<KeyspaceState>, permit: &Permit) -> Res
         }
         Pick::Nothing => {
             // In shape: groups that fit a changed strategy are marked as shaped for it.
-            let Some(committed) = set_bounds(&current.version, claims, &strategy.strategy)? else { return Ok(false) };
+            let Some(committed) = set_bounds(&current.version, claims, &strategy.strategy)? else {
+                return Ok(false);
+            };
             let edits = vec![(keyspace.id, committed.edit)];
             record_change(store, tree, ManifestRecord { edits, ..ManifestRecord::default() })?;
             publish_version(tree, keyspace);
@@ -330,7 +348,11 @@ pub fn begin(
         Space::Sliced => true,
         Space::Refused { free_bytes } => {
             store.counters.jobs_refused.add(1);
-            store.event(&Event::Refused { keyspace: keyspace.id, needs_bytes: compaction.input_bytes, free_bytes });
+            store.event(&Event::Refused {
+                keyspace: keyspace.id,
+                needs_bytes: compaction.input_bytes,
+                free_bytes,
+            });
             let mut state = store.background.lock();
             state.retry_at = store.clock.now() + RETRY_AFTER;
             state.look_for_work = true;
@@ -338,7 +360,11 @@ pub fn begin(
         }
     };
     if !before.steps.is_empty() {
-        record_change(store, tree, ManifestRecord { edits: vec![(keyspace.id, before)], ..ManifestRecord::default() })?;
+        record_change(
+            store,
+            tree,
+            ManifestRecord { edits: vec![(keyspace.id, before)], ..ManifestRecord::default() },
+        )?;
         publish_version(tree, keyspace);
     }
     tree.last_job += 1;
@@ -351,11 +377,17 @@ pub fn begin(
 
 /// Changes the inputs' place by metadata alone (CDS-14). The tree lock is held.
 fn move_now(store: &Store, tree: &mut TreeState, keyspace: &KeyspaceState, picked: &Picked) -> Result<Begun> {
-    let (Some(current), Some(claims)) = (tree.versions.trees().get(&keyspace.id), tree.claims.get(&keyspace.id)) else {
+    let (Some(current), Some(claims)) =
+        (tree.versions.trees().get(&keyspace.id), tree.claims.get(&keyspace.id))
+    else {
         return Err(Error::invalid("the keyspace was dropped"));
     };
     let edit = move_tables(&current.version, claims, picked, store.clock.wall_ms())?.edit;
-    record_change(store, tree, ManifestRecord { edits: vec![(keyspace.id, edit)], ..ManifestRecord::default() })?;
+    record_change(
+        store,
+        tree,
+        ManifestRecord { edits: vec![(keyspace.id, edit)], ..ManifestRecord::default() },
+    )?;
     publish_version(tree, keyspace);
     let bytes = picked.compaction.input_bytes;
     store.counters.moves.add(1);
@@ -386,7 +418,8 @@ fn open(store: &Store, keyspace: &Arc<KeyspaceState>, id: JobId, compaction: Arc
         reason: compaction.reason.clone(),
         bytes: compaction.input_bytes,
     });
-    let (class, seed) = (compaction.class, compaction.tables().next().map(|t| t.id()));
+    let (class, seed) =
+        (compaction.class, compaction.tables().next().map(super::super::version::run::TableRef::id));
     // Listed now: the inputs are claimed, and hold only what was published before.
     let snapshots = store.snapshots.list();
     let job = CompactionJob::new(Arc::clone(&store.job_context), &store.tables, compaction, snapshots, shape);

@@ -8,7 +8,6 @@ use super::handle::Handle;
 use super::keyspace_state::KeyspaceState;
 use super::lookup::{self, Value};
 use super::scan::{self, Cursor, Scan, ScanRange};
-use super::snapshot::Snapshot;
 use super::strategies;
 use crate::base::error::Result;
 use crate::base::units::KeyspaceId;
@@ -71,13 +70,15 @@ impl Keyspace {
 
     /// The values of `keys`, all as of one moment.
     pub fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
-        let snapshot = self.snapshot();
-        keys.iter().map(|key| snapshot.get(key)).collect()
+        let store = &self.handle.store;
+        let (view, at) = scan::current(store, &self.state);
+        keys.iter().map(|key| lookup::get_at(store, &view, key, at)).collect()
     }
 
     /// Keys and values of a range, from either end, as of now.
     pub fn scan(&self, range: ScanRange) -> Result<Scan> {
-        self.snapshot().scan(range)
+        let (handle, (view, at)) = (Arc::clone(&self.handle), scan::current(&self.handle.store, &self.state));
+        Ok(Scan::new(move || scan::cursor_at(&handle.store, &view, range.clone(), at, None)))
     }
 
     /// A cursor over a range, as of now.
@@ -124,9 +125,6 @@ impl Keyspace {
         self.state.view.load().version.tables().filter(|(_, table)| table.consumed > 0).count()
     }
 
-    fn snapshot(&self) -> Snapshot {
-        Snapshot::new(Arc::clone(&self.handle), Arc::clone(&self.state))
-    }
 }
 
 impl WriteBatch {

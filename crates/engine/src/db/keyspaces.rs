@@ -41,7 +41,7 @@ pub fn create(store: &Store, name: &str, options: KeyspaceOptions) -> Result<Arc
     commit.memtables.push(open);
     let mut keyspaces = Keyspaces::clone(&store.keyspaces.load());
     keyspaces.by_name.insert(name.to_owned(), Arc::clone(&state));
-    store.keyspaces.store(Arc::new(keyspaces));
+    replace(store, keyspaces);
     drop(tree);
     drop(commit);
     persist(store)?;
@@ -65,7 +65,7 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     tree.claims.remove(&state.id);
     let mut keyspaces = Keyspaces::clone(&store.keyspaces.load());
     keyspaces.by_name.remove(name);
-    store.keyspaces.store(Arc::new(keyspaces));
+    replace(store, keyspaces);
     let metas = tables.iter().flat_map(|v| v.tables().map(|(_, t)| Arc::clone(&t.meta)).collect::<Vec<_>>());
     tree.obsolete.extend(metas);
     // The handle's view would keep the tables: what was dropped reads as empty from now on.
@@ -79,4 +79,11 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     persist(store)?;
     store.background.work_changed();
     unlink_obsolete(store)
+}
+
+/// Puts other keyspaces in force, and divides the memory anew.
+fn replace(store: &Store, keyspaces: Keyspaces) {
+    let capacity = store.options.cache_capacity(keyspaces.by_name.values().map(|k| k.memtable_bytes));
+    store.tables.block_cache().set_capacity(capacity);
+    store.keyspaces.store(Arc::new(keyspaces));
 }

@@ -188,15 +188,25 @@ impl Metrics {
         );
         field("files", &format!("{{\"live\":{},\"on_disk\":{}}}", self.files_live, self.files_on_disk));
         field("table_bytes", &self.table_bytes);
-        field("wal", &format!("{{\"bytes\":{},\"rotations\":{},\"syncs\":{}}}", self.wal_bytes, self.wal_rotations, self.wal_syncs));
+        field(
+            "wal",
+            &format!(
+                "{{\"bytes\":{},\"rotations\":{},\"syncs\":{}}}",
+                self.wal_bytes, self.wal_rotations, self.wal_syncs
+            ),
+        );
         field("manifest", &format!("{{\"rotations\":{}}}", self.manifest_rotations));
-        let amplification = (self.write_amplification(), self.read_amplification(), self.space_amplification());
+        let amplification =
+            (self.write_amplification(), self.read_amplification(), self.space_amplification());
         let (write, read, space) = amplification;
         field("amplification", &format!("{{\"write\":{write:.3},\"read\":{read:.3},\"space\":{space:.3}}}"));
         field("stalls", &format!("{{\"count\":{},\"seconds\":{:.6}}}", self.stalls, self.stall_seconds));
         let (bytes, hits, misses) = (self.cache_bytes, self.cache_hits, self.cache_misses);
         field("cache", &format!("{{\"bytes\":{bytes},\"hits\":{hits},\"misses\":{misses}}}"));
-        let io = self.io.iter().map(|(class, read, written)| format!("\"{class}\":{{\"read\":{read},\"written\":{written}}}"));
+        let io = self
+            .io
+            .iter()
+            .map(|(class, read, written)| format!("\"{class}\":{{\"read\":{read},\"written\":{written}}}"));
         field("io", &format!("{{{}}}", io.collect::<Vec<_>>().join(",")));
         let cpu = self.cpu_seconds.iter().map(|(class, seconds)| format!("\"{class}\":{seconds:.6}"));
         field("cpu_seconds", &format!("{{{}}}", cpu.collect::<Vec<_>>().join(",")));
@@ -253,12 +263,14 @@ pub fn metrics(store: &Store) -> Metrics {
     let io = store.fs.counters();
     let background = Class::ALL.map(IoClass::Background);
     let classes = [IoClass::Client, IoClass::Wal, IoClass::Manifest].into_iter().chain(background);
-    let names = ["client", "wal", "manifest"].map(str::to_owned).into_iter().chain(Class::ALL.map(|c| c.to_string()));
+    let names =
+        ["client", "wal", "manifest"].map(str::to_owned).into_iter().chain(Class::ALL.map(|c| c.to_string()));
     let (jobs_open, jobs_paused) = {
         let state = store.background.lock();
         (state.jobs.len() as u64, state.jobs.iter().filter(|j| j.set_aside).count() as u64)
     };
-    let keyspaces: Vec<KeyspaceMetrics> = store.keyspaces.load().by_name.values().map(|k| keyspace_metrics(k)).collect();
+    let keyspaces: Vec<KeyspaceMetrics> =
+        store.keyspaces.load().by_name.values().map(|k| keyspace_metrics(k)).collect();
     let levels = || keyspaces.iter().flat_map(|k| &k.levels);
     let files_live = levels().map(|l| l.tables).sum();
     let (obsolete, manifest_rotations) = {
@@ -317,7 +329,7 @@ fn keyspace_metrics(keyspace: &super::keyspace_state::KeyspaceState) -> Keyspace
             groups: level.groups.len() as u64,
             runs: runs().filter(|r| !r.tables.is_empty()).count() as u64,
             tables: tables().count() as u64,
-            bytes: tables().map(|t| t.bytes()).sum(),
+            bytes: tables().map(super::super::version::run::TableRef::bytes).sum(),
             entries: tables().map(|t| t.meta.entries - t.consumed).sum(),
             tombstones: tables().map(|t| t.meta.tombstones).sum(),
         }

@@ -100,7 +100,9 @@ fn parse(bytes: &[u8]) -> Result<KeyspaceSettings, String> {
         let entry = settings.entry(unescape(name).ok_or("a keyspace's name is malformed")?).or_default();
         match option {
             "strategy" => entry.strategy = Some(value.to_owned()),
-            "memtable_bytes" => entry.memtable_bytes = Some(value.parse().map_err(|_| "a number is malformed")?),
+            "memtable_bytes" => {
+                entry.memtable_bytes = Some(value.parse().map_err(|_| "a number is malformed")?);
+            }
             _ => return Err(format!("`{option}` is of a newer format")),
         }
     }

@@ -91,9 +91,17 @@ pub fn tidy_trees(versions: &mut VersionSet) -> Result<()> {
 }
 
 /// Removes tables, manifests and temporary files that nothing refers to. Names that are not ours are left alone.
-pub fn remove_orphans(fs: &dyn FileSystem, dir: &Path, versions: &VersionSet, options: Option<u64>) -> Result<u64> {
-    let live: std::collections::BTreeSet<TableId> =
-        versions.trees().values().flat_map(|t| t.version.tables().map(|(_, t)| t.id()).collect::<Vec<_>>()).collect();
+pub fn remove_orphans(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    versions: &VersionSet,
+    options: Option<u64>,
+) -> Result<u64> {
+    let live: std::collections::BTreeSet<TableId> = versions
+        .trees()
+        .values()
+        .flat_map(|t| t.version.tables().map(|(_, t)| t.id()).collect::<Vec<_>>())
+        .collect();
     let mut removed = 0;
     for name in fs.list(dir)? {
         let orphan = match FileName::parse(&name) {
@@ -171,19 +179,29 @@ impl Replay<'_> {
         match (header.predecessor, previous) {
             (Some(before), Some(previous)) if before.id != previous => {
                 let path = FileName::Wal(before.id).path(&self.context.dir);
-                return Err(Error::corruption(path, 0, format!("this log file, which {number:06}.log follows, is missing")));
+                return Err(Error::corruption(
+                    path,
+                    0,
+                    format!("this log file, which {number:06}.log follows, is missing"),
+                ));
             }
             // What is before it is in tables.
             (Some(before), None) if before.id < self.versions.wal_from() => {}
             (Some(before), None) => {
                 let path = FileName::Wal(before.id).path(&self.context.dir);
-                return Err(Error::corruption(path, 0, format!("this log file, which {number:06}.log follows, is missing")));
+                return Err(Error::corruption(
+                    path,
+                    0,
+                    format!("this log file, which {number:06}.log follows, is missing"),
+                ));
             }
             (None, Some(_)) => {
                 // Begun by an open that did not finish; such a log takes no write.
                 return match reader.next()? {
                     None => Ok(LogOutcome::Unused),
-                    Some(record) => Err(Error::corruption(&path, record.offset, "this log belongs to another chain")),
+                    Some(record) => {
+                        Err(Error::corruption(&path, record.offset, "this log belongs to another chain"))
+                    }
                 };
             }
             (None, None) | (Some(_), Some(_)) => {}

@@ -162,16 +162,22 @@ impl Cursor {
     }
 }
 
-/// A cursor over what is visible now.
-pub fn cursor(store: &Store, keyspace: &KeyspaceState, range: ScanRange) -> Cursor {
+/// The present moment of a keyspace: a view, and a sequence up to which it holds everything.
+pub fn current(store: &Store, keyspace: &KeyspaceState) -> (Arc<ReadView>, SeqNo) {
     loop {
         let view = keyspace.view.load_full();
         let at = SeqNo(store.visible.load(Ordering::Acquire));
-        // The view holds all up to `at` if it is still the one in force: a write is published after it is in the active memtable.
+        // True of a view that is still in force: a write is published after it is in the active memtable.
         if Arc::ptr_eq(&view, &keyspace.view.load()) {
-            return cursor_at(store, &view, range, at, None);
+            return (view, at);
         }
     }
+}
+
+/// A cursor over what is visible now.
+pub fn cursor(store: &Store, keyspace: &KeyspaceState, range: ScanRange) -> Cursor {
+    let (view, at) = current(store, keyspace);
+    cursor_at(store, &view, range, at, None)
 }
 
 /// A cursor as of `at`, over a view that holds everything up to there.

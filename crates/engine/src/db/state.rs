@@ -71,6 +71,7 @@ pub struct Store {
     /// Set when the store is closed.
     pub closed: AtomicBool,
     /// Held as long as the store is open.
+    #[expect(dead_code, reason = "held, not looked at")]
     pub lock: Box<dyn DirLock>,
 }
 
@@ -81,12 +82,7 @@ pub struct Keyspaces {
     pub by_name: BTreeMap<String, Arc<KeyspaceState>>,
 }
 
-impl Keyspaces {
-    /// The keyspace with this id.
-    pub fn by_id(&self, id: KeyspaceId) -> Option<&Arc<KeyspaceState>> {
-        self.by_name.values().find(|k| k.id == id)
-    }
-}
+impl Keyspaces {}
 
 /// What the tree lock guards.
 #[derive(Debug)]

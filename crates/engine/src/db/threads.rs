@@ -31,13 +31,19 @@ pub fn start_threads(store: &Arc<Store>) -> Threads {
     Threads(threads)
 }
 
-fn start(store: &Arc<Store>, name: &str, priority: Priority, body: fn(&Store)) -> std::thread::JoinHandle<()> {
+fn start(
+    store: &Arc<Store>,
+    name: &str,
+    priority: Priority,
+    body: fn(&Store),
+) -> std::thread::JoinHandle<()> {
     let (store, named) = (Arc::clone(store), name.to_owned());
     spawn(name, move || {
         // A priority that the system refuses costs calm, not answers.
         let _ = set_background_priority(priority);
         if catch_unwind(AssertUnwindSafe(|| body(&store))).is_err() {
-            store.poison(&Error::invalid(format!("the background thread {named} panicked; please report it")));
+            store
+                .poison(&Error::invalid(format!("the background thread {named} panicked; please report it")));
         }
     })
 }

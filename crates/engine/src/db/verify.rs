@@ -10,8 +10,8 @@ use crate::base::error::{Error, Result};
 use crate::base::iterator::InternalIterator;
 use crate::base::key::Trailer;
 use crate::base::units::TableId;
-use crate::merge::run_iterator::{ReadMode, RunIterator};
 use crate::merge::merging_iterator::MergingIterator;
+use crate::merge::run_iterator::{ReadMode, RunIterator};
 use crate::storage::file_name::FileName;
 use crate::table::verify::verify_table;
 use crate::version::check::check;
@@ -34,7 +34,8 @@ pub struct VerifyReport {
 /// `Corruption` with the file, the offset and the violated invariant; the first one found.
 pub fn verify(store: &Store) -> Result<VerifyReport> {
     let mut report = VerifyReport::default();
-    let views: Vec<Arc<ReadView>> = store.keyspaces.load().by_name.values().map(|k| k.view.load_full()).collect();
+    let views: Vec<Arc<ReadView>> =
+        store.keyspaces.load().by_name.values().map(|k| k.view.load_full()).collect();
     for view in &views {
         check(&view.version, &[]).map_err(|what| Error::corruption(&store.dir, 0, what))?;
         let mut seen = BTreeSet::new();

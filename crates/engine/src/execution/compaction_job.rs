@@ -65,10 +65,15 @@ impl CompactionJob {
         shape: OutputShape,
     ) -> CompactionJob {
         let mode = ReadMode::Compaction(shape.class);
-        let runs = compaction.inputs.iter().map(|run| RunIterator::new(run.tables.clone(), Arc::clone(tables), mode));
-        let head = compaction.range.hi.as_deref().map_or(0, |hi| {
-            crate::base::key::common_head(&compaction.range.lo, hi)
-        });
+        let runs = compaction
+            .inputs
+            .iter()
+            .map(|run| RunIterator::new(run.tables.clone(), Arc::clone(tables), mode));
+        let head = compaction
+            .range
+            .hi
+            .as_deref()
+            .map_or(0, |hi| crate::base::key::common_head(&compaction.range.lo, hi));
         let entries = MergingIterator::new(runs.collect(), head);
         CompactionJob {
             bounds: JobBounds::new(Arc::clone(&compaction)),
@@ -165,7 +170,8 @@ impl CompactionJob {
 
     /// Ends without what was not committed: its files are removed. Answers the bytes of work lost.
     pub fn abandon(&mut self) -> (u64, Result<()>) {
-        let lost: u64 = self.ready.iter().map(|(meta, _)| meta.bytes).sum::<u64>() + self.merge.output.open_bytes();
+        let lost: u64 =
+            self.ready.iter().map(|(meta, _)| meta.bytes).sum::<u64>() + self.merge.output.open_bytes();
         let ids = self.ready.drain(..).map(|(meta, _)| meta.id).collect();
         (lost, self.merge.output.abandon(ids))
     }
@@ -207,8 +213,10 @@ impl CompactionJob {
         if counts.read == expected && counts.read == counts.kept + counts.hidden + counts.spent {
             return Ok(());
         }
-        let first = self.compaction.tables().next().map_or(TableId(0), |t| t.id());
-        let what = format!("a compaction of it and others read {} of {expected} entries: {counts:?}", counts.read);
+        let first =
+            self.compaction.tables().next().map_or(TableId(0), super::super::version::run::TableRef::id);
+        let what =
+            format!("a compaction of it and others read {} of {expected} entries: {counts:?}", counts.read);
         Err(Error::corruption(format!("{:06}.sst", first.0), 0, what))
     }
 }

@@ -56,7 +56,12 @@ impl RetentionFilter {
 
     /// Judges the next entry. `may_have_older` is asked only about tombstones of the oldest stripe.
     #[inline]
-    pub fn judge(&mut self, key: &[u8], trailer: Trailer, may_have_older: impl FnOnce() -> bool) -> Result<Verdict> {
+    pub fn judge(
+        &mut self,
+        key: &[u8],
+        trailer: Trailer,
+        may_have_older: impl FnOnce() -> bool,
+    ) -> Result<Verdict> {
         let stripe = self.stripe(trailer.seq());
         if self.is_new_key(key) {
             self.any = true;
@@ -90,7 +95,9 @@ mod tests {
         for word in entries.split_whitespace() {
             let kind = if word.ends_with('-') { Kind::Delete } else { Kind::Put };
             let seq = word[1..].trim_end_matches('-').parse().map(SeqNo).unwrap();
-            if filter.judge(&word.as_bytes()[..1], Trailer::new(seq, kind), || older).unwrap() == Verdict::Keep {
+            if filter.judge(&word.as_bytes()[..1], Trailer::new(seq, kind), || older).unwrap()
+                == Verdict::Keep
+            {
                 out.push(word);
             }
         }

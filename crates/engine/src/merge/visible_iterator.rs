@@ -37,7 +37,14 @@ pub struct VisibleIterator<I> {
 impl<I: InternalIterator> VisibleIterator<I> {
     /// Over `entries`, seeing what was visible at `at`, within `bounds`.
     pub fn new(entries: I, bounds: KeyRange, at: SeqNo) -> VisibleIterator<I> {
-        VisibleIterator { entries, bounds, at, position: Position::Nowhere, key: Vec::new(), value: Vec::new() }
+        VisibleIterator {
+            entries,
+            bounds,
+            at,
+            position: Position::Nowhere,
+            key: Vec::new(),
+            value: Vec::new(),
+        }
     }
 
     /// True if the cursor stands on a key.

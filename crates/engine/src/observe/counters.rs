@@ -34,8 +34,6 @@ pub struct Counters {
     pub wal_syncs: Counter,
     /// Log files begun.
     pub wal_rotations: Counter,
-    /// Manifest files begun.
-    pub manifest_rotations: Counter,
     /// Flushes installed.
     pub flushes: Counter,
     /// Compactions finished, trivial moves left out.

@@ -100,7 +100,9 @@ impl fmt::Display for Event {
             Event::CompactionPicked { job, keyspace, class, reason, bytes } => {
                 write!(f, "Picked job {job} ({class}, keyspace {keyspace}, {bytes} bytes): {reason}")
             }
-            Event::Moved { keyspace, bytes } => write!(f, "Moved {bytes} bytes of keyspace {keyspace} by metadata"),
+            Event::Moved { keyspace, bytes } => {
+                write!(f, "Moved {bytes} bytes of keyspace {keyspace} by metadata")
+            }
             Event::Committed { job, tables, prefix } => {
                 let what = if *prefix { "a prefix" } else { "the end" };
                 write!(f, "Committed {what} of job {job}: {} tables", tables.len())
@@ -108,10 +110,17 @@ impl fmt::Display for Event {
             Event::Yielded { job } => write!(f, "Job {job} yielded"),
             Event::Discarded { job, bytes } => write!(f, "Job {job} discarded {bytes} bytes of work"),
             Event::Refused { keyspace, needs_bytes, free_bytes } => {
-                write!(f, "Refused a job of keyspace {keyspace}: needs {needs_bytes} bytes, {free_bytes} are free")
+                write!(
+                    f,
+                    "Refused a job of keyspace {keyspace}: needs {needs_bytes} bytes, {free_bytes} are free"
+                )
             }
-            Event::Stalling { keyspace, reason } => write!(f, "Stalling writes of keyspace {keyspace} {reason}"),
-            Event::TornTail { file, offset } => write!(f, "Recovery stopped at a torn tail: {file} at {offset}"),
+            Event::Stalling { keyspace, reason } => {
+                write!(f, "Stalling writes of keyspace {keyspace} {reason}")
+            }
+            Event::TornTail { file, offset } => {
+                write!(f, "Recovery stopped at a torn tail: {file} at {offset}")
+            }
             Event::BackgroundError { error } => write!(f, "Background error: {error}"),
         }
     }

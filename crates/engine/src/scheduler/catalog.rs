@@ -17,8 +17,12 @@ pub fn parse(text: &str) -> Result<SchedulingPolicy> {
             Some(bytes_per_sec) if bytes_per_sec >= 1024 => {
                 Ok(SchedulingPolicy { budget: Budget::Fixed { bytes_per_sec }, order: Order::Strict })
             }
-            _ => Err(Error::invalid(format!("`{rate}` is no rate; write bytes per second from 1024 up, like fixed:100MiB"))),
+            _ => Err(Error::invalid(format!(
+                "`{rate}` is no rate; write bytes per second from 1024 up, like fixed:100MiB"
+            ))),
         };
     }
-    Err(Error::invalid(format!("unknown schedule `{text}`; there are `unlimited` and `fixed:BYTES_PER_SECOND`")))
+    Err(Error::invalid(format!(
+        "unknown schedule `{text}`; there are `unlimited` and `fixed:BYTES_PER_SECOND`"
+    )))
 }

@@ -74,7 +74,12 @@ pub const OPEN_JOBS_MAX: usize = 8;
 ///
 /// A class may be picked while there is a worker for it: jobs of its own or a more urgent class count, jobs of less urgent
 /// classes do not, for they are set aside. So an L0→L1 job never waits for a deep one (SILK-6).
-pub fn decide(policy: &SchedulingPolicy, _state: State, sample: Sample, backlog: &Backlog) -> (State, Directive) {
+pub fn decide(
+    policy: &SchedulingPolicy,
+    _state: State,
+    sample: Sample,
+    backlog: &Backlog,
+) -> (State, Directive) {
     let may_start = |class: &Class| {
         let ahead = backlog.open.iter().filter(|open| *open <= class).count();
         ahead < backlog.workers && backlog.open.len() < OPEN_JOBS_MAX
@@ -109,8 +114,14 @@ mod tests {
     fn an_l0_job_starts_beside_any_number_of_deep_ones() {
         assert_eq!(permitted(&[], 1), Class::ALL);
         assert_eq!(permitted(&[Class::Deep], 1), [Class::Flush, Class::IntraL0, Class::L0ToL1]);
-        assert_eq!(permitted(&[Class::Deep, Class::L0ToL1], 2), [Class::Flush, Class::IntraL0, Class::L0ToL1]);
-        assert_eq!(permitted(&[Class::Upkeep], 1), [Class::Flush, Class::IntraL0, Class::L0ToL1, Class::Deep]);
+        assert_eq!(
+            permitted(&[Class::Deep, Class::L0ToL1], 2),
+            [Class::Flush, Class::IntraL0, Class::L0ToL1]
+        );
+        assert_eq!(
+            permitted(&[Class::Upkeep], 1),
+            [Class::Flush, Class::IntraL0, Class::L0ToL1, Class::Deep]
+        );
     }
 
     #[test]

@@ -67,6 +67,7 @@ pub enum Tail {
     },
 }
 
+#[cfg(test)]
 impl Tail {
     /// Bytes of the log that are good.
     pub fn good_len(self) -> u64 {

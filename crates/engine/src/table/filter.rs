@@ -42,6 +42,7 @@ impl Filter {
     }
 
     /// Bytes of memory.
+    #[cfg(test)]
     pub fn bytes(&self) -> usize {
         self.lines.len() * LINE_BYTES
     }

@@ -148,11 +148,6 @@ impl TableReader {
         }))
     }
 
-    /// The table's number.
-    pub fn id(&self) -> TableId {
-        self.id
-    }
-
     /// Finds where the table may have `key`, and starts to bring the filter's line near. A partition that is not in
     /// memory is read.
     #[inline]
@@ -170,6 +165,7 @@ impl TableReader {
     }
 
     /// The newest entry of exactly `key` with a trailer of at most `max_trailer`; asks the filter first.
+    #[cfg(test)]
     pub fn get(
         &self,
         key: &[u8],

@@ -11,7 +11,7 @@ use arc_swap::Guard;
 use super::block::{Content, Layout};
 use super::format::BlockHandle;
 use super::partition::IndexPartition;
-use super::reader::{PinnedValue, ReadStats, TableReader};
+use super::reader::{ReadStats, TableReader};
 use crate::base::class::IoClass;
 use crate::base::error::Result;
 use crate::base::iterator::InternalIterator;
@@ -101,16 +101,12 @@ impl TableIterator {
         }
     }
 
-    /// What the moves so far cost.
-    pub fn stats(&self) -> ReadStats {
-        self.stats
-    }
-
     /// The current value with its block, if the block is shared; `None` while nowhere or reading ahead.
-    pub fn pinned_value(&self) -> Option<PinnedValue> {
+    #[cfg(test)]
+    pub fn pinned_value(&self) -> Option<super::reader::PinnedValue> {
         match &self.source {
             Source::Pinned(block) if self.valid => {
-                Some(PinnedValue::new(Arc::clone(block), self.value.clone()))
+                Some(super::reader::PinnedValue::new(Arc::clone(block), self.value.clone()))
             }
             _ => None,
         }

@@ -75,7 +75,6 @@ pub enum FinishProgress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Adding,
-    Block,
     Partition,
     Top,
     Properties,
@@ -175,16 +174,6 @@ impl TableWriter {
         self.sink.offset + built as u64 + filter
     }
 
-    /// Entries added.
-    pub fn entries(&self) -> u64 {
-        self.facts.entries()
-    }
-
-    /// The last key added; empty before the first.
-    pub fn last_key(&self) -> &[u8] {
-        self.facts.last_key()
-    }
-
     /// Makes durable what has been written.
     pub fn syncer(&self) -> Arc<dyn Syncer> {
         self.sink.file.syncer()
@@ -199,6 +188,7 @@ impl TableWriter {
     }
 
     /// All steps of sealing at once.
+    #[cfg(test)]
     pub fn finish(&mut self) -> Result<TableMeta> {
         loop {
             if let FinishProgress::Done(meta) = self.finish_step()? {
@@ -209,7 +199,7 @@ impl TableWriter {
 
     fn finish_stage(&mut self) -> Result<FinishProgress> {
         self.stage = match self.stage {
-            Stage::Adding | Stage::Block => {
+            Stage::Adding => {
                 self.write_data_block()?;
                 Stage::Partition
             }

@@ -1,3 +1,5 @@
+//! Edits on drawn trees: the tree before, the steps, the tree after or the sentence that refuses them.
+
 use std::sync::Arc;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Wrong trees in, the sentence of the violated invariant out.
+
 use super::{OpenClaim, check, check_order};
 use crate::base::units::{JobId, RunId, SeqNo, TableId};
 use crate::version::picture_parse::parse;

@@ -1,3 +1,5 @@
+//! Edits as bytes: a round trip for every step, and no damage that is read as something else.
+
 use super::{BadEdit, VersionEdit};
 use crate::base::coding::Decoder;
 use crate::base::key_range::KeyRange;

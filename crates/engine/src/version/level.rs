@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::group::Group;
 use crate::base::key_range::KeyRange;
-use crate::base::units::GroupId;
 
 /// Groups that tile the key space.
 #[derive(Clone, Debug)]
@@ -23,7 +22,8 @@ impl Level {
     }
 
     /// The group with this id.
-    pub fn group(&self, id: GroupId) -> Option<&Arc<Group>> {
+    #[cfg(test)]
+    pub fn group(&self, id: crate::base::units::GroupId) -> Option<&Arc<Group>> {
         self.groups.iter().find(|g| g.id == id)
     }
 

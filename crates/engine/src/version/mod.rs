@@ -6,10 +6,10 @@ pub mod edit;
 pub mod edit_codec;
 pub mod group;
 pub mod level;
+pub mod manifest;
 pub mod picture;
 pub mod picture_parse;
 pub mod run;
 #[expect(clippy::module_inception, reason = "the file is named after the type it defines, like every other")]
 pub mod version;
-pub mod manifest;
 pub mod version_set;

@@ -1,3 +1,5 @@
+//! Pictures both ways: what is drawn is parsed to the same tree.
+
 use super::parse;
 use crate::version::picture::{bytes_for_people, draw, draw_full, key_text, summarise};
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::class::IoClass;
 use crate::base::error::{Error, Result};
-use crate::base::units::{GroupId, KeyspaceId, MIB, RunId, SeqNo, TableId};
+use crate::base::units::{GroupId, KeyspaceId, MIB, SeqNo, TableId};
 use crate::storage::current::{read_current, set_current};
 use crate::storage::file_name::FileName;
 use crate::storage::file_system::FileSystem;
@@ -43,11 +43,6 @@ impl Ids {
     /// A table's id, which is its file number.
     pub fn table(&self) -> TableId {
         TableId(self.file())
-    }
-
-    /// A run's id.
-    pub fn run(&self) -> RunId {
-        RunId(self.run.fetch_add(1, Ordering::Relaxed))
     }
 
     /// A group's id.
@@ -166,7 +161,10 @@ impl VersionSet {
         while let Some(Record { offset, payload }) = reader.next()? {
             let record = ManifestRecord::decode(payload).map_err(|what| {
                 if what.ends_with("newer format") {
-                    Error::Unsupported(format!("{}: {what}; open the store with a newer version", path.display()))
+                    Error::Unsupported(format!(
+                        "{}: {what}; open the store with a newer version",
+                        path.display()
+                    ))
                 } else {
                     Error::corruption(&path, offset, what)
                 }
@@ -186,7 +184,8 @@ impl VersionSet {
     pub fn begin_manifest(&mut self) -> Result<()> {
         let number = self.ids.file();
         let path = FileName::Manifest(number).path(&self.dir);
-        let header = LogHeader { kind: LogKind::Manifest, id: number, predecessor: None, first_seq: self.last_seq.0 };
+        let header =
+            LogHeader { kind: LogKind::Manifest, id: number, predecessor: None, first_seq: self.last_seq.0 };
         let mut writer = RecordWriter::on_file(self.fs.create(&path, IoClass::Manifest)?, &path, &header)?;
         writer.append(&[&self.snapshot().encode()])?;
         writer.syncer().sync()?;
@@ -286,7 +285,8 @@ impl VersionSet {
             if taken || changed.contains_key(&created.id) {
                 return Err(Error::invalid(format!("keyspace `{}` exists already", created.name)));
             }
-            let version = created.l0_group.map_or_else(Version::default, |group| Version::empty(group, u32::MAX));
+            let version =
+                created.l0_group.map_or_else(Version::default, |group| Version::empty(group, u32::MAX));
             let version = Arc::new(version);
             let name = created.name.clone();
             let tree = Tree { name, version, flushed_through: SeqNo(0), cursors: BTreeMap::new() };

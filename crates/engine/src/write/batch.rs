@@ -202,9 +202,15 @@ mod tests {
         batch.delete_id(KeyspaceId(1), b"gone");
         let read: Vec<_> = batch.entries().map(|e| e.expect("well-formed")).collect();
         assert_eq!(batch.len(), 3);
-        assert_eq!(read[0], BatchEntry { kind: Kind::Put, keyspace: KeyspaceId(0), key: b"", value: b"empty key" });
+        assert_eq!(
+            read[0],
+            BatchEntry { kind: Kind::Put, keyspace: KeyspaceId(0), key: b"", value: b"empty key" }
+        );
         assert_eq!(read[1].value.len(), 1000);
-        assert_eq!(read[2], BatchEntry { kind: Kind::Delete, keyspace: KeyspaceId(1), key: b"gone", value: b"" });
+        assert_eq!(
+            read[2],
+            BatchEntry { kind: Kind::Delete, keyspace: KeyspaceId(1), key: b"gone", value: b"" }
+        );
     }
 
     #[test]

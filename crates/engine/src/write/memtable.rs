@@ -58,11 +58,6 @@ impl Memtable {
         self.tree.memory_used() as u64
     }
 
-    /// Bytes taken from the system.
-    pub fn reserved_bytes(&self) -> u64 {
-        self.tree.memory_reserved() as u64
-    }
-
     /// Sequence of the first entry; `None` while empty.
     pub fn first_seq(&self) -> Option<SeqNo> {
         Some(self.first_seq.load(Ordering::Acquire)).filter(|s| *s != 0).map(SeqNo)

@@ -126,18 +126,16 @@ impl WalFiles {
     pub fn adopt(&self, number: u64) {
         let mut state = self.lock();
         let path = FileName::Wal(number).path(&self.dir);
-        if state.recyclable.len() < RECYCLED_MAX { state.recyclable.push(path) } else { state.removable.push(path) }
+        if state.recyclable.len() < RECYCLED_MAX {
+            state.recyclable.push(path);
+        } else {
+            state.removable.push(path);
+        }
     }
 
     /// Bytes in logs that hold writes.
     pub fn live_bytes(&self) -> u64 {
         self.lock().live.iter().map(|log| log.bytes).sum()
-    }
-
-    /// True if the lane has something to do.
-    pub fn wants_maintenance(&self) -> bool {
-        let state = self.lock();
-        state.prepared.is_none() || !state.retiring.is_empty() || !state.removable.is_empty()
     }
 
     fn make(&self, capacity: u64) -> Result<(u64, Box<dyn LogFile>)> {
