@@ -96,7 +96,8 @@ fn wait_until(store: &Store, done: impl Fn() -> bool) -> Result<()> {
             }
             // `done` may have become true between the look above and the lock, so the wait is bounded.
             drop(store.background.wait(state, LOOK_AGAIN));
-        } else if !step_all(store, &mut choose) {
+        } else if !step_all(store, &mut choose) && !done() {
+            // The look for work that finds none does no work, and may be all that was waited for: hence the second look.
             let state = store.background.lock();
             let error = state.flush_error.clone().or_else(|| state.compaction_error.clone());
             return Err(error.unwrap_or_else(|| {
