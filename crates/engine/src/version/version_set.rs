@@ -286,7 +286,7 @@ impl VersionSet {
             if taken || changed.contains_key(&created.id) {
                 return Err(Error::invalid(format!("keyspace `{}` exists already", created.name)));
             }
-            let version = created.l0_group.map_or_else(Version::default, |group| Version::empty(group, u32::MAX));
+            let version = created.l0_group.map_or_else(Version::default, |group| Version::empty(group, 1));
             let version = Arc::new(version);
             let name = created.name.clone();
             let tree = Tree { name, version, flushed_through: SeqNo(0), cursors: BTreeMap::new() };
