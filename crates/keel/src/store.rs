@@ -64,7 +64,7 @@ impl EngineArgs {
                 match known.contains(&name.trim()) {
                     true => Failure::usage(format!("--set {assignment}: {error}")),
                     false => {
-                        Failure::usage(format!("--set {assignment}: {error}; there are: {}", known.join(" ")))
+                        Failure::usage(format!("--set {assignment}: {error} The options are: {}", known.join(" ")))
                     }
                 }
             })?;

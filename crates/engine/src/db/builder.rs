@@ -29,7 +29,8 @@ use crate::execution::sync_lane::{InlineSyncLane, SyncLane};
 use crate::observe::counters::Counters;
 use crate::observe::event::{Event, Listener};
 use crate::options::Options;
-use crate::scheduler;
+use crate::scheduler::catalog::parse as parse_schedule;
+use crate::scheduler::policy::SchedulingPolicy;
 use crate::storage::disk::DiskFileSystem;
 use crate::storage::file_name::FileName;
 use crate::storage::file_system::{DirLock, FileSystem};
@@ -114,7 +115,7 @@ impl Builder {
     /// where none may be made; `Corruption` that names file and offset; `Unsupported` for a newer format; `Io`, `NoSpace`.
     pub fn open(self) -> Result<Db> {
         self.options.validate()?;
-        let policy = scheduler::catalog::parse(&self.options.schedule)?;
+        let policy = parse_schedule(&self.options.schedule)?;
         let lock = self.take_directory()?;
         let versions = match VersionSet::recover(Arc::clone(&self.fs), &self.path)? {
             Some(versions) => versions,
@@ -204,7 +205,7 @@ impl Builder {
         context: Arc<JobContext>,
         persisted: &KeyspaceSettings,
         options_number: Option<u64>,
-        policy: scheduler::policy::SchedulingPolicy,
+        policy: SchedulingPolicy,
     ) -> Result<Arc<Store>> {
         let events = self.listener.clone();
         let tell = |event: &Event| {

@@ -18,7 +18,7 @@ use crate::base::units::{JobId, TableId};
 use crate::compaction::picker::{Pick, manual};
 use crate::compaction::tree_view::TreeView;
 use crate::observe::event::Event;
-use crate::scheduler;
+use crate::scheduler::catalog::parse as parse_schedule;
 use crate::scheduler::policy::State as PolicyState;
 
 /// How long a waiter sleeps at most before it looks again by itself.
@@ -205,7 +205,7 @@ pub fn wait_idle(store: &Store) -> Result<()> {
 
 /// Changes the schedule; the next decision is made by it.
 pub fn set_schedule(store: &Store, text: &str) -> Result<()> {
-    let policy = scheduler::catalog::parse(text)?;
+    let policy = parse_schedule(text)?;
     {
         let mut state = store.background.lock();
         state.policy = policy;
