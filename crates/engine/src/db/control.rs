@@ -18,6 +18,8 @@ use crate::base::units::{JobId, TableId};
 use crate::compaction::picker::{Pick, manual};
 use crate::compaction::tree_view::TreeView;
 use crate::observe::event::Event;
+use crate::scheduler::catalog::parse as parse_schedule;
+use crate::scheduler::policy::State as PolicyState;
 
 /// How long a waiter sleeps at most before it looks again by itself.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -207,5 +209,17 @@ pub fn wait_idle(store: &Store) -> Result<()> {
         flushed && state.jobs.is_empty() && !state.flushing && !state.look_for_work
     })?;
     maintain(store);
+    Ok(())
+}
+
+/// Changes the schedule; the next decision is made by it.
+pub fn set_schedule(store: &Store, text: &str) -> Result<()> {
+    let policy = parse_schedule(text)?;
+    {
+        let mut state = store.background.lock();
+        state.policy = policy;
+        state.policy_state = PolicyState::default();
+    }
+    store.background.work_changed();
     Ok(())
 }

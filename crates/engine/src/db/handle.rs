@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::background::Threads;
+use super::install::unlink_obsolete;
 use super::state::{CLOSED, Store};
 use crate::base::error::Result;
 
@@ -43,6 +44,9 @@ impl Handle {
         store.check_writable()?;
         let mut commit = store.commit_state();
         let sealed = commit.wal.close().map_err(|e| store.log_failed(e));
+        // Files that nothing refers to; what cannot be removed now, or is still being read, is an orphan too.
+        let _ = unlink_obsolete(store);
+        store.wal_files.remove_spare();
         store.poisoned.get_or_init(|| CLOSED.to_owned());
         sealed
     }
