@@ -44,21 +44,24 @@ fn start(store: &Arc<Store>, name: &str, priority: Priority, body: fn(&Store)) -
 
 fn flush_loop(store: &Store) {
     while !store.background.is_stopping() {
+        let seen = store.background.changes();
         let stepped = flushing::step(store);
-        rest(store, stepped, || flushing::has_work(store));
+        rest(store, stepped, seen, || flushing::has_work(store));
     }
 }
 
 fn work_loop(store: &Store) {
     let mut choose = jobs::by_schedule(store);
     while !store.background.is_stopping() {
+        let seen = store.background.changes();
         let stepped = jobs::step(store, &mut choose);
-        rest(store, stepped, || jobs::has_work(store));
+        rest(store, stepped, seen, || jobs::has_work(store));
     }
 }
 
-/// After a step: on to the next, or wait for a change. `has_work` is asked under the lock under which changes are told.
-fn rest(store: &Store, stepped: Stepped, has_work: impl Fn() -> bool) {
+/// After a step: on to the next, or wait for a change. A change told since the step began, when `seen` had been told, is not
+/// waited for: it may have come too late for the step, and would come too early for the sleep.
+fn rest(store: &Store, stepped: Stepped, seen: u64, has_work: impl Fn() -> bool) {
     let longest = match stepped {
         Stepped::Worked => {
             yield_now();
@@ -71,7 +74,7 @@ fn rest(store: &Store, stepped: Stepped, has_work: impl Fn() -> bool) {
         return;
     }
     let state = store.background.lock();
-    if !store.background.is_stopping() && !longest.is_zero() {
+    if !store.background.is_stopping() && state.changes == seen && !longest.is_zero() {
         drop(store.background.wait(state, longest));
     }
 }
