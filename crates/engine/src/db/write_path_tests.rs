@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::database::Db;
+use super::scan::ScanRange;
 use crate::base::units::{GIB, KIB, MIB};
 use crate::options::{Durability, Options};
 use crate::storage::fault::{Fault, FaultError, FaultKind};
@@ -70,6 +71,39 @@ fn a_batch_across_keyspaces_survives_whole_or_not_at_all() {
     let other = reopened.keyspace("other").unwrap();
     assert!(reopened.get(b"k").unwrap().is_some(), "a flush is durable");
     assert!(other.get(b"k").unwrap().is_some(), "and half a batch is never seen");
+}
+
+/// Groups, switches, rotations, flushes and compactions, all at once.
+#[test]
+fn what_many_threads_write_is_there_when_they_return_and_after_a_kill() {
+    let fs = SimulatedFileSystem::new();
+    let small = Options { memtable_bytes: 64 * KIB, level_base_bytes: 128 * KIB, ..options() };
+    let builder = Db::builder(Path::new("/db")).file_system(Arc::new(fs.clone())).options(small.clone());
+    let db = builder.open().unwrap();
+    let other = db.create_keyspace("other", Default::default()).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4_u32 {
+            let (db, other) = (&db, &other);
+            scope.spawn(move || {
+                for i in 0..500_u32 {
+                    let key = [thread.to_be_bytes(), i.to_be_bytes()].concat();
+                    let mut batch = WriteBatch::new();
+                    batch.put(&key, &[7; 500]);
+                    batch.put_in(other, &key, &[8; 50]);
+                    let durability = if i % 50 == 0 { Durability::Sync } else { Durability::Os };
+                    db.write_with(batch, durability).unwrap();
+                    assert_eq!(db.get(&key).unwrap().as_deref(), Some(&[7; 500][..]));
+                    assert_eq!(other.get(&key).unwrap().as_deref(), Some(&[8; 50][..]));
+                }
+            });
+        }
+    });
+    let reopened = open(&fs.process_kill(), small);
+    db.wait_idle().unwrap();
+    assert_eq!(db.scan(ScanRange::all()).unwrap().count(), 2000);
+    db.close().unwrap();
+    assert_eq!(reopened.scan(ScanRange::all()).unwrap().count(), 2000);
+    assert_eq!(reopened.keyspace("other").unwrap().scan(ScanRange::all()).unwrap().count(), 2000);
 }
 
 /// Without this a writer that waits for room holds the lock that closing needs, for good.

@@ -65,11 +65,8 @@ impl Files {
     }
 
     fn reuse(&mut self, path: PathBuf) {
-        if self.recyclable.len() < RECYCLED_MAX {
-            self.recyclable.push(path)
-        } else {
-            self.removable.push(path)
-        }
+        let list = if self.recyclable.len() < RECYCLED_MAX { &mut self.recyclable } else { &mut self.removable };
+        list.push(path);
     }
 }
 
