@@ -7,7 +7,7 @@
 //! Nothing old is appended to, and no number is used twice. CURRENT is the one step that counts: a crash before it leaves the old
 //! state, whole; recovery then sees the same files and does the same again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -56,6 +56,7 @@ pub fn replay_logs(
         context,
         settings,
         last_seq: None,
+        headless: BTreeSet::new(),
         memtables: BTreeMap::new(),
         flushed: versions.trees().iter().map(|(id, tree)| (*id, tree.flushed_through)).collect(),
         versions,
@@ -150,6 +151,8 @@ struct Replay<'a> {
     versions: &'a mut VersionSet,
     /// The last write replayed, or skipped because it is in tables.
     last_seq: Option<SeqNo>,
+    /// Logs without a header: never used, or a crash took it.
+    headless: BTreeSet<u64>,
     memtables: BTreeMap<KeyspaceId, (MemtableWriter, Arc<Memtable>)>,
     flushed: BTreeMap<KeyspaceId, SeqNo>,
 }
@@ -174,9 +177,15 @@ impl Replay<'_> {
             class: IoClass::Wal,
         };
         let mut reader = RecordReader::open(self.context.fs.open(&path)?, log)?;
-        let Some(header) = reader.header().cloned() else { return Ok(LogOutcome::Unused) };
+        let Some(header) = reader.header().cloned() else {
+            self.headless.insert(number);
+            return Ok(LogOutcome::Unused);
+        };
         let first = SeqNo(header.first_seq);
         match (header.predecessor, previous) {
+            (Some(before), _) if self.headless.contains(&before.id) => {
+                return self.lost(before.id, &mut reader, event);
+            }
             (Some(before), Some(previous)) if before.id != previous => {
                 let path = FileName::Wal(before.id).path(&self.context.dir);
                 return Err(Error::corruption(
@@ -209,9 +218,7 @@ impl Replay<'_> {
         if let Some(last) = self.last_seq
             && first != last.next()
         {
-            // The log before this one has lost its end, which was never promised: nothing after it counts either.
-            event(&Event::TornTail { file: path.display().to_string(), offset: 0 });
-            return Ok(LogOutcome::Stop);
+            return self.lost(previous.unwrap_or_default(), &mut reader, event);
         }
         self.last_seq.get_or_insert(SeqNo(first.0.saturating_sub(1)));
         while let Some(record) = reader.next()? {
@@ -228,6 +235,18 @@ impl Replay<'_> {
             }
             _ => Ok(LogOutcome::Whole),
         }
+    }
+
+    /// The log `before` has lost its end, and `reader` reads its successor. A sync makes logs durable in their order: if the
+    /// successor promises anything, no crash took that end. Otherwise it was never promised, and nothing behind it counts.
+    fn lost(&self, before: u64, reader: &mut RecordReader, event: &dyn Fn(&Event)) -> Result<LogOutcome> {
+        let path = FileName::Wal(before).path(&self.context.dir);
+        while reader.next()?.is_some() {}
+        if reader.promised() > 0 {
+            return Err(Error::corruption(path, 0, "its end, which was durable, is missing"));
+        }
+        event(&Event::TornTail { file: path.display().to_string(), offset: 0 });
+        Ok(LogOutcome::Stop)
     }
 
     fn batch(&mut self, payload: &[u8]) -> Result<(), Malformed> {

@@ -48,8 +48,9 @@ fn flush_loop(store: &Store) {
     let mut own = OwnPriority::new(if can_raise_priority() { Priority::Nice19 } else { Priority::Normal });
     while !store.background.is_stopping() {
         own.set(store.background.is_waited_for() || memtable_fills(store));
+        let seen = store.background.changes();
         let stepped = flushing::step(store);
-        rest(store, stepped, || flushing::has_work(store));
+        rest(store, stepped, seen, || flushing::has_work(store));
     }
 }
 
@@ -59,8 +60,9 @@ fn work_loop(store: &Store) {
     let mut choose = jobs::by_schedule(store);
     while !store.background.is_stopping() {
         own.set(may_raise && (store.background.is_waited_for() || l0_fills(store)));
+        let seen = store.background.changes();
         let stepped = jobs::step(store, &mut choose);
-        rest(store, stepped, || jobs::has_work(store));
+        rest(store, stepped, seen, || jobs::has_work(store));
     }
 }
 
@@ -98,8 +100,9 @@ impl OwnPriority {
     }
 }
 
-/// After a step: on to the next, or wait for a change. `has_work` is asked under the lock under which changes are told.
-fn rest(store: &Store, stepped: Stepped, has_work: impl Fn() -> bool) {
+/// After a step: on to the next, or wait for a change. A change told since the step began, when `seen` had been told, is not
+/// waited for: it may have come too late for the step, and would come too early for the sleep.
+fn rest(store: &Store, stepped: Stepped, seen: u64, has_work: impl Fn() -> bool) {
     let longest = match stepped {
         Stepped::Worked => {
             yield_now();
@@ -112,7 +115,7 @@ fn rest(store: &Store, stepped: Stepped, has_work: impl Fn() -> bool) {
         return;
     }
     let state = store.background.lock();
-    if !store.background.is_stopping() && !longest.is_zero() {
+    if !store.background.is_stopping() && state.changes == seen && !longest.is_zero() {
         drop(store.background.wait(state, longest));
     }
 }

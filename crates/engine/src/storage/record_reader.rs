@@ -143,6 +143,11 @@ impl RecordReader {
         Ok(None)
     }
 
+    /// The length to which the log is known to have been durable, by what was read of it.
+    pub fn promised(&self) -> u64 {
+        self.promise
+    }
+
     /// How the log ends; `None` until `next` has said that it does.
     pub fn tail(&self) -> Option<Tail> {
         self.tail
