@@ -78,6 +78,7 @@ pub fn wait_for_room(store: &Store, keyspace: &KeyspaceState, full: bool) -> Res
 
 /// Waits until `done`, which the background makes true.
 fn wait_until(store: &Store, done: impl Fn() -> bool) -> Result<()> {
+    let _waits = store.background.caller_waits();
     let mut choose = jobs::by_schedule(store);
     loop {
         store.check_writable()?;
