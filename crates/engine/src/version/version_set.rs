@@ -384,3 +384,7 @@ impl VersionSet {
         self.wal_from = self.wal_from.max(record.wal_from);
     }
 }
+
+#[cfg(test)]
+#[path = "version_set_tests.rs"]
+mod tests;
