@@ -138,11 +138,34 @@ impl WalFiles {
         self.lock().live.iter().map(|log| log.bytes).sum()
     }
 
+    /// The log to write after log `current`: the prepared one where it fits. Recovery reads logs by number, so one that got
+    /// its number before `current` did is given up: the lane was slow, or a batch larger than a log needed its own.
+    fn next_log(&self, capacity: u64, current: u64) -> Result<(u64, Box<dyn LogFile>)> {
+        if capacity == self.capacity {
+            let prepared = self.lock().prepared.take();
+            match prepared {
+                Some((number, file)) if number > current => return Ok((number, file)),
+                Some((number, file)) => {
+                    drop(file);
+                    self.adopt(number);
+                }
+                None => {}
+            }
+        }
+        self.make(capacity)
+    }
+
     fn make(&self, capacity: u64) -> Result<(u64, Box<dyn LogFile>)> {
         let number = self.next_number.next_number();
         let recycle = if capacity == self.capacity { self.lock().recyclable.pop() } else { None };
         let path = FileName::Wal(number).path(&self.dir);
-        let file = self.fs.create_log(&path, capacity, recycle.as_deref())?;
+        let file = match self.fs.create_log(&path, capacity, recycle.as_deref()) {
+            Ok(file) => file,
+            Err(error) => {
+                self.lock().recyclable.extend(recycle);
+                return Err(error);
+            }
+        };
         self.fs.sync_dir(&self.dir)?;
         Ok((number, file))
     }
@@ -203,11 +226,7 @@ impl Wal {
     fn rotate(&mut self, needed: u64) -> Result<()> {
         // Room for the log's header record and the batch's frame beside the batch.
         let capacity = self.files.capacity.max(needed + 16 * FRAME_LEN as u64);
-        let prepared = if capacity == self.files.capacity { self.files.lock().prepared.take() } else { None };
-        let (number, file) = match prepared {
-            Some(prepared) => prepared,
-            None => self.files.make(capacity)?,
-        };
+        let (number, file) = self.files.next_log(capacity, self.writer.id())?;
         // Full, and perhaps not synced: said so, and sealed by the lane.
         let predecessor = Predecessor { id: self.writer.id(), sealed_len: None };
         if let Some(current) = self.files.lock().live.back_mut() {
