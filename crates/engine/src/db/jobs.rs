@@ -166,7 +166,7 @@ fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<Compacti
     }
     let (lost, removed) = job.abandon();
     store.counters.wasted_bytes.add(lost);
-    let seed = job.compaction().tables().next().map(|t| t.id());
+    let seed = job.compaction().tables().next().map(super::super::version::run::TableRef::id);
     let written = job.bytes_written();
     let read = job.compaction().input_bytes;
     drop(job);
@@ -226,6 +226,8 @@ fn close_job(store: &Store, keyspace: &KeyspaceState, id: JobId) -> Option<OpenJ
     let mut state = store.background.lock();
     let at = state.jobs.iter().position(|j| j.id == id)?;
     state.look_for_work = true;
+    // The job's inputs are pinned no more.
+    store.lane.poke();
     Some(state.jobs.remove(at))
 }
 
@@ -418,7 +420,8 @@ fn open(store: &Store, keyspace: &Arc<KeyspaceState>, id: JobId, compaction: Arc
         reason: compaction.reason.clone(),
         bytes: compaction.input_bytes,
     });
-    let (class, seed) = (compaction.class, compaction.tables().next().map(|t| t.id()));
+    let (class, seed) =
+        (compaction.class, compaction.tables().next().map(super::super::version::run::TableRef::id));
     // Listed now: the inputs are claimed, and hold only what was published before.
     let snapshots = store.snapshots.list();
     let job = CompactionJob::new(Arc::clone(&store.job_context), &store.tables, compaction, snapshots, shape);

@@ -118,6 +118,12 @@ impl Keyspace {
         let version = &self.state.view.load().version;
         if version.tables().count() <= 64 { picture::draw(version) } else { picture::summarise(version) }
     }
+
+    /// Tables of its tree that a yielded compaction has consumed in part.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn trimmed_tables(&self) -> usize {
+        self.state.view.load().version.tables().filter(|(_, table)| table.consumed > 0).count()
+    }
 }
 
 impl WriteBatch {

@@ -329,7 +329,7 @@ fn keyspace_metrics(keyspace: &super::keyspace_state::KeyspaceState) -> Keyspace
             groups: level.groups.len() as u64,
             runs: runs().filter(|r| !r.tables.is_empty()).count() as u64,
             tables: tables().count() as u64,
-            bytes: tables().map(|t| t.bytes()).sum(),
+            bytes: tables().map(super::super::version::run::TableRef::bytes).sum(),
             entries: tables().map(|t| t.meta.entries - t.consumed).sum(),
             tombstones: tables().map(|t| t.meta.tombstones).sum(),
         }

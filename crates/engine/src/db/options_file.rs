@@ -101,7 +101,7 @@ fn parse(bytes: &[u8]) -> Result<KeyspaceSettings, String> {
         match option {
             "strategy" => entry.strategy = Some(value.to_owned()),
             "memtable_bytes" => {
-                entry.memtable_bytes = Some(value.parse().map_err(|_| "a number is malformed")?)
+                entry.memtable_bytes = Some(value.parse().map_err(|_| "a number is malformed")?);
             }
             _ => return Err(format!("`{option}` is of a newer format")),
         }

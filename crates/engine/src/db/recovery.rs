@@ -70,8 +70,13 @@ pub fn replay_logs(
     let mut chain = numbers.iter().copied().filter(|n| *n >= wal_from);
     while let Some(number) = chain.next() {
         if let LogOutcome::Stop { after } = replay.log(number, event)? {
-            event(&Event::TornTail { file: FileName::Wal(after).path(&context.dir).display().to_string(), offset: 0 });
-            std::iter::once(number).chain(chain).try_for_each(|later| replay.check_unpromised(after, later))?;
+            event(&Event::TornTail {
+                file: FileName::Wal(after).path(&context.dir).display().to_string(),
+                offset: 0,
+            });
+            std::iter::once(number)
+                .chain(chain)
+                .try_for_each(|later| replay.check_unpromised(after, later))?;
             break;
         }
     }

@@ -213,7 +213,8 @@ impl CompactionJob {
         if counts.read == expected && counts.read == counts.kept + counts.hidden + counts.spent {
             return Ok(());
         }
-        let first = self.compaction.tables().next().map_or(TableId(0), |t| t.id());
+        let first =
+            self.compaction.tables().next().map_or(TableId(0), super::super::version::run::TableRef::id);
         let what =
             format!("a compaction of it and others read {} of {expected} entries: {counts:?}", counts.read);
         Err(Error::corruption(format!("{:06}.sst", first.0), 0, what))

@@ -73,7 +73,10 @@ impl SimulatedFileSystem {
         let mut disk = self.shared.disk();
         let states = disk.recorded.as_mut().map(std::mem::take).unwrap_or_default();
         drop(disk);
-        states.into_iter().map(|(call, tree)| (call, SimulatedFileSystem::of_tree(tree, u64::MAX / 2))).collect()
+        states
+            .into_iter()
+            .map(|(call, tree)| (call, SimulatedFileSystem::of_tree(tree, u64::MAX / 2)))
+            .collect()
     }
 
     /// All calls so far that changed the disk, in order.

@@ -263,7 +263,9 @@ impl VersionSet {
         let trees = self.applied(&record)?;
         self.rotate_if_needed()?;
         record.next = self.ids.next();
-        let Some(manifest) = &mut self.manifest else { return Err(Error::invalid("the manifest has not begun")) };
+        let Some(manifest) = &mut self.manifest else {
+            return Err(Error::invalid("the manifest has not begun"));
+        };
         manifest.writer.append(&[&record.encode()]).inspect_err(|error| {
             manifest.cut_short |= matches!(error, Error::NoSpace { .. });
         })?;
@@ -340,8 +342,7 @@ impl VersionSet {
             if taken || changed.contains_key(&created.id) {
                 return Err(Error::invalid(format!("keyspace `{}` exists already", created.name)));
             }
-            let version =
-                created.l0_group.map_or_else(Version::default, |group| Version::empty(group, u32::MAX));
+            let version = created.l0_group.map_or_else(Version::default, |group| Version::empty(group, 1));
             let version = Arc::new(version);
             let name = created.name.clone();
             let tree = Tree { name, version, flushed_through: SeqNo(0), cursors: BTreeMap::new() };

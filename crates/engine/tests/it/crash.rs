@@ -86,7 +86,8 @@ impl Tally {
 fn reopened(fs: &SimulatedFileSystem, oracle: &Oracle, least: usize) -> Result<(Db, usize), Damage> {
     let db = open(fs).map_err(|e| Damage::Unopenable(format!("open: {e}")))?;
     let found = digests(&db).map_err(|e| Damage::Unopenable(format!("scan: {e}")))?;
-    let prefix = if oracle.alive.is_empty() && oracle.tried == 0 { 0 } else { oracle.check(&found, least)? };
+    let prefix =
+        if oracle.alive.is_empty() && oracle.tried == 0 { 0 } else { oracle.check(&found, least)? };
     db.verify().map_err(|e| Damage::Unopenable(format!("verify: {e}")))?;
     check_orphans(fs, &db)?;
     Ok((db, prefix))
@@ -96,13 +97,16 @@ fn reopened(fs: &SimulatedFileSystem, oracle: &Oracle, least: usize) -> Result<(
 fn check_orphans(fs: &SimulatedFileSystem, db: &Db) -> Result<(), Damage> {
     use evenkeel::fs::FileSystem;
     let names = fs.list(Path::new(DIR)).map_err(|e| Damage::Unopenable(format!("list: {e}")))?;
-    let count = |end: &str, start: &str| names.iter().filter(|n| n.ends_with(end) && n.starts_with(start)).count();
+    let count =
+        |end: &str, start: &str| names.iter().filter(|n| n.ends_with(end) && n.starts_with(start)).count();
     let found = [count(".sst", ""), count("", "MANIFEST-"), count("", "OPTIONS-"), count(".dbtmp", "")];
     let wanted = [db.metrics().files_live as usize, 1, 1, 0];
     if found == wanted {
         Ok(())
     } else {
-        Err(Damage::Unopenable(format!("tables, manifests, options, temporaries: {found:?} instead of {wanted:?}; {names:?}")))
+        Err(Damage::Unopenable(format!(
+            "tables, manifests, options, temporaries: {found:?} instead of {wanted:?}; {names:?}"
+        )))
     }
 }
 
@@ -130,11 +134,22 @@ fn lives_on(fs: &SimulatedFileSystem, db: Db, seed: u64, policy: CrashPolicy) ->
     let found = digests(&db).map_err(|e| unopenable("second scan", e))?;
     db.verify().map_err(|e| unopenable("second verify", e))?;
     check_orphans(&again, &db)?;
-    if found == wanted { Ok(()) } else { Err(Damage::Lost("what was written after the crash is not there".to_owned())) }
+    if found == wanted {
+        Ok(())
+    } else {
+        Err(Damage::Lost("what was written after the crash is not there".to_owned()))
+    }
 }
 
 /// Crashes a recovery before each of its calls.
-fn nested(before: &SimulatedFileSystem, oracle: &Oracle, least: usize, extent: Extent, at: &str, tally: &mut Tally) {
+fn nested(
+    before: &SimulatedFileSystem,
+    oracle: &Oracle,
+    least: usize,
+    extent: Extent,
+    at: &str,
+    tally: &mut Tally,
+) {
     let fs = before.process_kill();
     fs.record_states();
     let Ok(db) = open(&fs) else { return };
@@ -216,9 +231,15 @@ fn a_crash_before_any_call_leaves_a_prefix() {
     assert!(tally.first.is_empty(), "seed {SEED:#x}:\n{}", tally.first.join("\n"));
     assert!(fs.call_count() >= 2000 && happened.flushes >= 20 && happened.merges >= 20, "{happened:?}");
     assert!(happened.prefix_commits >= 10 && happened.wal_rotations >= 5, "{happened:?}");
-    assert!(happened.manifest_rotations >= 2 && happened.created >= 3 && happened.dropped >= 1, "{happened:?}");
+    assert!(
+        happened.manifest_rotations >= 2 && happened.created >= 3 && happened.dropped >= 1,
+        "{happened:?}"
+    );
     assert!(happened.reopened >= 1 && happened.oversized >= 1 && happened.syncs >= 1, "{happened:?}");
-    assert!(happened.deletes >= 1 && tally.nested > 0 && tally.points >= CALLS / extent.stride, "{happened:?}");
+    assert!(
+        happened.deletes >= 1 && tally.nested > 0 && tally.points >= CALLS / extent.stride,
+        "{happened:?}"
+    );
 }
 
 /// The same with a machine that really stops: the engine sees its calls fail, and neither panics nor hangs.

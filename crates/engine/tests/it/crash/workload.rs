@@ -37,7 +37,12 @@ pub fn options() -> Options {
 /// Opens a store on one thread.
 pub fn open(fs: &SimulatedFileSystem) -> Result<Db> {
     let clock = Arc::new(ManualClock::default());
-    Db::builder(Path::new(DIR)).options(options()).file_system(Arc::new(fs.clone())).clock(clock).without_threads().open()
+    Db::builder(Path::new(DIR))
+        .options(options())
+        .file_system(Arc::new(fs.clone()))
+        .clock(clock)
+        .without_threads()
+        .open()
 }
 
 /// What must have happened for a run to mean anything.
@@ -213,7 +218,8 @@ impl<'a> Workload<'a> {
     fn create(&mut self, db: &Db, name: &str) -> Result<()> {
         let incarnation = self.oracle.incarnation();
         self.oracle.alive_next.insert(name.to_owned(), incarnation);
-        let options = KeyspaceOptions { strategy: Some("rr".to_owned()), memtable_bytes: Some(MEMTABLE_BYTES) };
+        let options =
+            KeyspaceOptions { strategy: Some("rr".to_owned()), memtable_bytes: Some(MEMTABLE_BYTES) };
         let created = db.create_keyspace(name, options);
         (self.seen)(&self.oracle);
         created?;

@@ -1,0 +1,97 @@
+//! One random operation sequence under every strategy: each answer must be the model's, whatever the tree looks like.
+//!
+//! ```text
+//! seed ─► operations ─┬─► store under `full`  ═ model ?
+//!                     ├─► store under `lo+1`  ═ model ?
+//!                     └─► ...                            ─► a table of what was reached, which must be enough
+//! ```
+//! `EVENKEEL_MODEL_OPS` and `EVENKEEL_MODEL_SEEDS` (a count, or `first..end`) make it longer.
+
+mod operations;
+mod reading;
+mod reference;
+mod runner;
+
+use std::ops::Range;
+
+use self::operations::generate;
+use self::runner::{Runner, STRATEGIES, Totals};
+
+/// Says where a run failed.
+struct Where {
+    seed: u64,
+    strategy: &'static str,
+    at: usize,
+    operation: String,
+}
+
+impl Drop for Where {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let Where { seed, strategy, at, operation } = self;
+            eprintln!("\nseed {seed}, strategy {strategy}, operation {at}: {operation}\n");
+        }
+    }
+}
+
+fn run(seed: u64, count: usize, strategy: &'static str) -> Totals {
+    let mut place = Where { seed, strategy, at: 0, operation: "open".to_owned() };
+    let mut runner = Runner::new(strategy, seed);
+    for (at, operation) in generate(seed, count).iter().enumerate() {
+        place.at = at;
+        place.operation = format!("{operation:?}");
+        runner.run(operation);
+    }
+    runner.count();
+    runner.totals
+}
+
+fn table(rows: &[(&str, Totals)]) -> String {
+    let mut out = String::from(
+        "\nstrategy    flushes  merges   moves  yields  prefixes  discarded  levels  scans of trimmed  most trimmed  reopens  crashes\n",
+    );
+    for (name, t) in rows {
+        out += &format!(
+            "{name:<10} {:>8} {:>7} {:>7} {:>7} {:>9} {:>10} {:>7} {:>17} {:>13} {:>8} {:>8}\n",
+            t.flushes,
+            t.merges,
+            t.moves,
+            t.yields,
+            t.prefix_commits,
+            t.discarded,
+            t.levels,
+            t.trimmed_scans,
+            t.trimmed_most,
+            t.reopens,
+            t.crashes
+        );
+    }
+    out
+}
+
+fn seeds() -> Range<u64> {
+    let Ok(text) = std::env::var("EVENKEEL_MODEL_SEEDS") else { return 1..2 };
+    match text.split_once("..") {
+        Some((first, end)) => first.parse().unwrap()..end.parse().unwrap(),
+        None => 1..text.parse::<u64>().unwrap() + 1,
+    }
+}
+
+#[test]
+fn every_strategy_gives_the_answers_of_the_model() {
+    let count = std::env::var("EVENKEEL_MODEL_OPS").map_or(12_000, |text| text.parse().unwrap());
+    for seed in seeds() {
+        let rows: Vec<_> =
+            STRATEGIES.iter().map(|strategy| (*strategy, run(seed, count, strategy))).collect();
+        let table = table(&rows);
+        println!("seed {seed}, {count} operations{table}");
+        for (name, t) in &rows {
+            let few = t.flushes.min(t.merges).min(t.yields) < 100 || t.levels < 3 || t.trimmed_scans == 0;
+            assert!(!few, "`{name}` with seed {seed} has reached too little:{table}");
+            assert_eq!(t.discarded, 0, "`{name}` with seed {seed} has thrown jobs away:{table}");
+        }
+        let (reopens, crashes) =
+            rows.iter().fold((0, 0), |sum, (_, t)| (sum.0 + t.reopens, sum.1 + t.crashes));
+        assert!(crashes * 3 >= reopens && crashes > 0, "about half of all reopens are crashes:{table}");
+    }
+}

@@ -1,0 +1,261 @@
+//! Random operations as data: one list, run under every strategy.
+//!
+//! Operations name keys and keyspaces by number, so that the list means the same whatever the store looks like. Writes come
+//! in spells of different kinds (even, hot, deletions), and background work comes in bursts, so that trees pile up and settle.
+
+use evenkeel::testing::{CrashPolicy, Random};
+
+/// Different keys.
+pub const KEYS: u64 = 600;
+
+/// Names of keyspaces; the first always exists.
+pub const NAMES: [&str; 4] = ["default", "events", "index", "w"];
+
+/// A write: keyspace, key, and length of the value or deletion.
+pub type Write = (usize, u64, Option<usize>);
+
+/// Bounds of a read, as key numbers.
+#[derive(Clone, Copy, Debug)]
+pub enum Bounds {
+    All,
+    Between(u64, u64),
+    From(u64),
+    To(u64),
+    /// A key's first bytes.
+    Prefix(u64, usize),
+}
+
+/// How a store is left before it is opened again.
+#[derive(Clone, Copy, Debug)]
+pub enum End {
+    Close,
+    KillProcess,
+    /// The machine loses its power.
+    LosePower(CrashPolicy),
+}
+
+/// One operation. `seed` is for the choices that depend on what the store looks like.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    Write {
+        writes: Vec<Write>,
+        sync: bool,
+    },
+    Get {
+        space: usize,
+        key: u64,
+    },
+    MultiGet {
+        space: usize,
+        keys: Vec<u64>,
+    },
+    Scan {
+        space: usize,
+        bounds: Bounds,
+        seed: u64,
+    },
+    Snapshot,
+    DropSnapshot {
+        at: usize,
+    },
+    ReadSnapshot {
+        at: usize,
+        space: usize,
+        key: u64,
+        bounds: Bounds,
+        seed: u64,
+    },
+    HoldCursor {
+        space: usize,
+        bounds: Bounds,
+    },
+    MoveHeld {
+        at: usize,
+        moves: u64,
+        seed: u64,
+    },
+    DropHeld {
+        at: usize,
+    },
+    Flush {
+        space: usize,
+    },
+    CompactRange {
+        space: usize,
+        bounds: Bounds,
+    },
+    Sync,
+    /// Background work; `compactions` false for flushes alone.
+    Step {
+        steps: u64,
+        compactions: bool,
+        seed: u64,
+    },
+    /// A few steps, then every open job is asked to yield, then more steps.
+    Yield {
+        before: u64,
+        after: u64,
+        seed: u64,
+    },
+    /// `None`: back to the strategy under test.
+    SetStrategy {
+        space: usize,
+        to: Option<usize>,
+    },
+    Create {
+        space: usize,
+    },
+    Drop {
+        space: usize,
+    },
+    WaitIdle,
+    Advance {
+        ms: u64,
+    },
+    Check {
+        verify: bool,
+    },
+    Reopen {
+        end: End,
+        seed: u64,
+    },
+}
+
+/// The list of a seed.
+pub fn generate(seed: u64, count: usize) -> Vec<Operation> {
+    let mut random = Random::new(seed);
+    let mut operations = Vec::with_capacity(count);
+    let mut spell = Spell { hot: None, deletions: 8, large: 60, stepping: 3, space: None };
+    while operations.len() < count {
+        if random.one_in(400) {
+            spell = Spell {
+                hot: random.one_in(3).then(|| random.below(KEYS)),
+                deletions: [3, 8, 1000][random.below(3) as usize],
+                large: [20, 60, 400][random.below(3) as usize],
+                stepping: [0, 1, 3, 6][random.below(4) as usize],
+                space: random.one_in(2).then(|| random.below(NAMES.len() as u64) as usize),
+            };
+        }
+        if operations.len() % 700 == 699 {
+            let verify = operations.len() % 2100 == 2099;
+            operations.push(Operation::Check { verify });
+        }
+        operations.push(draw(&mut random, &spell));
+    }
+    operations.push(Operation::WaitIdle);
+    operations.push(Operation::Check { verify: true });
+    operations
+}
+
+/// What writes and steps are like for a while.
+struct Spell {
+    hot: Option<u64>,
+    deletions: u64,
+    large: u64,
+    stepping: u64,
+    space: Option<usize>,
+}
+
+impl Spell {
+    fn space(&self, random: &mut Random) -> usize {
+        match self.space {
+            Some(space) if !random.one_in(4) => space,
+            _ => random.below(NAMES.len() as u64) as usize,
+        }
+    }
+
+    fn write(&self, random: &mut Random) -> Write {
+        let key = match self.hot {
+            Some(hot) if !random.one_in(4) => (hot + random.below(40)) % KEYS,
+            _ => random.below(KEYS),
+        };
+        let length = match random.below(self.large) {
+            0 => 1000 + random.below(5000) as usize,
+            1 => 0,
+            _ => 1 + random.below(100) as usize,
+        };
+        (self.space(random), key, (!random.one_in(self.deletions)).then_some(length))
+    }
+}
+
+fn draw(random: &mut Random, spell: &Spell) -> Operation {
+    let space = spell.space(random);
+    let (key, at) = (random.below(KEYS), random.below(64) as usize);
+    let seed = random.next_u64();
+    match random.below(1000) {
+        0..560 => Operation::Write { writes: vec![spell.write(random)], sync: random.one_in(200) },
+        560..610 => {
+            let writes = (0..2 + random.below(30)).map(|_| spell.write(random)).collect();
+            Operation::Write { writes, sync: random.one_in(50) }
+        }
+        610..680 => Operation::Get { space, key },
+        680..700 => {
+            Operation::MultiGet { space, keys: (0..random.below(12)).map(|_| random.below(KEYS)).collect() }
+        }
+        700..740 => Operation::Scan { space, bounds: bounds(random), seed },
+        740..746 => Operation::Snapshot,
+        746..751 => Operation::DropSnapshot { at },
+        751..770 => Operation::ReadSnapshot { at, space, key, bounds: bounds(random), seed },
+        770..776 => Operation::HoldCursor { space, bounds: bounds(random) },
+        776..790 => Operation::MoveHeld { at, moves: random.below(20), seed },
+        790..795 => Operation::DropHeld { at },
+        795..800 => Operation::Flush { space },
+        800..802 => Operation::CompactRange { space, bounds: bounds(random) },
+        802..806 => Operation::Sync,
+        806..836 => Operation::Step { steps: 1 + random.below(30), compactions: false, seed },
+        836..900 => Operation::Step { steps: random.below(12) * spell.stepping, compactions: true, seed },
+        900..950 => Operation::Yield { before: random.below(24), after: random.below(40), seed },
+        950..953 => Operation::SetStrategy { space, to: Some(random.below(8) as usize) },
+        953..959 => Operation::SetStrategy { space, to: None },
+        959..967 => Operation::Create { space },
+        967..968 => Operation::Drop { space },
+        968..971 => Operation::WaitIdle,
+        971..996 => Operation::Advance { ms: random.below(2000) },
+        996..998 => Operation::Check { verify: false },
+        _ => Operation::Reopen { end: end(random), seed },
+    }
+}
+
+fn end(random: &mut Random) -> End {
+    let policies = CrashPolicy::ALL.len() as u64;
+    match random.below(8) {
+        0..4 => End::Close,
+        4..6 => End::KillProcess,
+        _ => End::LosePower(CrashPolicy::ALL[random.below(policies) as usize]),
+    }
+}
+
+fn bounds(random: &mut Random) -> Bounds {
+    let (from, length) = (random.below(KEYS), random.below(60));
+    match random.below(10) {
+        0 => Bounds::All,
+        1 => Bounds::From(KEYS - 1 - length),
+        2 => Bounds::To(length),
+        3 | 4 => Bounds::Prefix(from, random.below(9) as usize),
+        5 => Bounds::Between(from, random.below(KEYS)),
+        _ => Bounds::Between(from, (from + length).min(KEYS)),
+    }
+}
+
+/// The bytes of a key: of different shapes and lengths, some with long heads in common, one empty. In the order of their
+/// numbers but for the longest, which keeps ranges short.
+pub fn key(number: u64) -> Vec<u8> {
+    match number {
+        0 => Vec::new(),
+        1..100 => vec![number as u8],
+        100..200 => [&b"user/\0"[..], &number.to_be_bytes()[6..]].concat(),
+        _ if number.is_multiple_of(7) => {
+            [b"user/a long head that keys have in common/".repeat(3), number.to_string().into_bytes()]
+                .concat()
+        }
+        _ => format!("user:{number:04}").into_bytes(),
+    }
+}
+
+/// A value of this length that no other write has.
+pub fn value(number: u64, length: usize) -> Vec<u8> {
+    let mut bytes = vec![b'.'; length];
+    let random = length.min(16 + length / 2);
+    Random::new(number).fill(&mut bytes[..random]);
+    bytes
+}

@@ -1,0 +1,121 @@
+//! The model: what a store must answer, as plain maps outside the store, with the history since the last open for the day
+//! the machine loses its power and only a prefix of it survives.
+//!
+//! ```text
+//! base (content at open) + log (writes since, in order)  ──► content now
+//!                          └ up to the sequence that survived ──► content after a crash; never below `durable`
+//! ```
+//! A keyspace dropped and made again is another one: writes name its incarnation, not its name.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Keys and values of one keyspace.
+pub type Content = BTreeMap<Rc<[u8]>, Rc<[u8]>>;
+
+/// Which making of a keyspace.
+pub type Incarnation = u64;
+
+/// All keyspaces at one moment; cheap to clone.
+pub type Moment = BTreeMap<Incarnation, Rc<Content>>;
+
+/// A write: where, key, and value or deletion.
+pub type Entry = (Incarnation, Rc<[u8]>, Option<Rc<[u8]>>);
+
+/// A keyspace that exists.
+#[derive(Clone, Debug)]
+pub struct Space {
+    pub incarnation: Incarnation,
+    pub strategy: String,
+}
+
+/// The truth about a store.
+#[derive(Debug, Default)]
+pub struct Reference {
+    /// Keyspaces by name.
+    pub spaces: BTreeMap<String, Space>,
+    /// What they hold.
+    pub now: Moment,
+    /// The last write's sequence.
+    pub sequence: u64,
+    /// Writes at or below this one survive a power cut.
+    pub durable: u64,
+    base: Moment,
+    log: Vec<(u64, Vec<Entry>)>,
+    incarnations: u64,
+}
+
+impl Reference {
+    pub fn create(&mut self, name: &str, strategy: &str) {
+        self.incarnations += 1;
+        let space = Space { incarnation: self.incarnations, strategy: strategy.to_owned() };
+        self.now.insert(space.incarnation, Rc::default());
+        self.base.insert(space.incarnation, Rc::default());
+        self.spaces.insert(name.to_owned(), space);
+    }
+
+    pub fn drop_space(&mut self, name: &str) {
+        let space = self.spaces.remove(name).expect("a keyspace of the model");
+        self.now.remove(&space.incarnation);
+        self.base.remove(&space.incarnation);
+    }
+
+    /// A batch was acknowledged.
+    pub fn write(&mut self, entries: Vec<Entry>) {
+        self.sequence += entries.len() as u64;
+        apply(&mut self.now, &entries);
+        self.log.push((self.sequence, entries));
+    }
+
+    /// All that was written is with the disk.
+    pub fn synced(&mut self) {
+        self.durable = self.sequence;
+    }
+
+    /// The machine crashed, and `sequence` is the last write that the store says it found.
+    pub fn crashed(&mut self, sequence: u64) -> Result<(), String> {
+        if sequence < self.durable || sequence > self.sequence {
+            return Err(format!(
+                "recovered up to {sequence}, not within {}..={}",
+                self.durable, self.sequence
+            ));
+        }
+        let mut now = self.base.clone();
+        let mut last = None;
+        for (end, entries) in self.log.iter().take_while(|(end, _)| *end <= sequence) {
+            apply(&mut now, entries);
+            last = Some(*end);
+        }
+        // With no write left, the sequence is the one of the last open.
+        let first = self.log.first().map_or(self.sequence, |(end, entries)| end - entries.len() as u64);
+        if last.unwrap_or(first) != sequence {
+            return Err(format!("recovered up to {sequence}, within a batch or before the last open"));
+        }
+        self.now = now;
+        self.sequence = sequence;
+        Ok(())
+    }
+
+    /// The store is open again, and recovery has put all it found into tables.
+    pub fn opened(&mut self) {
+        self.base = self.now.clone();
+        self.log.clear();
+        self.synced();
+    }
+
+    /// What a keyspace holds.
+    pub fn content(&self, name: &str) -> &Content {
+        &self.now[&self.spaces[name].incarnation]
+    }
+}
+
+fn apply(moment: &mut Moment, entries: &[Entry]) {
+    for (incarnation, key, value) in entries {
+        let Some(content) = moment.get_mut(incarnation) else { continue };
+        let content = Rc::make_mut(content);
+        match value {
+            Some(value) => content.insert(Rc::clone(key), Rc::clone(value)),
+            None => content.remove(key),
+        };
+    }
+}

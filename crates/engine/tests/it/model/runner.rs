@@ -1,0 +1,355 @@
+//! Runs a list of operations against a store on the simulated disk and against the model, side by side.
+//!
+//! Every answer is compared. Options are drawn anew at each open, so that a tree meets table, block and level sizes it was not
+//! made with.
+
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel::testing::{ManualClock, Random, SimulatedFileSystem};
+use evenkeel::{CompressionRule, Db, Durability, KeyspaceOptions, Options, Snapshot, WriteBatch};
+
+use super::operations::{Bounds, End, NAMES, Operation, Write, key, value};
+use super::reading::{Held, check_range, expected, range_of};
+use super::reference::{Entry, Moment, Reference};
+
+/// Strategies under test, in the order of the table.
+pub const STRATEGIES: [&str; 8] = ["full", "lo+1", "lo+2", "rr", "old", "tier", "1-leveling", "l-leveling"];
+
+/// What came to pass, added up over all opens.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    pub flushes: u64,
+    pub merges: u64,
+    pub moves: u64,
+    pub yields: u64,
+    pub prefix_commits: u64,
+    pub discarded: u64,
+    pub levels: usize,
+    /// Scans of trees that had at least ten tables consumed in part, and the most that a scan met.
+    pub trimmed_scans: u64,
+    pub trimmed_most: usize,
+    pub reopens: u64,
+    pub crashes: u64,
+}
+
+/// A store, its model, and what readers hold open.
+pub struct Runner {
+    strategy: &'static str,
+    fs: SimulatedFileSystem,
+    clock: Arc<ManualClock>,
+    durability: Durability,
+    db: Option<Db>,
+    model: Reference,
+    snapshots: Vec<(Snapshot, Moment)>,
+    held: Vec<Held>,
+    written: u64,
+    pub totals: Totals,
+}
+
+impl Runner {
+    /// An empty store.
+    pub fn new(strategy: &'static str, seed: u64) -> Runner {
+        let mut runner = Runner {
+            strategy,
+            fs: SimulatedFileSystem::new(),
+            clock: Arc::default(),
+            durability: Durability::Os,
+            db: None,
+            model: Reference::default(),
+            snapshots: Vec::new(),
+            held: Vec::new(),
+            written: 0,
+            totals: Totals::default(),
+        };
+        runner.model.create(NAMES[0], strategy);
+        runner.open(seed, Some(strategy));
+        runner.model.opened();
+        runner
+    }
+
+    pub fn db(&self) -> &Db {
+        self.db.as_ref().expect("the store is open")
+    }
+
+    /// One operation, and every answer compared.
+    pub fn run(&mut self, operation: &Operation) {
+        match operation {
+            Operation::Write { writes, sync } => self.write(writes, *sync),
+            Operation::Get { space, key } => self.get(*space, &[*key], false),
+            Operation::MultiGet { space, keys } => self.get(*space, keys, true),
+            Operation::Scan { space, bounds, seed } => self.scan(self.name(*space), *bounds, *seed),
+            Operation::Snapshot => {
+                self.snapshots.push((self.db().snapshot(), self.model.now.clone()));
+                if self.snapshots.len() > 6 {
+                    self.snapshots.remove(0);
+                }
+            }
+            Operation::DropSnapshot { at } => drop(take(&mut self.snapshots, *at)),
+            Operation::ReadSnapshot { at, space, key, bounds, seed } => {
+                self.read_snapshot(*at, *space, *key, *bounds, *seed);
+            }
+            Operation::HoldCursor { space, bounds } if self.held.len() < 8 => {
+                let name = self.name(*space);
+                let cursor = self.db().keyspace(name).unwrap().cursor(range_of(*bounds).0).unwrap();
+                self.held.push(Held::new(cursor, self.model.content(name), *bounds));
+            }
+            Operation::HoldCursor { .. } => {}
+            Operation::MoveHeld { at, moves, seed } => {
+                let count = self.held.len().max(1);
+                if let Some(held) = self.held.get_mut(at % count) {
+                    held.moves(*moves, *seed);
+                }
+            }
+            Operation::DropHeld { at } => drop(take(&mut self.held, *at)),
+            Operation::Create { .. } | Operation::Drop { .. } | Operation::SetStrategy { .. } => {
+                self.keyspaces(operation)
+            }
+            Operation::Check { verify } => self.check(*verify),
+            Operation::Reopen { end, seed } => self.reopen(*end, *seed),
+            _ => self.background(operation),
+        }
+    }
+
+    fn background(&mut self, operation: &Operation) {
+        match operation {
+            Operation::Flush { space } => {
+                self.db().keyspace(self.name(*space)).unwrap().flush().unwrap();
+            }
+            Operation::CompactRange { space, bounds } => {
+                self.db().keyspace(self.name(*space)).unwrap().compact_range(range_of(*bounds).0).unwrap();
+            }
+            Operation::Sync => {
+                self.db().sync().unwrap();
+                self.model.synced();
+            }
+            Operation::Step { steps, compactions, seed } => self.step(*steps, *compactions, *seed),
+            Operation::Yield { before, after, seed } => {
+                self.step(*before, true, *seed);
+                self.db().request_yields();
+                self.step(*after, true, !*seed);
+            }
+            Operation::WaitIdle => {
+                self.db().wait_idle().unwrap();
+                assert_eq!(self.db().metrics().jobs_open, 0, "idle");
+            }
+            Operation::Advance { ms } => self.clock.advance(Duration::from_millis(*ms)),
+            _ => unreachable!("not of the background: {operation:?}"),
+        }
+    }
+
+    fn keyspaces(&mut self, operation: &Operation) {
+        match operation {
+            Operation::SetStrategy { space, to } => {
+                let name = self.name(*space);
+                let text = to.map_or(self.strategy, |to| STRATEGIES[to]);
+                self.db().keyspace(name).unwrap().set_strategy(text).unwrap();
+                self.model.spaces.get_mut(name).unwrap().strategy = text.to_owned();
+            }
+            Operation::Create { space } => {
+                let (name, strategy) = (NAMES[*space], self.strategy);
+                let options =
+                    KeyspaceOptions { strategy: Some(strategy.to_owned()), memtable_bytes: Some(4096) };
+                let created = self.db().create_keyspace(name, options);
+                assert_eq!(created.is_ok(), !self.model.spaces.contains_key(name), "{created:?}");
+                if created.is_ok() {
+                    self.model.create(name, strategy);
+                }
+            }
+            Operation::Drop { space } => {
+                let name = NAMES[*space];
+                let dropped = self.db().drop_keyspace(name);
+                assert_eq!(
+                    dropped.is_ok(),
+                    *space != 0 && self.model.spaces.contains_key(name),
+                    "{dropped:?}"
+                );
+                if dropped.is_ok() {
+                    self.model.drop_space(name);
+                }
+            }
+            _ => unreachable!("not of keyspaces: {operation:?}"),
+        }
+    }
+
+    /// The keyspace of this number, or the default one while there is none.
+    fn name(&self, space: usize) -> &'static str {
+        if self.model.spaces.contains_key(NAMES[space]) { NAMES[space] } else { NAMES[0] }
+    }
+
+    fn write(&mut self, writes: &[Write], sync: bool) {
+        let mut batch = WriteBatch::new();
+        let mut entries: Vec<Entry> = Vec::new();
+        for (space, number, length) in writes {
+            let name = self.name(*space);
+            let keyspace = self.db().keyspace(name).unwrap();
+            let key = key(*number);
+            self.written += 1;
+            let value = length.map(|length| value(self.written, length));
+            match &value {
+                Some(value) => batch.put_in(&keyspace, &key, value),
+                None => batch.delete_in(&keyspace, &key),
+            }
+            entries.push((self.model.spaces[name].incarnation, Rc::from(key), value.map(Rc::from)));
+        }
+        match (&entries[..], sync) {
+            (_, true) => self.db().write_with(batch, Durability::Sync).unwrap(),
+            ([(_, key, Some(value))], _) => {
+                self.db().keyspace(self.name(writes[0].0)).unwrap().put(key, value).unwrap()
+            }
+            ([(_, key, None)], _) => self.db().keyspace(self.name(writes[0].0)).unwrap().delete(key).unwrap(),
+            _ => self.db().write(batch).unwrap(),
+        }
+        self.model.write(entries);
+        if sync || self.durability == Durability::Sync {
+            self.model.synced();
+        }
+    }
+
+    fn get(&self, space: usize, numbers: &[u64], at_once: bool) {
+        let name = self.name(space);
+        let keyspace = self.db().keyspace(name).unwrap();
+        let keys: Vec<Vec<u8>> = numbers.iter().copied().map(key).collect();
+        let got = if at_once {
+            keyspace.multi_get(&keys.iter().map(Vec::as_slice).collect::<Vec<_>>()).unwrap()
+        } else {
+            keys.iter().map(|key| keyspace.get(key).unwrap()).collect()
+        };
+        assert_eq!(got.len(), keys.len());
+        for (key, got) in keys.iter().zip(&got) {
+            let want = self.model.content(name).get(&key[..]);
+            assert_eq!(got.as_deref(), want.map(|value| &value[..]), "{key:?} in {name}");
+        }
+    }
+
+    fn scan(&mut self, name: &str, bounds: Bounds, seed: u64) {
+        let keyspace = self.db().keyspace(name).unwrap();
+        let trimmed = keyspace.trimmed_tables();
+        let range = range_of(bounds).0;
+        let want = expected(self.model.content(name), bounds);
+        check_range(&want, || keyspace.scan(range.clone()), || keyspace.cursor(range.clone()), seed);
+        self.totals.trimmed_scans += u64::from(trimmed >= 10);
+        self.totals.trimmed_most = self.totals.trimmed_most.max(trimmed);
+    }
+
+    fn read_snapshot(&self, at: usize, space: usize, number: u64, bounds: Bounds, seed: u64) {
+        let Some((snapshot, moment)) = self.snapshots.get(at % self.snapshots.len().max(1)) else { return };
+        let name = self.name(space);
+        let keyspace = self.db().keyspace(name).unwrap();
+        // A keyspace made since holds nothing as of then.
+        let content = moment.get(&self.model.spaces[name].incarnation).cloned().unwrap_or_default();
+        let key = key(number);
+        let got = snapshot.get_in(&keyspace, &key).unwrap();
+        assert_eq!(got.as_deref(), content.get(&key[..]).map(|v| &v[..]), "{key:?} in {name} at a snapshot");
+        let range = range_of(bounds).0;
+        let scan = || snapshot.scan_in(&keyspace, range.clone());
+        check_range(&expected(&content, bounds), scan, || snapshot.cursor_in(&keyspace, range.clone()), seed);
+    }
+
+    fn step(&mut self, steps: u64, compactions: bool, seed: u64) {
+        let mut random = Random::new(seed);
+        for _ in 0..steps {
+            self.db().step(&mut |runnable: &[(usize, _)]| {
+                let drawn = random.below(runnable.len() as u64) as usize;
+                runnable.get(drawn).filter(|_| compactions).map(|(job, _)| *job)
+            });
+        }
+    }
+
+    /// Everything in every keyspace, both ways, and the numbers.
+    fn check(&mut self, verify: bool) {
+        let names: Vec<String> = self.model.spaces.keys().cloned().collect();
+        assert_eq!(self.db().keyspaces(), names);
+        for (i, name) in names.iter().enumerate() {
+            self.scan(name, Bounds::All, self.written + i as u64);
+        }
+        let metrics = self.db().metrics();
+        assert_eq!(metrics.sequence, self.model.sequence, "the last sequence");
+        let levels = metrics.keyspaces.iter().flat_map(|k| {
+            assert_eq!(k.strategy, self.model.spaces[&k.name].strategy, "the strategy of {}", k.name);
+            k.levels.iter().rposition(|level| level.tables > 0)
+        });
+        self.totals.levels = levels.map(|deepest| deepest + 1).chain([self.totals.levels]).max().unwrap_or(0);
+        if verify {
+            self.db().verify().unwrap();
+        }
+    }
+
+    fn reopen(&mut self, end: End, seed: u64) {
+        self.check(false);
+        self.count();
+        self.snapshots.clear();
+        self.held.clear();
+        let mut power_lost = false;
+        match end {
+            End::Close => self.db.take().expect("the store is open").close().unwrap(),
+            End::KillProcess => self.fs = self.fs.process_kill(),
+            End::LosePower(policy) => {
+                self.fs = self.fs.crash(seed, policy);
+                power_lost = true;
+            }
+        }
+        self.db = None;
+        self.totals.reopens += 1;
+        self.totals.crashes += u64::from(!matches!(end, End::Close));
+        self.open(seed, None);
+        if power_lost {
+            self.model.crashed(self.db().metrics().sequence).unwrap();
+        }
+        self.model.opened();
+        self.check(true);
+    }
+
+    fn open(&mut self, seed: u64, strategy: Option<&str>) {
+        let mut options = options(seed);
+        options.strategy = strategy.map(str::to_owned);
+        self.durability = options.durability;
+        let builder =
+            Db::builder(Path::new("/store")).options(options).file_system(Arc::new(self.fs.clone()));
+        self.db = Some(builder.clock(Arc::clone(&self.clock) as _).without_threads().open().unwrap());
+    }
+
+    /// Adds the counters of this open to the totals.
+    pub fn count(&mut self) {
+        let metrics = self.db().metrics();
+        let totals = &mut self.totals;
+        totals.flushes += metrics.flushes;
+        totals.merges += metrics.compactions;
+        totals.moves += metrics.moves;
+        totals.yields += metrics.jobs_yielded;
+        totals.prefix_commits += metrics.prefix_commits;
+        totals.discarded += metrics.jobs_discarded;
+    }
+}
+
+fn take<T>(from: &mut Vec<T>, at: usize) -> Option<T> {
+    (!from.is_empty()).then(|| from.swap_remove(at % from.len()))
+}
+
+/// Tiny sizes, drawn by chance.
+fn options(seed: u64) -> Options {
+    let mut random = Random::new(seed);
+    let mut pick = |of: &[u64]| of[random.below(of.len() as u64) as usize];
+    Options {
+        durability: if pick(&[0, 0, 1]) == 1 { Durability::Sync } else { Durability::Os },
+        memtable_bytes: pick(&[2 << 10, 4 << 10, 6 << 10]),
+        memtables: pick(&[2, 4, 16, 16]) as u32,
+        table_bytes: pick(&[1 << 10, 2 << 10, 4 << 10]),
+        block_bytes: pick(&[128, 256, 1024]),
+        level_base_bytes: pick(&[4 << 10, 8 << 10, 16 << 10]),
+        level_ratio: pick(&[2, 2, 3]) as u32,
+        l0_trigger: pick(&[2, 4]) as u32,
+        l0_limit: pick(&[8, 24, 24]) as u32,
+        wal_bytes_max: pick(&[64 << 10, 128 << 10]),
+        cache_bytes: pick(&[0, 4 << 10, 64 << 10]),
+        memory_bytes: 1 << 20,
+        workers: pick(&[1, 3, 8]) as u32,
+        filter_bits: pick(&[0, 4, 10]) as f32,
+        compression: [CompressionRule::None, CompressionRule::Deep, CompressionRule::Lz4]
+            [pick(&[0, 1, 2]) as usize],
+        reserve_bytes: 0,
+        ..Options::default()
+    }
+}

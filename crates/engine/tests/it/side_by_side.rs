@@ -1,0 +1,182 @@
+//! Jobs side by side: eight open ones stepped by one thread in random order; and real threads on a real disk, which write,
+//! read and scan their own keys while flushes and compactions run.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use evenkeel::testing::{ManualClock, Random, SimulatedFileSystem};
+use evenkeel::{Db, KeyspaceOptions, Options, ScanRange, WriteBatch};
+
+fn tiny() -> Options {
+    Options {
+        memtable_bytes: 8 << 10,
+        memtables: 4,
+        table_bytes: 4 << 10,
+        block_bytes: 512,
+        level_base_bytes: 16 << 10,
+        level_ratio: 3,
+        l0_trigger: 2,
+        l0_limit: 24,
+        wal_bytes_max: 256 << 10,
+        cache_bytes: 64 << 10,
+        memory_bytes: 1 << 20,
+        reserve_bytes: 0,
+        ..Options::default()
+    }
+}
+
+type Content = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn contents(db: &Db, name: &str) -> Content {
+    db.keyspace(name).unwrap().scan(ScanRange::all()).unwrap().map(Result::unwrap).collect()
+}
+
+#[test]
+fn eight_open_jobs_run_on_one_thread() {
+    for seed in 1..=8 {
+        eight_jobs(seed);
+    }
+}
+
+fn eight_jobs(seed: u64) {
+    let mut random = Random::new(seed);
+    let options = Options { workers: 8, l0_limit: 1000, ..tiny() };
+    let db = Db::builder(Path::new("/store"))
+        .options(options)
+        .file_system(Arc::new(SimulatedFileSystem::new()))
+        .clock(Arc::new(ManualClock::default()))
+        .without_threads()
+        .open()
+        .unwrap();
+    let names: Vec<String> = (0..8).map(|i| format!("keyspace-{i}")).collect();
+    let mut model: BTreeMap<&str, Content> = BTreeMap::new();
+    for name in &names {
+        let options = KeyspaceOptions { strategy: Some("1-leveling".to_owned()), memtable_bytes: None };
+        let keyspace = db.create_keyspace(name, options).unwrap();
+        // Enough for a job in each, written without a step of compaction between.
+        for i in 0..600u64 {
+            let (key, value) = (
+                format!("{:04}", random.below(400)).into_bytes(),
+                format!("{seed} {name} {i}").repeat(3).into_bytes(),
+            );
+            keyspace.put(&key, &value).unwrap();
+            model.entry(name).or_default().insert(key, value);
+        }
+        while db.step(&mut |_| None) {}
+    }
+    let open = db.metrics().jobs_open;
+    assert_eq!(open, 8, "seed {seed}: jobs open side by side");
+    let mut turns: BTreeMap<usize, u64> = BTreeMap::new();
+    let mut most = 0;
+    while db.step(&mut |runnable: &[(usize, _)]| {
+        most = most.max(runnable.len());
+        let drawn = random.below(runnable.len() as u64) as usize;
+        let job = runnable.get(drawn).map(|(job, _)| *job)?;
+        *turns.entry(job).or_default() += 1;
+        Some(job)
+    }) {}
+    assert_eq!(most, 8, "seed {seed}: jobs that could be stepped");
+    assert!(
+        turns.len() == 8 && turns.values().all(|steps| *steps > 1),
+        "seed {seed}: every place had turns: {turns:?}"
+    );
+    let metrics = db.metrics();
+    assert_eq!((metrics.jobs_open, metrics.jobs_discarded), (0, 0), "seed {seed}");
+    assert!(metrics.compactions >= 8, "seed {seed}: {} compactions", metrics.compactions);
+    for name in &names {
+        assert_eq!(contents(&db, name), model[name.as_str()], "seed {seed}: {name}");
+    }
+    db.verify().unwrap();
+}
+
+#[test]
+fn threads_write_read_and_scan_while_compactions_run() {
+    const THREADS: u64 = 4;
+    const OPERATIONS: u64 = 12_000;
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options { workers: 2, ..tiny() };
+    let db = Db::open(directory.path(), options.clone()).unwrap();
+    let mut model = Content::new();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                scope.spawn({
+                    let db = db.clone();
+                    move || own_keys(&db, thread, OPERATIONS)
+                })
+            })
+            .collect();
+        workers.into_iter().for_each(|worker| model.extend(worker.join().unwrap()));
+    });
+    assert_eq!(contents(&db, "default"), model);
+    db.verify().unwrap();
+    let metrics = db.metrics();
+    assert!(
+        metrics.flushes > 10 && metrics.compactions > 10,
+        "{} flushes, {} compactions",
+        metrics.flushes,
+        metrics.compactions
+    );
+    db.wait_idle().unwrap();
+    assert_eq!(contents(&db, "default"), model);
+    db.close().unwrap();
+    let db = Db::open(directory.path(), options).unwrap();
+    assert_eq!(contents(&db, "default"), model);
+    db.verify().unwrap();
+    db.close().unwrap();
+}
+
+/// One thread's work on keys that nobody else writes; answers what they hold in the end.
+fn own_keys(db: &Db, thread: u64, operations: u64) -> Content {
+    let mut random = Random::new(thread);
+    let mut model = Content::new();
+    let prefix = format!("thread {thread}/");
+    for i in 0..operations {
+        let key = format!("{prefix}{:05}", random.below(1500)).into_bytes();
+        match random.below(20) {
+            0..10 => {
+                let value = format!("{thread} {i} ").repeat(random.below(12) as usize).into_bytes();
+                db.put(&key, &value).unwrap();
+                model.insert(key, value);
+            }
+            10 => {
+                db.delete(&key).unwrap();
+                model.remove(&key);
+            }
+            11 => {
+                let mut batch = WriteBatch::new();
+                for n in 0..5 {
+                    let key = [&key[..], &[n]].concat();
+                    batch.put(&key, &i.to_le_bytes());
+                    model.insert(key, i.to_le_bytes().to_vec());
+                }
+                db.write(batch).unwrap();
+            }
+            12..19 => assert_eq!(
+                db.get(&key).unwrap().as_deref(),
+                model.get(&key).map(Vec::as_slice),
+                "{thread}: {key:?}"
+            ),
+            _ => {
+                let end = [&key[..], b"\xff"].concat();
+                let got: Vec<_> = db
+                    .scan(ScanRange::new(Some(prefix.as_bytes()), Some(&end)))
+                    .unwrap()
+                    .rev()
+                    .take(30)
+                    .map(Result::unwrap)
+                    .collect();
+                let want: Vec<_> =
+                    model.range(..end).rev().take(30).map(|(k, v)| (k.clone(), v.clone())).collect();
+                assert_eq!(got, want, "{thread}: back from {key:?}");
+            }
+        }
+        if i % 4000 == 3999 {
+            let got: Content =
+                db.scan(ScanRange::prefix(prefix.as_bytes())).unwrap().map(Result::unwrap).collect();
+            assert_eq!(got, model, "{thread}: all of its keys");
+        }
+    }
+    model
+}
