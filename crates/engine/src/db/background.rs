@@ -58,6 +58,8 @@ pub struct BackgroundState {
     pub retry_at: Duration,
     /// Syncs that the lane has finished.
     pub syncs_done: u64,
+    /// Changes told so far: a thread rests only if there was none since before its last look.
+    pub changes: u64,
     /// The flush under way, while nobody steps it, and whether there is one.
     pub flush: Option<OpenFlush>,
     /// True while a flush is under way or being stepped.
@@ -117,6 +119,7 @@ impl Background {
                 compaction_error: None,
                 retry_at: Duration::ZERO,
                 syncs_done: 0,
+                changes: 0,
                 flush: None,
                 flushing: false,
                 lost_work: HashSet::new(),
@@ -134,20 +137,21 @@ impl Background {
 
     /// Something changed that a thread or a waiting writer may want to know.
     pub fn wake(&self) {
-        drop(self.lock());
+        self.lock().changes += 1;
         self.changed.notify_all();
     }
 
     /// A tree has changed: there may be work.
     pub fn work_changed(&self) {
         self.lock().look_for_work = true;
-        self.changed.notify_all();
+        self.wake();
     }
 
     /// A sync has ended: whoever waits for one looks again.
     pub fn sync_done(&self) {
         let mut state = self.lock();
         state.syncs_done += 1;
+        state.changes += 1;
         state.jobs.iter_mut().for_each(|job| job.waiting = false);
         drop(state);
         self.changed.notify_all();

@@ -50,21 +50,24 @@ fn start(
 
 fn flush_loop(store: &Store) {
     while !store.background.is_stopping() {
+        let seen = store.background.lock().changes;
         let stepped = flushing::step(store);
-        rest(store, stepped, || flushing::has_work(store));
+        rest(store, stepped, seen);
     }
 }
 
 fn work_loop(store: &Store) {
     let mut choose = jobs::by_schedule(store);
     while !store.background.is_stopping() {
+        let seen = store.background.lock().changes;
         let stepped = jobs::step(store, &mut choose);
-        rest(store, stepped, || jobs::has_work(store));
+        rest(store, stepped, seen);
     }
 }
 
-/// After a step: on to the next, or wait for a change. `has_work` is asked under the lock under which changes are told.
-fn rest(store: &Store, stepped: Stepped, has_work: impl Fn() -> bool) {
+/// After a step: on to the next, or wait for a change. One told since `seen`, which was noted before the step, may have come
+/// too late for it, so that it counts as well: a thread that slept over it would sleep until its time is up.
+fn rest(store: &Store, stepped: Stepped, seen: u64) {
     let longest = match stepped {
         Stepped::Worked => {
             yield_now();
@@ -73,11 +76,8 @@ fn rest(store: &Store, stepped: Stepped, has_work: impl Fn() -> bool) {
         Stepped::Wait(until) => until.saturating_sub(store.clock.now()),
         Stepped::Idle => IDLE,
     };
-    if stepped == Stepped::Idle && has_work() {
-        return;
-    }
     let state = store.background.lock();
-    if !store.background.is_stopping() && !longest.is_zero() {
+    if !store.background.is_stopping() && state.changes == seen && !longest.is_zero() {
         drop(store.background.wait(state, longest));
     }
 }
