@@ -429,6 +429,8 @@ fn open(store: &Store, keyspace: &Arc<KeyspaceState>, id: JobId, compaction: Arc
         seed,
         sliced,
     });
+    // For the other workers: one of them may have looked before this job was there.
+    store.background.wake();
 }
 
 enum Space {
