@@ -144,9 +144,3 @@ fn begin(store: &Store, keyspace: &Arc<KeyspaceState>, memtable: Arc<Memtable>) 
     OpenFlush { keyspace: Arc::clone(keyspace), job }
 }
 
-/// True if the flush lane could do something now.
-pub fn has_work(store: &Store) -> bool {
-    let state = store.background.lock();
-    let waiting = || store.keyspaces.load().by_name.values().any(|k| !k.view.load().immutable.is_empty());
-    store.check_writable().is_ok() && (state.flush.is_some() || (!state.flushing && waiting()))
-}

@@ -244,13 +244,6 @@ fn close_job(store: &Store, keyspace: &KeyspaceState, id: JobId) -> Option<OpenJ
     Some(state.jobs.remove(at))
 }
 
-/// True if a worker could do something now.
-pub fn has_work(store: &Store) -> bool {
-    let state = store.background.lock();
-    let look = state.look_for_work && state.paused == 0;
-    store.check_writable().is_ok() && (look || state.jobs.iter().any(|j| j.job.is_some() && !j.waiting))
-}
-
 fn failed(store: &Store, error: Error) {
     store.event(&Event::BackgroundError { error: error.to_string() });
     let mut state = store.background.lock();
@@ -464,6 +457,8 @@ fn open(store: &Store, keyspace: &Arc<KeyspaceState>, id: JobId, compaction: Arc
         seed,
         sliced,
     });
+    // For the other workers: one of them may have looked before this job was there.
+    store.background.wake();
 }
 
 enum Space {

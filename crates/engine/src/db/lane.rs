@@ -55,10 +55,13 @@ impl Lane {
                 if state.syncs.is_empty() && !state.poked && !state.stopped {
                     state = self.changed.wait_timeout(state, IDLE).map_or_else(|e| e.into_inner().0, |s| s.0);
                 }
-                state.poked = false;
                 match state.syncs.pop_front() {
                     None if state.stopped => return,
-                    next => next,
+                    None => {
+                        state.poked = false;
+                        None
+                    }
+                    sync => sync,
                 }
             };
             if let Some((syncer, ticket)) = next {

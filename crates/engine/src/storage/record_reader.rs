@@ -153,11 +153,6 @@ impl RecordReader {
         self.tail
     }
 
-    /// The length that is known to have been durable, by what has been read so far.
-    pub fn promise(&self) -> u64 {
-        self.promise
-    }
-
     fn read_header(&mut self, frame: Frame) -> Result<()> {
         if frame.kind != RecordKind::Header {
             return Err(self.corruption(0, "the first record is no header"));

@@ -34,6 +34,8 @@ pub struct WalFiles {
     capacity: u64,
     next_number: Box<dyn NextNumber>,
     state: Mutex<Files>,
+    /// Held during `maintain`: logs are sealed, and so durable, in the order of the chain, whoever does it.
+    maintaining: Mutex<()>,
 }
 
 /// Gives out file numbers, each once.
@@ -91,7 +93,7 @@ impl WalFiles {
         next_number: Box<dyn NextNumber>,
     ) -> Arc<WalFiles> {
         let files = Files { next_capacity: capacity.min(FIRST_LOG_BYTES), ..Files::default() };
-        Arc::new(WalFiles { fs, dir, capacity, next_number, state: Mutex::new(files) })
+        Arc::new(WalFiles { fs, dir, capacity, next_number, state: Mutex::new(files), maintaining: Mutex::new(()) })
     }
 
     /// The lane's part: prepares the next log, seals full ones, unlinks what is no longer needed.
@@ -99,6 +101,7 @@ impl WalFiles {
     /// # Errors
     /// A failed sync of a log; the store must not go on writing.
     pub fn maintain(&self) -> Result<()> {
+        let _maintaining = self.maintaining.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             // One at a time and outside the lock: the leader takes it at each rotation.
             let Some(mut full) = self.lock().next_to_seal() else { break };
