@@ -186,7 +186,8 @@ impl VersionSet {
     pub fn begin_manifest(&mut self) -> Result<()> {
         let number = self.ids.file();
         let path = FileName::Manifest(number).path(&self.dir);
-        let header = LogHeader { kind: LogKind::Manifest, id: number, predecessor: None, first_seq: self.last_seq.0 };
+        let (kind, first_seq) = (LogKind::Manifest, self.last_seq.0);
+        let header = LogHeader { kind, id: number, predecessor: None, first_seq, allocated: 0 };
         let mut writer = RecordWriter::on_file(self.fs.create(&path, IoClass::Manifest)?, &path, &header)?;
         writer.append(&[&self.snapshot().encode()])?;
         writer.syncer().sync()?;

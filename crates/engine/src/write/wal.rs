@@ -20,11 +20,11 @@ use crate::storage::record::{FRAME_LEN, LogHeader, LogKind, Predecessor};
 use crate::storage::record_writer::{LogSync, RecordWriter};
 
 /// Logs kept for reuse.
-const RECYCLED_MAX: usize = 4;
+const RECYCLED_MAX: usize = 2;
 /// Logs of an earlier process kept for reuse.
 const ADOPTED_MAX: usize = 1;
 /// The first log of an opening has this capacity, if that is below the chain's.
-const FIRST_LOG_BYTES: u64 = MIB;
+const FIRST_LOG_BYTES: u64 = 4 * MIB;
 
 /// What the leader and the lane share.
 #[derive(Debug)]
@@ -267,7 +267,7 @@ fn start(
     predecessor: Option<Predecessor>,
     first_seq: SeqNo,
 ) -> Result<RecordWriter> {
-    let header = LogHeader { kind: LogKind::Wal, id: number, predecessor, first_seq: first_seq.0 };
+    let header = LogHeader { kind: LogKind::Wal, id: number, predecessor, first_seq: first_seq.0, allocated: 0 };
     let path = FileName::Wal(number).path(&files.dir);
     let bytes = file.remaining();
     let writer = RecordWriter::on_log(file, &path, &header)?;
