@@ -63,9 +63,10 @@ impl EngineArgs {
                 let known: Vec<&str> = Options::names().iter().map(|option| option.name).collect();
                 match known.contains(&name.trim()) {
                     true => Failure::usage(format!("--set {assignment}: {error}")),
-                    false => {
-                        Failure::usage(format!("--set {assignment}: {error} The options are: {}", known.join(" ")))
-                    }
+                    false => Failure::usage(format!(
+                        "--set {assignment}: {error} The options are: {}",
+                        known.join(" ")
+                    )),
                 }
             })?;
         }
