@@ -156,9 +156,9 @@ fn a_log_that_was_cut_or_changed_after_its_sync_is_named() {
         let whole = read_bytes(&path);
         let mut bytes = whole.clone();
         if cut {
-            bytes.truncate(1500)
+            bytes.truncate(1500);
         } else {
-            bytes[1500] ^= 1
+            bytes[1500] ^= 1;
         }
         write_file(&path, &bytes);
         for args in READERS {
