@@ -143,4 +143,3 @@ fn begin(store: &Store, keyspace: &Arc<KeyspaceState>, memtable: Arc<Memtable>) 
     let job = FlushJob::new(Arc::clone(&store.job_context), memtable, snapshots, shape);
     OpenFlush { keyspace: Arc::clone(keyspace), job }
 }
-

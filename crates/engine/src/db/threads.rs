@@ -50,7 +50,7 @@ fn flush_loop(store: &Store) {
         own.set(store.background.is_waited_for() || memtable_fills(store));
         let seen = store.background.changes();
         let stepped = flushing::step(store);
-        rest(store, stepped, seen, || flushing::has_work(store));
+        rest(store, stepped, seen);
     }
 }
 
@@ -62,7 +62,7 @@ fn work_loop(store: &Store) {
         own.set(may_raise && (store.background.is_waited_for() || l0_fills(store)));
         let seen = store.background.changes();
         let stepped = jobs::step(store, &mut choose);
-        rest(store, stepped, seen, || jobs::has_work(store));
+        rest(store, stepped, seen);
     }
 }
 
@@ -102,7 +102,7 @@ impl OwnPriority {
 
 /// After a step: on to the next, or wait for a change. A change told since the step began, when `seen` had been told, is not
 /// waited for: it may have come too late for the step, and would come too early for the sleep.
-fn rest(store: &Store, stepped: Stepped, seen: u64, has_work: impl Fn() -> bool) {
+fn rest(store: &Store, stepped: Stepped, seen: u64) {
     let longest = match stepped {
         Stepped::Worked => {
             yield_now();
@@ -111,9 +111,6 @@ fn rest(store: &Store, stepped: Stepped, seen: u64, has_work: impl Fn() -> bool)
         Stepped::Wait(until) => until.saturating_sub(store.clock.now()),
         Stepped::Idle => IDLE,
     };
-    if stepped == Stepped::Idle && has_work() {
-        return;
-    }
     let state = store.background.lock();
     if !store.background.is_stopping() && state.changes == seen && !longest.is_zero() {
         drop(store.background.wait(state, longest));
