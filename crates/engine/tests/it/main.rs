@@ -2,6 +2,8 @@
 
 /// A crash before every call that changes the disk.
 mod crash;
+/// Failing disks, damaged and newer files, second openers.
+mod faults;
 /// One random history gives the model's answers under every strategy.
 mod model;
 /// Jobs side by side: on one thread, and on real threads with a real disk.
