@@ -1,4 +1,5 @@
 //! The engine's integration tests, one binary. Each module names its suite.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 /// A crash before every call that changes the disk.
 mod crash;
