@@ -70,7 +70,8 @@ pub struct BackgroundState {
     pub flush: Option<OpenFlush>,
     /// True while a flush is under way or being stepped.
     pub flushing: bool,
-    /// First input tables of jobs that yielded without committing anything: their next attempt keeps all.
+    /// First input tables of jobs that yielded without committing anything: their next attempt gets on by a step and
+    /// keeps all.
     pub lost_work: HashSet<TableId>,
 }
 

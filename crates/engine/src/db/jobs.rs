@@ -18,7 +18,7 @@ use crate::base::error::{Error, Result};
 use crate::base::units::JobId;
 use crate::compaction::commit::{move_tables, set_bounds};
 use crate::compaction::compaction::Compaction;
-use crate::compaction::picker::{Pick, pick};
+use crate::compaction::picker::{Pick, is_ahead, pick};
 use crate::compaction::placement::Picked;
 use crate::compaction::tree_view::TreeView;
 use crate::execution::compaction_job::CompactionJob;
@@ -84,13 +84,18 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
     if let Err(when) = state.limiter.grant(now, STEP_BYTES) {
         return Stepped::Wait(when);
     }
+    let fresh = state.jobs.get(chosen).is_some_and(|job| !job.started);
     set_others_aside(store, &mut state, chosen, &runnable);
     let syncs = state.syncs_done;
+    let seed = state.jobs.get(chosen).and_then(|open| open.seed);
+    let again = seed.is_some_and(|seed| state.lost_work.contains(&seed));
     let Some(open) = state.jobs.get_mut(chosen) else { return Stepped::Idle };
     let Some(mut job) = open.job.take() else { return Stepped::Idle };
     if open.yield_requested {
-        let keep_all = open.sliced || open.seed.is_some_and(|seed| state.lost_work.contains(&seed));
-        job.request_yield(keep_all);
+        // One that let go in vain before gets on by a step first: else it could be picked and sent away for ever.
+        if !(fresh && again) {
+            job.request_yield(open.sliced || again);
+        }
     }
     let open = &state.jobs[chosen];
     let (id, class, sliced, keyspace) = (open.id, open.class, open.sliced, Arc::clone(&open.keyspace));
@@ -163,6 +168,7 @@ fn put_back(store: &Store, id: JobId, job: Box<CompactionJob>, progress: Progres
 fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<CompactionJob>) {
     let yielded = job.has_yielded();
     let part = job.take_commit(!yielded, true);
+    let in_vain = part.is_none();
     let outcome = match part {
         Some(part) => install_part(store, keyspace, id, part),
         None => Ok(()),
@@ -180,7 +186,7 @@ fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<Compacti
     if yielded {
         store.counters.jobs_yielded.add(1);
         store.event(&Event::Yielded { job: id });
-        if let (Some(seed), true) = (seed, lost > 0) {
+        if let (Some(seed), true) = (seed, lost > 0 || in_vain) {
             store.background.lock().lost_work.insert(seed);
         }
     } else {
@@ -340,7 +346,8 @@ fn look_in(store: &Store, keyspace: &Arc<KeyspaceState>, permit: &Permit) -> Res
 /// Asks the jobs in the way of more urgent work to let go.
 pub fn request_yields(store: &Store, wanted: Class, by: &[JobId]) {
     let mut state = store.background.lock();
-    let less_urgent = |job: &OpenJob| !by.contains(&job.id) || job.class > wanted;
+    // Work that only waits, as a merge within L0 does for one out of it, must not send away what it waits for.
+    let less_urgent = |job: &OpenJob| !by.contains(&job.id) || is_ahead(wanted, job.class);
     if state.jobs.iter().all(less_urgent) {
         state.jobs.iter_mut().filter(|job| by.contains(&job.id)).for_each(|job| job.yield_requested = true);
     }

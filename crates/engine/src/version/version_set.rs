@@ -170,7 +170,7 @@ impl VersionSet {
             payload_max: u32::MAX,
             class: IoClass::Manifest,
         };
-        let mut reader = RecordReader::open(fs.open(&path)?, log)?;
+        let mut reader = RecordReader::open(fs.open(&path).map_err(|e| e.or_missing(&path))?, log)?;
         while let Some(Record { offset, payload }) = reader.next()? {
             let record = ManifestRecord::decode(payload).map_err(|what| {
                 if what.ends_with("newer format") {

@@ -41,7 +41,7 @@ impl Extent {
         if std::env::var("EVENKEEL_CRASH_FULL").is_ok() || !cfg!(debug_assertions) {
             Extent { stride: 1, policies: CrashPolicy::ALL.len(), nested_stride: 10, nested_call_stride: 1 }
         } else {
-            Extent { stride: 7, policies: 2, nested_stride: 32, nested_call_stride: 3 }
+            Extent { stride: 13, policies: 2, nested_stride: 24, nested_call_stride: 5 }
         }
     }
 
