@@ -7,8 +7,8 @@
 //! ```
 //! A job that is not stepped is paused; it holds no thread. Tests run without threads: they call `step` themselves.
 
-use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -31,6 +31,8 @@ pub struct Background {
     state: Mutex<BackgroundState>,
     changed: Condvar,
     stopping: AtomicBool,
+    /// Callers that wait for background work: while there are any, it does not run below others.
+    waiting: AtomicUsize,
     /// False where a test steps.
     pub threaded: bool,
 }
@@ -52,12 +54,18 @@ pub struct BackgroundState {
     pub paused: u32,
     /// The failure of the last attempt to flush, until one succeeds.
     pub flush_error: Option<Error>,
-    /// The failure of the last compaction, until one succeeds. Compactions rest for a while after one.
+    /// Why compactions rest: the last failure, until they are looked for again.
     pub compaction_error: Option<Error>,
+    /// Failures since a compaction succeeded.
+    pub failures_in_a_row: u32,
+    /// What the last jobs that failed failed of, for whoever waits for one.
+    pub failed_jobs: VecDeque<(JobId, Error)>,
     /// When compactions may be tried again after a failure.
     pub retry_at: Duration,
     /// Syncs that the lane has finished.
     pub syncs_done: u64,
+    /// Changes told so far. A thread goes to sleep only if there was none since it last looked.
+    pub changes: u64,
     /// The flush under way, while nobody steps it, and whether there is one.
     pub flush: Option<OpenFlush>,
     /// True while a flush is under way or being stepped.
@@ -116,14 +124,18 @@ impl Background {
                 paused: 0,
                 flush_error: None,
                 compaction_error: None,
+                failures_in_a_row: 0,
+                failed_jobs: VecDeque::new(),
                 retry_at: Duration::ZERO,
                 syncs_done: 0,
+                changes: 0,
                 flush: None,
                 flushing: false,
                 lost_work: HashSet::new(),
             }),
             changed: Condvar::new(),
             stopping: AtomicBool::new(false),
+            waiting: AtomicUsize::new(0),
             threaded,
         }
     }
@@ -135,13 +147,27 @@ impl Background {
 
     /// Something changed that a thread or a waiting writer may want to know.
     pub fn wake(&self) {
+        self.lock().changes += 1;
+        self.changed.notify_all();
+    }
+
+    /// Something failed that a waiting writer may want to know. It is no reason for a thread to try again at once.
+    pub fn tell_waiting(&self) {
         drop(self.lock());
         self.changed.notify_all();
     }
 
+    /// Changes told so far.
+    pub fn changes(&self) -> u64 {
+        self.lock().changes
+    }
+
     /// A tree has changed: there may be work.
     pub fn work_changed(&self) {
-        self.lock().look_for_work = true;
+        let mut state = self.lock();
+        state.look_for_work = true;
+        state.changes += 1;
+        drop(state);
         self.changed.notify_all();
     }
 
@@ -149,6 +175,7 @@ impl Background {
     pub fn sync_done(&self) {
         let mut state = self.lock();
         state.syncs_done += 1;
+        state.changes += 1;
         state.jobs.iter_mut().for_each(|job| job.waiting = false);
         drop(state);
         self.changed.notify_all();
@@ -163,6 +190,17 @@ impl Background {
         self.changed.wait_timeout(state, longest).map_or_else(|e| e.into_inner().0, |s| s.0)
     }
 
+    /// A caller waits for background work until what this answers is dropped.
+    pub fn caller_waits(&self) -> impl Drop + '_ {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        Waits(&self.waiting)
+    }
+
+    /// True while a caller waits for background work.
+    pub fn is_waited_for(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
     /// Tells the threads to end.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
@@ -172,6 +210,14 @@ impl Background {
     /// True once the threads are to end.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
+    }
+}
+
+struct Waits<'a>(&'a AtomicUsize);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -34,7 +34,11 @@ pub fn step(store: &Store) -> Stepped {
             Some(open) => open,
             None if state.flushing => return Stepped::Idle,
             None => match next(store) {
-                None => return Stepped::Idle,
+                None => {
+                    // What could not be flushed is gone with its keyspace.
+                    state.flush_error = None;
+                    return Stepped::Idle;
+                }
                 Some(open) => {
                     state.flushing = true;
                     open
@@ -99,7 +103,11 @@ fn finished(store: &Store, outcome: Result<bool, Error>) -> Stepped {
         }
     };
     drop(state);
-    store.background.wake();
+    if stepped == Stepped::Worked {
+        store.background.wake();
+    } else {
+        store.background.tell_waiting();
+    }
     stepped
 }
 
@@ -134,11 +142,4 @@ fn begin(store: &Store, keyspace: &Arc<KeyspaceState>, memtable: Arc<Memtable>) 
     let snapshots = store.snapshots.list();
     let job = FlushJob::new(Arc::clone(&store.job_context), memtable, snapshots, shape);
     OpenFlush { keyspace: Arc::clone(keyspace), job }
-}
-
-/// True if the flush lane could do something now.
-pub fn has_work(store: &Store) -> bool {
-    let state = store.background.lock();
-    let waiting = || store.keyspaces.load().by_name.values().any(|k| !k.view.load().immutable.is_empty());
-    store.check_writable().is_ok() && (state.flush.is_some() || (!state.flushing && waiting()))
 }

@@ -37,6 +37,9 @@ const TABLES_PER_PART: usize = 8;
 /// After a failure compactions rest this long.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
+/// So many jobs that failed are remembered for those who wait for them.
+const FAILED_JOBS_KEPT: usize = 64;
+
 /// What a call of `step` came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stepped {
@@ -56,11 +59,14 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
     }
     let now = store.clock.now();
     let mut state = store.background.lock();
-    if state.look_for_work && state.paused == 0 {
-        if now < state.retry_at {
-            return Stepped::Wait(state.retry_at);
-        }
+    let mut otherwise = Stepped::Idle;
+    if state.look_for_work && state.paused == 0 && now < state.retry_at {
+        // Only the look for work rests after a failure; jobs that are open go on.
+        otherwise = Stepped::Wait(state.retry_at);
+    } else if state.look_for_work && state.paused == 0 {
         state.look_for_work = false;
+        // What failed is tried again, or not wanted any more.
+        state.compaction_error = None;
         drop(state);
         if let Err(error) = look_for_work(store) {
             failed(store, error);
@@ -74,7 +80,7 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
         .filter(|(_, j)| j.job.is_some() && !j.waiting)
         .map(|(i, j)| (i, j.class))
         .collect();
-    let Some(chosen) = choose(&runnable) else { return Stepped::Idle };
+    let Some(chosen) = choose(&runnable) else { return otherwise };
     if let Err(when) = state.limiter.grant(now, STEP_BYTES) {
         return Stepped::Wait(when);
     }
@@ -188,7 +194,7 @@ fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<Compacti
         store.counters.compaction_bytes_read.add(read);
         store.counters.compaction_bytes_written.add(written);
         let mut state = store.background.lock();
-        state.compaction_error = None;
+        state.failures_in_a_row = 0;
         if let Some(seed) = seed {
             state.lost_work.remove(&seed);
         }
@@ -213,6 +219,13 @@ pub fn discard(
 ) {
     let (bytes, removed) = job.abandon();
     drop(job);
+    {
+        // Before it goes from the list of open jobs, which is what is waited for.
+        let mut state = store.background.lock();
+        state.failed_jobs.push_back((id, error.clone()));
+        let surplus = state.failed_jobs.len().saturating_sub(FAILED_JOBS_KEPT);
+        state.failed_jobs.drain(..surplus);
+    }
     close_job(store, keyspace, id);
     store.counters.jobs_discarded.add(1);
     store.counters.wasted_bytes.add(bytes);
@@ -237,19 +250,15 @@ fn close_job(store: &Store, keyspace: &KeyspaceState, id: JobId) -> Option<OpenJ
     Some(state.jobs.remove(at))
 }
 
-/// True if a worker could do something now.
-pub fn has_work(store: &Store) -> bool {
-    let state = store.background.lock();
-    let look = state.look_for_work && state.paused == 0;
-    store.check_writable().is_ok() && (look || state.jobs.iter().any(|j| j.job.is_some() && !j.waiting))
-}
-
 fn failed(store: &Store, error: Error) {
     store.event(&Event::BackgroundError { error: error.to_string() });
     let mut state = store.background.lock();
     state.compaction_error = Some(error);
+    state.failures_in_a_row += 1;
     state.retry_at = store.clock.now() + RETRY_AFTER;
     state.look_for_work = true;
+    drop(state);
+    store.background.tell_waiting();
 }
 
 /// Opens jobs while the schedule permits and the trees want it.
@@ -269,6 +278,8 @@ fn look_for_work(store: &Store) -> Result<()> {
         if !opened {
             return Ok(());
         }
+        // For the other workers, and for writers that wait for L0, which a move may have emptied.
+        store.background.wake();
     }
 }
 
@@ -303,7 +314,18 @@ fn look_in(store: &Store, keyspace: &Arc<KeyspaceState>, permit: &Permit) -> Res
         now_ms: store.clock.wall_ms(),
     };
     match pick(&view, &strategy.strategy, permit) {
-        Pick::Run(picked) => begin(store, tree, keyspace, *picked).map(|begun| begun.is_some()),
+        Pick::Run(picked) => {
+            let begun = begin(store, tree, keyspace, *picked)?;
+            if begun.is_none() {
+                // Looked for again when there may be space. Writers that wait for this must not wait for ever.
+                let mut state = store.background.lock();
+                state.retry_at = store.clock.now() + RETRY_AFTER;
+                state.look_for_work = true;
+                let context = format!("compact keyspace `{}`", keyspace.name);
+                state.compaction_error = Some(Error::NoSpace { context });
+            }
+            Ok(begun.is_some())
+        }
         Pick::Blocked { want, by } => {
             request_yields(store, want.compaction.class, &by);
             Ok(false)
@@ -362,9 +384,6 @@ pub fn begin(
                 needs_bytes: compaction.input_bytes,
                 free_bytes,
             });
-            let mut state = store.background.lock();
-            state.retry_at = store.clock.now() + RETRY_AFTER;
-            state.look_for_work = true;
             return Ok(None);
         }
     };
@@ -445,6 +464,8 @@ fn open(store: &Store, keyspace: &Arc<KeyspaceState>, id: JobId, compaction: Arc
         seed,
         sliced,
     });
+    // For the other workers: one of them may have looked before this job was there.
+    store.background.wake();
 }
 
 enum Space {

@@ -55,10 +55,13 @@ impl Lane {
                 if state.syncs.is_empty() && !state.poked && !state.stopped {
                     state = self.changed.wait_timeout(state, IDLE).map_or_else(|e| e.into_inner().0, |s| s.0);
                 }
-                state.poked = false;
                 match state.syncs.pop_front() {
                     None if state.stopped => return,
-                    next => next,
+                    None => {
+                        state.poked = false;
+                        None
+                    }
+                    sync => sync,
                 }
             };
             if let Some((syncer, ticket)) = next {
@@ -78,10 +81,13 @@ impl Lane {
 impl SyncLane for Lane {
     fn submit(&self, syncer: Arc<dyn Syncer>) -> SyncTicket {
         let ticket = SyncTicket::default();
-        if self.threaded && !self.lock().stopped {
-            self.lock().syncs.push_back((syncer, ticket.clone()));
+        let mut state = self.lock();
+        if self.threaded && !state.stopped {
+            state.syncs.push_back((syncer, ticket.clone()));
+            drop(state);
             self.changed.notify_one();
         } else {
+            drop(state);
             let outcome: Result<()> = syncer.sync();
             ticket.finish(outcome);
         }

@@ -242,7 +242,7 @@ impl Replay<'_> {
     fn check_unpromised(&self, torn: u64, later: u64) -> Result<()> {
         let mut reader = self.open_log(later)?;
         while reader.next()?.is_some() {}
-        if reader.promise() == 0 {
+        if reader.promised() == 0 {
             return Ok(());
         }
         let what = format!("it has lost its end, though {later:06}.log was durable after it");
