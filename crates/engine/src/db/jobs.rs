@@ -231,10 +231,15 @@ pub fn discard(
         state.failed_jobs.drain(..surplus);
     }
     close_job(store, keyspace, id);
-    store.counters.jobs_discarded.add(1);
     store.counters.wasted_bytes.add(bytes);
     store.event(&Event::Discarded { job: id, bytes });
-    failed(store, error);
+    // That its keyspace was dropped is no failure: the others' compactions go on at once.
+    if store.tree().versions.trees().contains_key(&keyspace.id) {
+        store.counters.jobs_discarded.add(1);
+        failed(store, error);
+    } else {
+        store.background.work_changed();
+    }
     if let Err(error) = removed {
         failed(store, error);
     }
