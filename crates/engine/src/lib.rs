@@ -66,6 +66,17 @@ pub mod plan {
     pub use crate::version::version::Version;
 }
 
+/// Schedules: when background work may run.
+pub mod schedule {
+    /// Says what is wrong with a schedule's text; nothing if [`crate::Db::set_schedule`] would take it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` that says what there is.
+    pub fn check(text: &str) -> crate::Result<()> {
+        crate::scheduler::catalog::parse(text).map(drop)
+    }
+}
+
 /// Files as the store sees them: to give it another disk.
 pub mod fs {
     pub use crate::base::class::{Class, IoClass};
@@ -84,3 +95,8 @@ pub mod testing {
     pub use crate::storage::simulated_crash::CrashPolicy;
     pub use crate::storage::simulated_disk::{Call, CallKind};
 }
+
+/// The README's example, compiled and run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

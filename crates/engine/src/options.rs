@@ -258,9 +258,9 @@ impl Options {
         Ok(())
     }
 
-    /// The log file's capacity: a quarter of the log's limit, at most 64 MiB.
+    /// A log file's largest capacity: a quarter of the log's limit, and no more than a memtable takes, at most 64 MiB.
     pub(crate) fn wal_file_bytes(&self) -> u64 {
-        (self.wal_bytes_max / 4).clamp(16 * KIB, 64 * MIB)
+        (self.wal_bytes_max / 4).min(self.memtable_bytes).clamp(16 * KIB, 64 * MIB)
     }
 
     /// The cache's capacity within the memory budget, beside active memtables of these sizes.

@@ -33,7 +33,7 @@ pub struct EngineArgs {
     /// How the tree is compacted: a name of `keel strategy list`, or a strategy's text.
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub strategy: Option<String>,
-    /// When background work may run: `unlimited`.
+    /// When background work may run: `unlimited`, or `fixed:RATE` in bytes per second, like fixed:50MiB.
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub schedule: Option<String>,
     /// An option of the engine, for instance memtable_bytes=4MiB. May be given several times.
@@ -63,9 +63,10 @@ impl EngineArgs {
                 let known: Vec<&str> = Options::names().iter().map(|option| option.name).collect();
                 match known.contains(&name.trim()) {
                     true => Failure::usage(format!("--set {assignment}: {error}")),
-                    false => {
-                        Failure::usage(format!("--set {assignment}: {error}; there are: {}", known.join(" ")))
-                    }
+                    false => Failure::usage(format!(
+                        "--set {assignment}: {error} The options are: {}",
+                        known.join(" ")
+                    )),
                 }
             })?;
         }
@@ -87,11 +88,8 @@ pub fn check_strategy(text: &str) -> Result<(), Failure> {
     }
 }
 
-fn check_schedule(name: &str) -> Result<(), Failure> {
-    match name {
-        "unlimited" => Ok(()),
-        _ => Err(Failure::usage(format!("there is no schedule `{name}`; there is: unlimited"))),
-    }
+fn check_schedule(text: &str) -> Result<(), Failure> {
+    evenkeel::schedule::check(text).map_err(|error| Failure::usage(error.to_string()))
 }
 
 /// An open store and the keyspace to work on.

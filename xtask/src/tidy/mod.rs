@@ -8,4 +8,5 @@ pub mod floors;
 pub mod house;
 pub mod imports;
 pub mod names;
+pub mod promises;
 pub mod tree;

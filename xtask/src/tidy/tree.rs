@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::finding::Finding;
 use super::source::Source;
-use super::{floors, house, names};
+use super::{floors, house, names, promises};
 
 /// Files with these ends are looked at; data of tests and pictures are not.
 const ENDS: [&str; 6] = [".rs", ".md", ".toml", ".sh", ".yml", ".ci/run"];
@@ -51,6 +51,7 @@ pub fn check(sources: &[Source]) -> Vec<Finding> {
     findings.extend(floors::check(sources, &is_test));
     findings.extend(floors::orphans(sources));
     findings.extend(names::check(sources, &is_test));
+    findings.extend(promises::check(sources));
     findings.sort();
     findings.dedup();
     findings

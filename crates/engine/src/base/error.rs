@@ -110,7 +110,7 @@ impl fmt::Display for Error {
             }
             Error::Io { context, source } => write!(f, "{context}: {source}"),
             Error::NoSpace { context } => {
-                write!(f, "{context}: no space left; free some and the store goes on by itself")
+                write!(f, "{context}: no space left; nothing is lost, free some and go on")
             }
             Error::Poisoned { cause } => {
                 write!(f, "the store is read-only since an earlier failure ({cause}); close and reopen it")

@@ -129,6 +129,22 @@ mod tests {
     }
 
     #[test]
+    fn the_documentation_has_every_row_and_only_lines_that_parse() {
+        let page = include_str!("../../../../docs/compaction.md");
+        for row in CATALOG {
+            let line = |l: &&str| {
+                l.starts_with(&format!("| `{}`", row.name)) && l.ends_with(&format!("| `{}` |", row.text))
+            };
+            assert_eq!(page.lines().filter(line).count(), 1, "{}", row.name);
+        }
+        let lines: Vec<&str> = page.lines().filter(|l| l.starts_with("when=")).collect();
+        assert!(lines.len() >= 4, "the examples are gone");
+        for line in lines {
+            assert!(strategy(line).is_ok(), "{line}");
+        }
+    }
+
+    #[test]
     fn an_unknown_name_lists_the_known_ones() {
         let error = strategy("fast").unwrap_err().to_string();
         assert!(error.starts_with("strategy fast is unknown; valid are full lo+1"), "{error}");

@@ -8,7 +8,7 @@
 //! A job that is not stepped is paused; it holds no thread. Tests run without threads: they call `step` themselves.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -31,6 +31,8 @@ pub struct Background {
     state: Mutex<BackgroundState>,
     changed: Condvar,
     stopping: AtomicBool,
+    /// Callers that wait for background work: while there are any, it does not run below others.
+    waiting: AtomicUsize,
     /// False where a test steps.
     pub threaded: bool,
 }
@@ -126,6 +128,7 @@ impl Background {
             }),
             changed: Condvar::new(),
             stopping: AtomicBool::new(false),
+            waiting: AtomicUsize::new(0),
             threaded,
         }
     }
@@ -166,6 +169,17 @@ impl Background {
         self.changed.wait_timeout(state, longest).map_or_else(|e| e.into_inner().0, |s| s.0)
     }
 
+    /// A caller waits for background work until what this answers is dropped.
+    pub fn caller_waits(&self) -> impl Drop + '_ {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        Waits(&self.waiting)
+    }
+
+    /// True while a caller waits for background work.
+    pub fn is_waited_for(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
     /// Tells the threads to end.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
@@ -175,6 +189,14 @@ impl Background {
     /// True once the threads are to end.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
+    }
+}
+
+struct Waits<'a>(&'a AtomicUsize);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -17,7 +17,7 @@ use super::options_file::{self, KeyspaceSettings};
 use super::recovery::{self, ReplaySettings};
 use super::snapshots::Snapshots;
 use super::state::{Events, Keyspaces, Store, TreeState};
-use super::strategies::{persist, resolve};
+use super::strategies::{creation, persist, resolve};
 use super::threads::start_threads;
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::error::{Error, Result};
@@ -35,7 +35,6 @@ use crate::storage::file_name::FileName;
 use crate::storage::file_system::{DirLock, FileSystem};
 use crate::table::block_cache::BlockCache;
 use crate::table::table_cache::TableCache;
-use crate::version::manifest::{KeyspaceCreated, ManifestRecord};
 use crate::version::version_set::{Ids, Tree, VersionSet};
 use crate::write::batch::DEFAULT_KEYSPACE;
 use crate::write::memtable::Memtable;
@@ -163,11 +162,10 @@ impl Builder {
             }
         }
         let mut versions = VersionSet::empty(Arc::clone(&self.fs), &self.path);
-        let id = versions.ids().keyspace();
-        debug_assert_eq!(id, DEFAULT_KEYSPACE);
-        let created =
-            KeyspaceCreated { id, name: DEFAULT_NAME.to_owned(), l0_group: Some(versions.ids().group()) };
-        versions.apply_unrecorded(&ManifestRecord { created: vec![created], ..ManifestRecord::default() })?;
+        let strategy = self.strategy_of(DEFAULT_NAME, &KeyspaceSettings::new())?.strategy;
+        let created = creation(versions.ids(), DEFAULT_NAME, &strategy);
+        debug_assert!(created.created.iter().all(|keyspace| keyspace.id == DEFAULT_KEYSPACE));
+        versions.apply_unrecorded(&created)?;
         Ok(versions)
     }
 
@@ -220,6 +218,7 @@ impl Builder {
             table_bytes: self.options.table_bytes,
             filter_bits: self.options.filter_bits,
         };
+        versions.rotate_manifest_at(self.options.memtable_bytes);
         recovery::tidy_trees(&mut versions)?;
         // The lane has no thread yet: recovery syncs where it is.
         let replaying = self.job_context(&versions, Arc::new(InlineSyncLane));

@@ -79,10 +79,11 @@ fn write_all(store: &Store, batches: &mut [WriteBatch], sync: bool) -> Vec<Resul
 
 /// Writes batches as one group. Answers how many of the first were written, and the error of the one after them.
 fn write_group(store: &Store, group: &mut [&mut WriteBatch], sync: bool) -> (usize, Result<()>) {
+    let mut state = store.commit_state();
+    // Under the lock: the store may have been closed while we waited for it.
     if let Err(error) = store.check_writable() {
         return (0, Err(error));
     }
-    let mut state = store.commit_state();
     let mut outcome = Ok(());
     let mut ready = 0;
     while ready < group.len() && outcome.is_ok() {

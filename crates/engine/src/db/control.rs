@@ -10,7 +10,7 @@ use super::flushing;
 use super::install::{ids_for_picker, unlink_obsolete};
 use super::jobs::{self, Begun, Stepped};
 use super::keyspace_state::KeyspaceState;
-use super::state::Store;
+use super::state::{CLOSED, Store};
 use crate::base::class::Class;
 use crate::base::error::{Error, Result};
 use crate::base::key_range::KeyRange;
@@ -18,6 +18,8 @@ use crate::base::units::{JobId, TableId};
 use crate::compaction::picker::{Pick, manual};
 use crate::compaction::tree_view::TreeView;
 use crate::observe::event::Event;
+use crate::scheduler::catalog::parse as parse_schedule;
+use crate::scheduler::policy::State as PolicyState;
 
 /// How long a waiter sleeps at most before it looks again by itself.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -76,11 +78,16 @@ pub fn wait_for_room(store: &Store, keyspace: &KeyspaceState, full: bool) -> Res
 
 /// Waits until `done`, which the background makes true.
 fn wait_until(store: &Store, done: impl Fn() -> bool) -> Result<()> {
+    let _waits = store.background.caller_waits();
     let mut choose = jobs::by_schedule(store);
     loop {
         store.check_writable()?;
         if done() {
             return Ok(());
+        }
+        if store.background.is_stopping() {
+            // Nobody will make it true any more, and whoever closes the store may wait for a lock that this caller holds.
+            return Err(Error::Poisoned { cause: CLOSED.to_owned() });
         }
         if store.background.threaded {
             let state = store.background.lock();
@@ -203,5 +210,17 @@ pub fn wait_idle(store: &Store) -> Result<()> {
         flushed && state.jobs.is_empty() && !state.flushing && !state.look_for_work
     })?;
     maintain(store);
+    Ok(())
+}
+
+/// Changes the schedule; the next decision is made by it.
+pub fn set_schedule(store: &Store, text: &str) -> Result<()> {
+    let policy = parse_schedule(text)?;
+    {
+        let mut state = store.background.lock();
+        state.policy = policy;
+        state.policy_state = PolicyState::default();
+    }
+    store.background.work_changed();
     Ok(())
 }

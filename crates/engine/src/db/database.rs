@@ -171,6 +171,14 @@ impl Db {
         self.default.set_strategy(text)
     }
 
+    /// Changes when background work may run, from its next step on: `unlimited` or `fixed:BYTES_PER_SECOND`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for anything else.
+    pub fn set_schedule(&self, text: &str) -> Result<()> {
+        control::set_schedule(&self.handle.store, text)
+    }
+
     /// Makes a keyspace; durable when it returns.
     ///
     /// # Errors

@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::background::Threads;
-use super::state::Store;
+use super::install::unlink_obsolete;
+use super::state::{CLOSED, Store};
 use crate::base::error::Result;
 
 /// An open store and its threads.
@@ -41,8 +42,12 @@ impl Handle {
             let _ = open.job.abandon();
         }
         store.check_writable()?;
-        let sealed = store.commit_state().wal.close().map_err(|e| store.log_failed(e));
-        store.poisoned.get_or_init(|| "the store is closed".to_owned());
+        let mut commit = store.commit_state();
+        let sealed = commit.wal.close().map_err(|e| store.log_failed(e));
+        // Files that nothing refers to; what cannot be removed now, or is still being read, is an orphan too.
+        let _ = unlink_obsolete(store);
+        store.wal_files.remove_spare();
+        store.poisoned.get_or_init(|| CLOSED.to_owned());
         sealed
     }
 }

@@ -30,7 +30,7 @@ pub fn install_flush(
     tables: Vec<TableMeta>,
 ) -> Result<()> {
     let last = memtable.last_seq();
-    if others_lag_behind(store, keyspace.id, last) {
+    if others_lag_behind(store, keyspace.id) {
         store.wal_files.sync().map_err(|e| store.log_failed(e))?;
     }
     store.fs.sync_dir(&store.dir)?;
@@ -196,11 +196,12 @@ pub fn oldest_unflushed(store: &Store, flushing: Option<&Arc<Memtable>>) -> Opti
     Some(oldest.map_or(next, |seq| seq.min(next)))
 }
 
-/// True if a write of another keyspace at or below `last` is in memory and the log only.
-fn others_lag_behind(store: &Store, keyspace: KeyspaceId, last: SeqNo) -> bool {
+/// True if a write of another keyspace is in memory and the log only. It need not be older than what is flushed: a batch goes on
+/// above its last entry for this keyspace, and is kept whole or not at all.
+fn others_lag_behind(store: &Store, keyspace: KeyspaceId) -> bool {
     let keyspaces = store.keyspaces.load();
     let mut others = keyspaces.by_name.values().filter(|k| k.id != keyspace);
-    others.any(|k| k.oldest_unflushed().is_some_and(|seq| seq <= last))
+    others.any(|k| k.oldest_unflushed().is_some())
 }
 
 fn parts(

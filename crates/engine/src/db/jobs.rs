@@ -226,6 +226,8 @@ fn close_job(store: &Store, keyspace: &KeyspaceState, id: JobId) -> Option<OpenJ
     let mut state = store.background.lock();
     let at = state.jobs.iter().position(|j| j.id == id)?;
     state.look_for_work = true;
+    // The job's inputs are pinned no more.
+    store.lane.poke();
     Some(state.jobs.remove(at))
 }
 

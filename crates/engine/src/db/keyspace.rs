@@ -124,7 +124,6 @@ impl Keyspace {
     pub fn trimmed_tables(&self) -> usize {
         self.state.view.load().version.tables().filter(|(_, table)| table.consumed > 0).count()
     }
-
 }
 
 impl WriteBatch {

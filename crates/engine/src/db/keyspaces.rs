@@ -6,11 +6,11 @@ use super::builder::{DEFAULT_NAME, open_keyspace};
 use super::install::{record_change, unlink_obsolete};
 use super::keyspace_state::KeyspaceState;
 use super::state::{Keyspaces, Store};
-use super::strategies::{persist, resolve};
+use super::strategies::{creation, persist, resolve};
 use crate::base::error::{Error, Result};
 use crate::compaction::catalog;
 use crate::options::KeyspaceOptions;
-use crate::version::manifest::{KeyspaceCreated, ManifestRecord};
+use crate::version::manifest::ManifestRecord;
 
 /// Longest name in bytes.
 const NAME_BYTES_MAX: usize = 255;
@@ -28,10 +28,11 @@ pub fn create(store: &Store, name: &str, options: KeyspaceOptions) -> Result<Arc
     if tree.versions.trees().values().any(|t| t.name == name) {
         return Err(Error::invalid(format!("keyspace `{name}` exists already")));
     }
-    let ids = tree.versions.ids();
-    let created = KeyspaceCreated { id: ids.keyspace(), name: name.to_owned(), l0_group: Some(ids.group()) };
-    let id = created.id;
-    record_change(store, &mut tree, ManifestRecord { created: vec![created], ..ManifestRecord::default() })?;
+    let record = creation(tree.versions.ids(), name, &strategy.strategy);
+    let Some(id) = record.created.first().map(|created| created.id) else {
+        return Err(Error::invalid(format!("keyspace `{name}` could not be made")));
+    };
+    record_change(store, &mut tree, record)?;
     tree.claims.entry(id).or_default();
     let Some(new) = tree.versions.trees().get(&id) else {
         return Err(Error::invalid(format!("keyspace `{name}` could not be made")));

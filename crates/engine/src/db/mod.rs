@@ -26,3 +26,5 @@ pub mod state;
 pub mod strategies;
 pub mod threads;
 pub mod verify;
+#[cfg(test)]
+mod write_path_tests;

@@ -29,6 +29,9 @@ use crate::table::table_cache::TableCache;
 use crate::version::version_set::VersionSet;
 use crate::write::wal::WalFiles;
 
+/// What a call on a closed store is told.
+pub const CLOSED: &str = "the store is closed";
+
 /// An open store.
 #[derive(Debug)]
 pub struct Store {

@@ -8,8 +8,11 @@ use super::options_file::{self, KeyspaceSettings};
 use super::state::Store;
 use crate::base::error::Result;
 use crate::compaction::catalog;
-use crate::compaction::strategy::{CutRule, Layout, PerLevel, SizeRule};
+use crate::compaction::strategy::{CutRule, Layout, PerLevel, SizeRule, Strategy};
 use crate::options::{KeyspaceOptions, Options};
+use crate::version::edit::{EditStep, VersionEdit};
+use crate::version::manifest::{KeyspaceCreated, ManifestRecord};
+use crate::version::version_set::Ids;
 
 /// The strategy that `text` names or spells, with the sizes of `options` unless it states its own.
 ///
@@ -36,6 +39,16 @@ pub fn resolve(text: &str, memtable_bytes: u64, options: &Options) -> Result<Nam
         first.layout = Layout::Runs { max: options.l0_trigger, fill: false };
     }
     Ok(NamedStrategy { text: text.to_owned(), strategy })
+}
+
+/// The manifest record of a new keyspace: a first level without tables, shaped as the strategy wants it.
+pub fn creation(ids: &Ids, name: &str, strategy: &Strategy) -> ManifestRecord {
+    let (id, group) = (ids.keyspace(), ids.group());
+    let created = KeyspaceCreated { id, name: name.to_owned(), l0_group: Some(group) };
+    let run_bound = strategy.levels.get(0, 1).layout.max_runs();
+    let steps = vec![EditStep::SetRunBound { group, run_bound }];
+    let edit = VersionEdit { steps, ..VersionEdit::default() };
+    ManifestRecord { created: vec![created], edits: vec![(id, edit)], ..ManifestRecord::default() }
 }
 
 /// Changes a keyspace's strategy: writes OPTIONS durably, then swaps the value. The picker does the rest.

@@ -1,4 +1,8 @@
-//! The background threads' bodies: loops around one step each. All run at a priority below the clients'.
+//! The background threads' bodies: loops around one step each.
+//!
+//! They run below the clients' priority, so that nobody feels them, until a deadline nears: a caller waits, L0 is three quarters
+//! full, the memtable after the one being flushed is half full. Then they run as everyone does. A process that may not raise
+//! a priority again lowers its workers only as far as they still get their share, and the flush lane not at all.
 //!
 //! A panic in one is caught, makes the store read-only, and is reported by the next write (`docs/durability.md`, C13).
 
@@ -6,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_sys::{Priority, set_background_priority, yield_now};
+use evenkeel_sys::{Priority, can_raise_priority, set_background_priority, yield_now};
 
 use super::background::Threads;
 use super::control::maintain;
@@ -22,25 +26,17 @@ const IDLE: Duration = Duration::from_millis(500);
 /// Starts the flush lane, the workers and the lane.
 pub fn start_threads(store: &Arc<Store>) -> Threads {
     let mut threads = Vec::new();
-    // Writers wait for flushes: the lane runs below them only by its nice value.
-    threads.push(start(store, "keel-flush", Priority::Nice19, flush_loop));
+    threads.push(start(store, "keel-flush", flush_loop));
     for i in 0..store.options.workers {
-        threads.push(start(store, &format!("keel-work-{i}"), Priority::Idle, work_loop));
+        threads.push(start(store, &format!("keel-work-{i}"), work_loop));
     }
-    threads.push(start(store, "keel-lane", Priority::Normal, lane_loop));
+    threads.push(start(store, "keel-lane", lane_loop));
     Threads(threads)
 }
 
-fn start(
-    store: &Arc<Store>,
-    name: &str,
-    priority: Priority,
-    body: fn(&Store),
-) -> std::thread::JoinHandle<()> {
+fn start(store: &Arc<Store>, name: &str, body: fn(&Store)) -> std::thread::JoinHandle<()> {
     let (store, named) = (Arc::clone(store), name.to_owned());
     spawn(name, move || {
-        // A priority that the system refuses costs calm, not answers.
-        let _ = set_background_priority(priority);
         if catch_unwind(AssertUnwindSafe(|| body(&store))).is_err() {
             store
                 .poison(&Error::invalid(format!("the background thread {named} panicked; please report it")));
@@ -49,19 +45,58 @@ fn start(
 }
 
 fn flush_loop(store: &Store) {
+    let mut own = OwnPriority::new(if can_raise_priority() { Priority::Nice19 } else { Priority::Normal });
     while !store.background.is_stopping() {
         let seen = store.background.lock().changes;
+        own.set(store.background.is_waited_for() || memtable_fills(store));
         let stepped = flushing::step(store);
         rest(store, stepped, seen);
     }
 }
 
 fn work_loop(store: &Store) {
+    let may_raise = can_raise_priority();
+    let mut own = OwnPriority::new(if may_raise { Priority::Idle } else { Priority::Nice19 });
     let mut choose = jobs::by_schedule(store);
     while !store.background.is_stopping() {
         let seen = store.background.lock().changes;
+        own.set(may_raise && (store.background.is_waited_for() || l0_fills(store)));
         let stepped = jobs::step(store, &mut choose);
         rest(store, stepped, seen);
+    }
+}
+
+/// True if a keyspace's active memtable is half full while another one waits for its flush.
+fn memtable_fills(store: &Store) -> bool {
+    store.keyspaces.load().by_name.values().any(|keyspace| {
+        let view = keyspace.view.load();
+        !view.immutable.is_empty() && view.active.bytes() >= keyspace.memtable_bytes / 2
+    })
+}
+
+/// True if a keyspace's L0 has three quarters of the runs at which its writers wait.
+fn l0_fills(store: &Store) -> bool {
+    let near = store.options.l0_limit as usize / 4 * 3;
+    store.keyspaces.load().by_name.values().any(|keyspace| keyspace.l0_runs() >= near.max(1))
+}
+
+/// A thread's own priority: low, or raised to everyone's.
+struct OwnPriority {
+    low: Priority,
+    raised: Option<bool>,
+}
+
+impl OwnPriority {
+    fn new(low: Priority) -> OwnPriority {
+        OwnPriority { low, raised: None }
+    }
+
+    /// Asks the system only for a change. One that it refuses costs calm, not answers.
+    fn set(&mut self, raised: bool) {
+        if self.raised != Some(raised) {
+            self.raised = Some(raised);
+            let _ = set_background_priority(if raised { Priority::Normal } else { self.low });
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::merge::merging_iterator::MergingIterator;
 use crate::merge::run_iterator::{ReadMode, RunIterator};
 use crate::storage::file_name::FileName;
 use crate::table::verify::verify_table;
-use crate::version::check::check;
+use crate::version::check::check_recorded;
 use crate::version::version::Version;
 
 /// What was read and found whole.
@@ -37,7 +37,7 @@ pub fn verify(store: &Store) -> Result<VerifyReport> {
     let views: Vec<Arc<ReadView>> =
         store.keyspaces.load().by_name.values().map(|k| k.view.load_full()).collect();
     for view in &views {
-        check(&view.version, &[]).map_err(|what| Error::corruption(&store.dir, 0, what))?;
+        check_recorded(&view.version).map_err(|what| Error::corruption(&store.dir, 0, what))?;
         let mut seen = BTreeSet::new();
         for (_, table) in view.version.tables() {
             if seen.insert(table.id()) {

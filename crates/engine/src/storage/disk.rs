@@ -104,7 +104,8 @@ impl FileSystem for DiskFileSystem {
 
     fn lock(&self, path: &Path) -> Result<Box<dyn DirLock>> {
         let locked = || Error::Locked { dir: path.parent().unwrap_or(path).to_path_buf() };
-        let (file, _) = open_regular(path, OFlags::RDWR | OFlags::CREATE).map_err(at("lock", path))?;
+        let (file, _) =
+            open_regular(path, OFlags::RDWR | OFlags::CREATE).map_err(at("open for writing", path))?;
         let meta = file.metadata().map_err(at("lock", path))?;
         let place = Registered::enter((meta.dev(), meta.ino())).ok_or_else(locked)?;
         match file.try_lock() {

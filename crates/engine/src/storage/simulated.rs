@@ -62,6 +62,23 @@ impl SimulatedFileSystem {
         self.shared.disk().crashed
     }
 
+    /// From now on keeps the disk as it is before each call that changes it: one run then gives every point at which the
+    /// machine could have lost its power. Copies share their bytes.
+    pub fn record_states(&self) {
+        self.shared.disk().recorded = Some(Vec::new());
+    }
+
+    /// The disks kept since the last time, each with the number of the call before which it was like that.
+    pub fn take_states(&self) -> Vec<(u64, SimulatedFileSystem)> {
+        let mut disk = self.shared.disk();
+        let states = disk.recorded.as_mut().map(std::mem::take).unwrap_or_default();
+        drop(disk);
+        states
+            .into_iter()
+            .map(|(call, tree)| (call, SimulatedFileSystem::of_tree(tree, u64::MAX / 2)))
+            .collect()
+    }
+
     /// All calls so far that changed the disk, in order.
     pub fn calls(&self) -> Vec<Call> {
         self.shared.disk().calls.clone()
@@ -105,7 +122,7 @@ impl SimulatedFileSystem {
         let mut disk = self.shared.disk();
         let (dir, name) = disk.parent(path)?;
         let file = File::new(FileState::default());
-        file.state().apply(0, FileOp::Write { offset: 0, bytes: bytes.to_vec() });
+        file.state().apply(0, FileOp::Write { offset: 0, bytes: bytes.into() });
         file.state().sync();
         dir.current.insert(name.clone(), file.clone());
         dir.durable.insert(name, file);

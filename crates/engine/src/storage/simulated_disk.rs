@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::base::error::{Error, Result};
 use crate::observe::io_counters::IoCounters;
 use crate::storage::fault::{FaultKind, Faults};
+use crate::storage::simulated_crash::copied;
 use crate::storage::simulated_state::{Directory, EntryOp, File, FileOp, FileState, Tree};
 
 /// Free bytes of a disk on which no limit was set.
@@ -73,6 +74,8 @@ pub(in crate::storage) struct Disk {
     /// All files together may have this many bytes.
     pub(in crate::storage) bytes_max: Option<u64>,
     pub(in crate::storage) locks: BTreeSet<PathBuf>,
+    /// If asked for: the tree before each call, with the call's number.
+    pub(in crate::storage) recorded: Option<Vec<(u64, Tree)>>,
 }
 
 /// Whether the machine outlives the call under way.
@@ -97,6 +100,9 @@ impl Disk {
     /// Counts a call that changes the disk. Fails if the machine is down.
     pub(in crate::storage) fn begin(&mut self, kind: CallKind, path: &Path) -> Result<Step> {
         self.check_up()?;
+        if let Some(recorded) = &mut self.recorded {
+            recorded.push((self.calls.len() as u64 + 1, copied(&self.tree)));
+        }
         self.calls.push(Call { kind, path: path.to_path_buf() });
         self.order += 1;
         if self.crash_at.is_some_and(|at| self.calls.len() as u64 >= at) {

@@ -47,7 +47,7 @@ impl Open {
         let short_by =
             if fault.is_err() { bytes.len() as u64 / 2 } else { grows.saturating_sub(disk.free()) };
         let written = &bytes[..bytes.len() - (short_by as usize).min(bytes.len())];
-        self.file.state().apply(disk.order(), FileOp::Write { offset, bytes: written.to_vec() });
+        self.file.state().apply(disk.order(), FileOp::Write { offset, bytes: written.into() });
         fault?;
         if short_by > 0 {
             return Err(Error::NoSpace { context: format!("append to {}", self.path.display()) });

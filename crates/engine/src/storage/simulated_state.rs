@@ -12,25 +12,29 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A file's bytes. Those between the end of `data` and `len` are zeros, so a large empty log costs nothing.
+/// A file's bytes. Those between the end of `data` and `len` are zeros, so a large empty log costs nothing. A copy shares
+/// the bytes until one of the two changes, so that a disk can be copied at every call.
 #[derive(Clone, Debug, Default)]
 pub(in crate::storage) struct Image {
-    pub(in crate::storage) data: Vec<u8>,
+    data: Arc<Vec<u8>>,
     pub(in crate::storage) len: u64,
 }
 
 impl Image {
     pub(in crate::storage) fn write(&mut self, offset: u64, bytes: &[u8]) {
         let (from, to) = (offset as usize, offset as usize + bytes.len());
-        if self.data.len() < to {
-            self.data.resize(to, 0);
+        let data = Arc::make_mut(&mut self.data);
+        if data.len() < to {
+            data.resize(to, 0);
         }
-        self.data[from..to].copy_from_slice(bytes);
+        data[from..to].copy_from_slice(bytes);
         self.len = self.len.max(to as u64);
     }
 
     pub(in crate::storage) fn set_len(&mut self, len: u64) {
-        self.data.truncate(len as usize);
+        if self.data.len() as u64 > len {
+            Arc::make_mut(&mut self.data).truncate(len as usize);
+        }
         self.len = len;
     }
 
@@ -43,7 +47,7 @@ impl Image {
     }
 
     pub(in crate::storage) fn to_vec(&self) -> Vec<u8> {
-        let mut bytes = self.data.clone();
+        let mut bytes = self.data.to_vec();
         bytes.resize(self.len as usize, 0);
         bytes
     }
@@ -52,7 +56,7 @@ impl Image {
 /// A change of a file that is not durable yet.
 #[derive(Clone, Debug)]
 pub(in crate::storage) enum FileOp {
-    Write { offset: u64, bytes: Vec<u8> },
+    Write { offset: u64, bytes: Arc<[u8]> },
     SetLen(u64),
 }
 

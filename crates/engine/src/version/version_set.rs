@@ -20,7 +20,7 @@ use crate::storage::file_system::FileSystem;
 use crate::storage::record::{LogHeader, LogKind};
 use crate::storage::record_reader::{LogToRead, Record, RecordReader};
 use crate::storage::record_writer::RecordWriter;
-use crate::version::check::check;
+use crate::version::check::check_recorded;
 use crate::version::edit::VersionEdit;
 use crate::version::manifest::{KeyspaceCreated, ManifestRecord, NextIds};
 use crate::version::version::Version;
@@ -112,6 +112,7 @@ pub struct VersionSet {
     wal_from: u64,
     manifest: Option<Manifest>,
     rotations: u64,
+    rotate_bytes_min: u64,
 }
 
 #[derive(Debug)]
@@ -120,10 +121,21 @@ struct Manifest {
     writer: RecordWriter,
     /// Its length when its snapshot had been written: at twice that it is rotated.
     snapshot_bytes: u64,
+    /// An append found no space: the record's beginning may be there, and nothing may follow it. The next change begins
+    /// another manifest.
+    cut_short: bool,
 }
 
-/// A manifest is not rotated below this length.
+/// A manifest is not rotated below this length, or a smaller one that the store sets.
 const ROTATE_BYTES_MIN: u64 = MIB / 4;
+
+/// A failure after which a reopen may see the change: not to be taken for a mere want of space.
+fn in_doubt(error: Error) -> Error {
+    match error {
+        Error::NoSpace { .. } => Error::Poisoned { cause: error.to_string() },
+        other => other,
+    }
+}
 
 impl VersionSet {
     /// A store without keyspaces; nothing is written before `begin_manifest`.
@@ -139,6 +151,7 @@ impl VersionSet {
             wal_from: 0,
             manifest: None,
             rotations: 0,
+            rotate_bytes_min: ROTATE_BYTES_MIN,
         }
     }
 
@@ -179,10 +192,43 @@ impl VersionSet {
         Ok(Some(set))
     }
 
+    /// Small stores rotate their manifest earlier: at `bytes`, if that is less than the usual length.
+    pub fn rotate_manifest_at(&mut self, bytes: u64) {
+        self.rotate_bytes_min = ROTATE_BYTES_MIN.min(bytes);
+    }
+
     /// Begins a new manifest with a snapshot of everything and points CURRENT at it. Also recovers from a manifest
-    /// that has grown.
+    /// that has grown. After `NoSpace` the old one is in force as before; after any other error nobody knows which is.
     pub fn begin_manifest(&mut self) -> Result<()> {
         let number = self.ids.file();
+        let writer = match self.write_snapshot(number) {
+            Ok(writer) => writer,
+            Err(error) => {
+                // CURRENT does not name it. If it cannot be removed, the next open does so.
+                let _ = self.fs.remove(&FileName::Manifest(number).path(&self.dir));
+                return Err(error);
+            }
+        };
+        if let Err(error) = set_current(&*self.fs, &self.dir, number, self.ids.file()) {
+            // Perhaps CURRENT names it already: then it must stay, and the old one must take no more.
+            let named = read_current(&*self.fs, &self.dir).map_or(true, |current| current == Some(number));
+            if named {
+                return Err(in_doubt(error));
+            }
+            let _ = self.fs.remove(&FileName::Manifest(number).path(&self.dir));
+            return Err(error);
+        }
+        let snapshot_bytes = writer.len();
+        let old = self.manifest.replace(Manifest { number, writer, snapshot_bytes, cut_short: false });
+        self.rotations += 1;
+        if let Some(old) = old {
+            // Nothing refers to it. If it cannot be removed, the next open does so.
+            let _ = self.fs.remove(&FileName::Manifest(old.number).path(&self.dir));
+        }
+        Ok(())
+    }
+
+    fn write_snapshot(&self, number: u64) -> Result<RecordWriter> {
         let path = FileName::Manifest(number).path(&self.dir);
         let header =
             LogHeader { kind: LogKind::Manifest, id: number, predecessor: None, first_seq: self.last_seq.0 };
@@ -190,31 +236,42 @@ impl VersionSet {
         writer.append(&[&self.snapshot().encode()])?;
         writer.syncer().sync()?;
         self.fs.sync_dir(&self.dir)?;
-        set_current(&*self.fs, &self.dir, number, self.ids.file())?;
-        let snapshot_bytes = writer.len();
-        let old = self.manifest.replace(Manifest { number, writer, snapshot_bytes });
-        self.rotations += 1;
-        if let Some(old) = old {
-            self.fs.remove(&FileName::Manifest(old.number).path(&self.dir))?;
-        }
-        Ok(())
+        Ok(writer)
     }
 
-    /// Makes a change: validated, recorded, durable, then visible here. On an error nothing is visible; `is_in_doubt` says
-    /// whether the manifest may hold it all the same.
+    /// Begins another manifest if the one in force has grown, or takes no more. Before a change is recorded, not after: a
+    /// failure then is the failure of a change that has not happened.
+    fn rotate_if_needed(&mut self) -> Result<()> {
+        let Some(manifest) = &self.manifest else { return Err(Error::invalid("the manifest has not begun")) };
+        let cut_short = manifest.cut_short;
+        let grown = manifest.writer.len() > self.rotate_bytes_min.max(2 * manifest.snapshot_bytes);
+        if !cut_short && !grown {
+            return Ok(());
+        }
+        match self.begin_manifest() {
+            // The old one goes on to grow.
+            Err(Error::NoSpace { .. }) if !cut_short => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    /// Makes a change: validated, recorded, durable, then visible here. On an error nothing is visible. After
+    /// `InvalidArgument` and `NoSpace` nothing was recorded either; after any other error a reopen may see the change.
     pub fn commit(&mut self, mut record: ManifestRecord) -> Result<()> {
         record.last_seq = record.last_seq.max(self.last_seq);
         record.wal_from = record.wal_from.max(self.wal_from);
         let trees = self.applied(&record)?;
+        self.rotate_if_needed()?;
         record.next = self.ids.next();
         let Some(manifest) = &mut self.manifest else {
             return Err(Error::invalid("the manifest has not begun"));
         };
-        manifest.writer.append(&[&record.encode()])?;
-        manifest.writer.syncer().sync()?;
-        let full = manifest.writer.len() > ROTATE_BYTES_MIN.max(2 * manifest.snapshot_bytes);
+        manifest.writer.append(&[&record.encode()]).inspect_err(|error| {
+            manifest.cut_short |= matches!(error, Error::NoSpace { .. });
+        })?;
+        manifest.writer.syncer().sync().map_err(in_doubt)?;
         self.adopt(trees, &record);
-        if full { self.begin_manifest() } else { Ok(()) }
+        Ok(())
     }
 
     /// The trees by keyspace.
@@ -285,8 +342,7 @@ impl VersionSet {
             if taken || changed.contains_key(&created.id) {
                 return Err(Error::invalid(format!("keyspace `{}` exists already", created.name)));
             }
-            let version =
-                created.l0_group.map_or_else(Version::default, |group| Version::empty(group, u32::MAX));
+            let version = created.l0_group.map_or_else(Version::default, |group| Version::empty(group, 1));
             let version = Arc::new(version);
             let name = created.name.clone();
             let tree = Tree { name, version, flushed_through: SeqNo(0), cursors: BTreeMap::new() };
@@ -300,7 +356,7 @@ impl VersionSet {
             let mut tree = current.ok_or_else(|| Error::invalid(format!("there is no keyspace {id}")))?;
             let version = tree.version.apply(edit)?;
             if cfg!(debug_assertions) {
-                check(&version, &[]).map_err(Error::invalid)?;
+                check_recorded(&version).map_err(Error::invalid)?;
             }
             tree.version = Arc::new(version);
             tree.flushed_through = tree.flushed_through.max(edit.flushed_through.unwrap_or_default());

@@ -19,8 +19,9 @@ Examples:
   keel levels --db shop.db --keyspace prices
 
 The picture, newest data first:
-  L0 T   9[c-z] | 8[a-k]             two runs of one table each; T: tiering
-  L1 L   4[a-f] 5[g-m] 6[n-z]        one run of three tables; L: leveling";
+  L0 T4 9[c-z] | 8[a-k]              tiering, up to four runs; here two of one table each
+  L1 L 4[a-f] 5[g-m] 6[n-z]          leveling: one run, of three tables
+A table is NUMBER[FIRST KEY-LAST KEY].";
 
 impl Args {
     /// Does it.

@@ -178,14 +178,10 @@ impl Shell {
                 snapshot(&self.snapshots, &name)?;
                 self.snapshots.remove(&name);
             }
-            Command::Flush => self.store.db.flush()?,
+            Command::Flush => keyspace.flush()?,
             Command::Compact(from, to) => keyspace.compact_range(range(from.as_ref(), to.as_ref()))?,
             Command::Strategy(text) => keyspace.set_strategy(&text)?,
-            Command::Schedule(name) if name == "unlimited" => {}
-            Command::Schedule(name) => {
-                let what = format!("the schedule `{name}` is not there yet; there is: unlimited");
-                return Err(Error::Unsupported(what).into());
-            }
+            Command::Schedule(text) => self.store.db.set_schedule(&text)?,
             Command::Use(name) => self.store.keyspace = find(&self.store, &name)?,
             Command::Stats => return Ok(self.store.figures()?.to_string()),
             Command::Verify => {

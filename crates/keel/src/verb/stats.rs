@@ -73,8 +73,10 @@ fn flatten(
 
 fn columns(rows: &[Value], out: &mut String) {
     let mut names: Vec<&String> = Vec::new();
+    // What has rows itself does not fit into a cell; `--json` has it.
+    let is_nested = |field: &&String| rows.iter().any(|row| row[field.as_str()].is_array());
     for field in rows.iter().filter_map(Value::as_object).flat_map(serde_json::Map::keys) {
-        if !names.contains(&field) {
+        if !names.contains(&field) && !is_nested(&field) {
             names.push(field);
         }
     }
@@ -98,7 +100,7 @@ fn cell(name: &str, value: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Null => "unknown".to_owned(),
         Value::Number(n) => match (n.as_u64(), n.as_f64()) {
-            (Some(n), _) if name.ends_with("bytes") || name.contains("bytes_") => {
+            (Some(n), _) if name.ends_with("bytes") || name.contains("bytes_") || name.starts_with("io.") => {
                 evenkeel_lab::report::bytes(n)
             }
             (Some(n), _) => evenkeel_lab::report::count(n),

@@ -63,12 +63,9 @@ impl Args {
             let rows: Vec<serde_json::Value> = rows.iter().map(row_json).collect();
             return out.line(&serde_json::Value::Array(rows).to_string());
         }
-        let width = |column: fn(&evenkeel::strategy::CatalogRow) -> &str| {
-            rows.iter().map(|row| column(row).chars().count()).max().unwrap_or(0)
-        };
-        let (names, papers) = (width(|row| row.name), width(|row| row.source));
+        let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
         for row in rows {
-            out.line(&format!("{:<names$}  {:<papers$}  {}", row.name, row.source, row.about))?;
+            out.line(&format!("{:<width$}  {} ({})", row.name, row.about, row.source))?;
         }
         Ok(())
     }

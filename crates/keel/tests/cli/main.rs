@@ -5,8 +5,14 @@
 mod bench;
 /// Wrong calls, wrong directories, help.
 mod errors;
+/// `kill -9` during loads.
+#[cfg(unix)]
+mod kill;
 /// `shell`.
 mod shell;
+/// The order of system calls.
+#[cfg(target_os = "linux")]
+mod trace;
 /// `load` and `dump`.
 mod tsv;
 /// `put get delete scan`, keyspaces, strategies and what inspects a store.

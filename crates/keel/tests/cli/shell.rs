@@ -1,7 +1,7 @@
 //! `keel shell`: the grammar, line by line, and that answers come when they are due.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::Keel;
 
@@ -14,14 +14,14 @@ pub struct Shell {
 
 impl Shell {
     pub fn start(keel: &Keel, args: &[&str]) -> Shell {
-        let mut child = keel
-            .command(&[&["shell"], args].concat())
-            .arg("--db")
-            .arg(keel.db())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = keel.command(&[&["shell"], args].concat());
+        command.arg("--db").arg(keel.db());
+        Shell::spawn(command)
+    }
+
+    /// Starts whatever runs a shell.
+    pub fn spawn(mut command: Command) -> Shell {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let input = child.stdin.take().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         Shell { child, input, output }
@@ -37,6 +37,11 @@ impl Shell {
         let mut answer = String::new();
         self.output.read_line(&mut answer).unwrap();
         answer.trim_end_matches('\n').to_owned()
+    }
+
+    /// Waits for its end, which it must have been asked for.
+    pub fn wait(mut self) {
+        assert!(self.child.wait().unwrap().success());
     }
 }
 
@@ -117,8 +122,8 @@ fn the_store_s_own_verbs() {
     let keel = Keel::new();
     check(
         &keel,
-        "put a 1\nflush\ncompact\ncompact a b\nstrategy full\nschedule unlimited\nsleep 1\nverify\nget a\nquit\nput b 2\n",
-        "ok\nok\nok\nok\nok\nok\nok\nok\nvalue 1\nok\n",
+        "put a 1\nflush\ncompact\ncompact a b\nstrategy full\nschedule fixed:10MiB\nschedule unlimited\nsleep 1\nverify\nget a\nquit\nput b 2\n",
+        "ok\nok\nok\nok\nok\nok\nok\nok\nok\nvalue 1\nok\n",
     );
     check(&keel, "get b\n", "none\n");
     let stats = keel.feed(&["shell"], b"stats\n").ok();
@@ -140,7 +145,7 @@ fn an_error_is_an_answer_and_the_shell_goes_on() {
         ("use nowhere", "error InvalidArgument "),
         ("strategy no-such", "error InvalidArgument "),
         ("delrange a b", "error Unsupported "),
-        ("schedule silk", "error Unsupported "),
+        ("schedule silk", "error InvalidArgument "),
     ] {
         let done = keel.feed(&["shell"], format!("{line}\nget a\n").as_bytes());
         let (first, rest) = done.out.split_once('\n').unwrap();

@@ -1,0 +1,100 @@
+//! What a full or failing disk does to the manifest: a change is either made or not, and a reopen agrees.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::VersionSet;
+use crate::base::units::KeyspaceId;
+use crate::storage::fault::{Fault, FaultError, FaultKind};
+use crate::storage::file_system::FileSystem;
+use crate::storage::simulated::SimulatedFileSystem;
+use crate::version::edit::VersionEdit;
+use crate::version::manifest::{KeyspaceCreated, ManifestRecord};
+
+const DIR: &str = "/db";
+
+fn new_store() -> (SimulatedFileSystem, VersionSet) {
+    let fs = SimulatedFileSystem::new();
+    fs.create_dir(Path::new(DIR)).unwrap();
+    let mut set = VersionSet::empty(Arc::new(fs.clone()), Path::new(DIR));
+    let created = KeyspaceCreated {
+        id: set.ids().keyspace(),
+        name: "default".into(),
+        l0_group: Some(set.ids().group()),
+    };
+    set.apply_unrecorded(&ManifestRecord { created: vec![created], ..ManifestRecord::default() }).unwrap();
+    set.begin_manifest().unwrap();
+    (fs, set)
+}
+
+/// A change that can be told from the others, and is as long as `len`.
+fn change(byte: u8, len: usize) -> ManifestRecord {
+    let edit = VersionEdit { cursors: vec![(1, vec![byte; len].into())], ..VersionEdit::default() };
+    ManifestRecord { edits: vec![(KeyspaceId(0), edit)], ..ManifestRecord::default() }
+}
+
+fn cursor(set: &VersionSet) -> Option<u8> {
+    set.trees()[&KeyspaceId(0)].cursors.get(&1).and_then(|key| key.first().copied())
+}
+
+fn reopened(fs: &SimulatedFileSystem) -> VersionSet {
+    VersionSet::recover(Arc::new(fs.process_kill()), Path::new(DIR)).unwrap().unwrap()
+}
+
+fn plant(fs: &SimulatedFileSystem, kind: FaultKind, path: &str, error: FaultError) {
+    fs.inject(Fault { kind, path_contains: path.into(), nth: 0, error, sticky: true });
+}
+
+#[test]
+fn a_change_is_made_though_there_is_no_space_to_rotate() {
+    for (kind, path) in
+        [(FaultKind::Create, "MANIFEST"), (FaultKind::Create, "tmp"), (FaultKind::Entry, "CURRENT")]
+    {
+        let (fs, mut set) = new_store();
+        plant(&fs, kind, path, FaultError::Enospc);
+        for byte in 1..=20 {
+            set.commit(change(byte, 60_000)).unwrap();
+            assert_eq!(cursor(&set), Some(byte));
+            assert_eq!(cursor(&reopened(&fs)), Some(byte));
+        }
+        assert!(fs.faults_fired() > 0, "a rotation was tried at {path}");
+        assert!(fs.faults_fired() < 4, "not at every change: {}", fs.faults_fired());
+        fs.clear_faults();
+        let before = set.rotations();
+        for byte in 21..=60 {
+            set.commit(change(byte, 60_000)).unwrap();
+        }
+        assert!(set.rotations() > before);
+        assert_eq!(cursor(&reopened(&fs)), Some(60));
+        let manifests =
+            fs.list(Path::new(DIR)).unwrap().into_iter().filter(|n| n.contains("MANIFEST")).count();
+        assert_eq!(manifests, 1, "none is left over");
+    }
+}
+
+#[test]
+fn changes_go_on_when_there_is_space_again() {
+    let (fs, mut set) = new_store();
+    set.commit(change(1, 10)).unwrap();
+    plant(&fs, FaultKind::Write, "MANIFEST", FaultError::Enospc);
+    for byte in 2..5 {
+        assert_eq!(set.commit(change(byte, 10)).unwrap_err().kind(), "NoSpace");
+        assert_eq!((cursor(&set), cursor(&reopened(&fs))), (Some(1), Some(1)));
+    }
+    fs.clear_faults();
+    set.commit(change(5, 10)).unwrap();
+    set.commit(change(6, 10)).unwrap();
+    assert_eq!((cursor(&set), cursor(&reopened(&fs))), (Some(6), Some(6)));
+}
+
+#[test]
+fn a_failed_sync_ends_all_changes() {
+    for error in [FaultError::Enospc, FaultError::Eio] {
+        let (fs, mut set) = new_store();
+        plant(&fs, FaultKind::Sync, "MANIFEST", error);
+        assert_eq!(set.commit(change(1, 10)).unwrap_err().kind(), "Poisoned");
+        fs.clear_faults();
+        assert_eq!(set.commit(change(2, 10)).unwrap_err().kind(), "Poisoned");
+        assert_eq!(cursor(&set), None);
+    }
+}
