@@ -96,7 +96,13 @@ fn threads_write_read_and_scan_while_compactions_run() {
     const OPERATIONS: u64 = 12_000;
     let directory = tempfile::tempdir().unwrap();
     // Large enough that few syncs of a slow disk make the test slow.
-    let options = Options { workers: 2, memtable_bytes: 24 << 10, table_bytes: 16 << 10, level_base_bytes: 64 << 10, ..tiny() };
+    let options = Options {
+        workers: 2,
+        memtable_bytes: 24 << 10,
+        table_bytes: 16 << 10,
+        level_base_bytes: 64 << 10,
+        ..tiny()
+    };
     let db = Db::open(directory.path(), options.clone()).unwrap();
     let mut model = Content::new();
     std::thread::scope(|scope| {

@@ -3,13 +3,14 @@
 //! Every answer is compared. Options are drawn anew at each open, so that a tree meets table, block and level sizes it was not
 //! made with.
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use evenkeel::testing::{ManualClock, Random, SimulatedFileSystem};
-use evenkeel::{CompressionRule, Db, Durability, KeyspaceOptions, Options, Snapshot, WriteBatch};
+use evenkeel::{CompressionRule, Db, Durability, Event, KeyspaceOptions, Options, Snapshot, WriteBatch};
 
 use super::operations::{Bounds, End, NAMES, Operation, Write, key, value};
 use super::reading::{Held, check_range, expected, range_of};
@@ -35,6 +36,12 @@ pub struct Totals {
     pub crashes: u64,
 }
 
+/// More steps than any backlog of these sizes needs.
+const STEPS_TO_REST: u64 = 20_000;
+
+/// Events kept for a failure's report.
+const EVENTS_KEPT: usize = 24;
+
 /// A store, its model, and what readers hold open.
 pub struct Runner {
     strategy: &'static str,
@@ -46,6 +53,7 @@ pub struct Runner {
     snapshots: Vec<(Snapshot, Moment)>,
     held: Vec<Held>,
     written: u64,
+    events: Arc<Mutex<VecDeque<Event>>>,
     pub totals: Totals,
 }
 
@@ -62,6 +70,7 @@ impl Runner {
             snapshots: Vec::new(),
             held: Vec::new(),
             written: 0,
+            events: Arc::default(),
             totals: Totals::default(),
         };
         runner.model.create(NAMES[0], strategy);
@@ -132,11 +141,29 @@ impl Runner {
                 self.step(*after, true, !*seed);
             }
             Operation::WaitIdle => {
+                self.come_to_rest();
                 self.db().wait_idle().unwrap();
                 assert_eq!(self.db().metrics().jobs_open, 0, "idle");
             }
             Operation::Advance { ms } => self.clock.advance(Duration::from_millis(*ms)),
             _ => unreachable!("not of the background: {operation:?}"),
+        }
+    }
+
+    /// Background work ends: no tree is worked on for ever.
+    fn come_to_rest(&self) {
+        let mut steps = 0;
+        while self.db().step(&mut |runnable: &[(usize, _)]| runnable.first().map(|(job, _)| *job)) {
+            steps += 1;
+            if steps > STEPS_TO_REST {
+                for name in self.db().keyspaces() {
+                    let keyspace = self.db().keyspace(&name).unwrap();
+                    eprintln!("{name}, {}:\n{}", keyspace.strategy_text(), keyspace.picture());
+                }
+                let last: Vec<String> =
+                    self.events.lock().unwrap().iter().map(|e| e.to_string()).collect();
+                panic!("compactions go on and on, the last:\n{}", last.join("\n"));
+            }
         }
     }
 
@@ -308,6 +335,14 @@ impl Runner {
         self.durability = options.durability;
         let builder =
             Db::builder(Path::new("/store")).options(options).file_system(Arc::new(self.fs.clone()));
+        let events = Arc::clone(&self.events);
+        let builder = builder.listener(Arc::new(move |event| {
+            let mut events = events.lock().unwrap();
+            events.push_back(event.clone());
+            if events.len() > EVENTS_KEPT {
+                events.pop_front();
+            }
+        }));
         self.db = Some(builder.clock(Arc::clone(&self.clock) as _).without_threads().open().unwrap());
     }
 
