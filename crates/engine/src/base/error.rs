@@ -78,6 +78,17 @@ impl Error {
         }
     }
 
+    /// The same error, unless it says that `path` is not there: then it is damage, for something refers to the file.
+    #[must_use]
+    pub fn or_missing(self, path: &std::path::Path) -> Error {
+        match self {
+            Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                Error::corruption(path, 0, "this file is missing")
+            }
+            other => other,
+        }
+    }
+
     /// A call that makes no sense.
     pub fn invalid(what: impl Into<String>) -> Error {
         Error::InvalidArgument(what.into())

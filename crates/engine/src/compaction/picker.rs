@@ -128,7 +128,7 @@ pub fn pick(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit) -> Pick {
 
 /// True if work of class `want` should not wait for an open job of class `holder` (SILK §4.1): the first level before
 /// deeper ones, and anything before upkeep.
-fn is_ahead(want: Class, holder: Class) -> bool {
+pub fn is_ahead(want: Class, holder: Class) -> bool {
     want < holder && holder >= Class::Deep
 }
 

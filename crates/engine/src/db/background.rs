@@ -7,7 +7,7 @@
 //! ```
 //! A job that is not stepped is paused; it holds no thread. Tests run without threads: they call `step` themselves.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -54,19 +54,24 @@ pub struct BackgroundState {
     pub paused: u32,
     /// The failure of the last attempt to flush, until one succeeds.
     pub flush_error: Option<Error>,
-    /// The failure of the last compaction, until one succeeds. Compactions rest for a while after one.
+    /// Why compactions rest: the last failure, until they are looked for again.
     pub compaction_error: Option<Error>,
+    /// Failures since a compaction succeeded.
+    pub failures_in_a_row: u32,
+    /// What the last jobs that failed failed of, for whoever waits for one.
+    pub failed_jobs: VecDeque<(JobId, Error)>,
     /// When compactions may be tried again after a failure.
     pub retry_at: Duration,
     /// Syncs that the lane has finished.
     pub syncs_done: u64,
-    /// Changes told so far: a thread rests only if there was none since before its last look.
+    /// Changes told so far. A thread goes to sleep only if there was none since it last looked.
     pub changes: u64,
     /// The flush under way, while nobody steps it, and whether there is one.
     pub flush: Option<OpenFlush>,
     /// True while a flush is under way or being stepped.
     pub flushing: bool,
-    /// First input tables of jobs that yielded without committing anything: their next attempt keeps all.
+    /// First input tables of jobs that yielded without committing anything: their next attempt gets on by a step and
+    /// keeps all.
     pub lost_work: HashSet<TableId>,
 }
 
@@ -119,6 +124,8 @@ impl Background {
                 paused: 0,
                 flush_error: None,
                 compaction_error: None,
+                failures_in_a_row: 0,
+                failed_jobs: VecDeque::new(),
                 retry_at: Duration::ZERO,
                 syncs_done: 0,
                 changes: 0,
@@ -144,10 +151,24 @@ impl Background {
         self.changed.notify_all();
     }
 
+    /// Something failed that a waiting writer may want to know. It is no reason for a thread to try again at once.
+    pub fn tell_waiting(&self) {
+        drop(self.lock());
+        self.changed.notify_all();
+    }
+
+    /// Changes told so far.
+    pub fn changes(&self) -> u64 {
+        self.lock().changes
+    }
+
     /// A tree has changed: there may be work.
     pub fn work_changed(&self) {
-        self.lock().look_for_work = true;
-        self.wake();
+        let mut state = self.lock();
+        state.look_for_work = true;
+        state.changes += 1;
+        drop(state);
+        self.changed.notify_all();
     }
 
     /// A sync has ended: whoever waits for one looks again.

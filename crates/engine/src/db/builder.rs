@@ -131,6 +131,8 @@ impl Builder {
         let context = self.job_context(&versions, sync_lane);
         let store = self.recover(versions, lock, lane, context, &persisted, options_number, policy)?;
         let threads = if store.background.threaded { start_threads(&store) } else { Threads::default() };
+        // The first log is small: the next one had better be there soon.
+        store.lane.poke();
         Ok(Arc::new(Handle::new(store, threads)))
     }
 

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::background::BackgroundState;
 use super::flushing;
 use super::install::{ids_for_picker, unlink_obsolete};
 use super::jobs::{self, Begun, Stepped};
@@ -20,6 +21,9 @@ use crate::compaction::tree_view::TreeView;
 use crate::observe::event::Event;
 use crate::scheduler::catalog::parse as parse_schedule;
 use crate::scheduler::policy::State as PolicyState;
+
+/// A compaction that fails so many times in a row is not waited for any longer.
+const FAILURES_MAX: u32 = 3;
 
 /// How long a waiter sleeps at most before it looks again by itself.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -71,13 +75,35 @@ pub fn wait_for_room(store: &Store, keyspace: &KeyspaceState, full: bool) -> Res
     store.event(&Event::Stalling { keyspace: keyspace.id, reason: first_reason });
     store.counters.stalls.add(1);
     let since = store.clock.now();
-    let outcome = wait_until(store, || reason().is_none());
+    let outcome = wait_until(store, Fails::Both, || reason().is_none());
     store.counters.stall_nanos.add((store.clock.now().saturating_sub(since)).as_nanos() as u64);
     outcome
 }
 
-/// Waits until `done`, which the background makes true.
-fn wait_until(store: &Store, done: impl Fn() -> bool) -> Result<()> {
+/// What keeps something from being done.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fails {
+    /// Flushes that fail.
+    Flushes,
+    /// Flushes and compactions that fail.
+    Both,
+    /// A job, whose end is waited for, well or not.
+    Nothing,
+}
+
+impl Fails {
+    fn error(self, state: &BackgroundState) -> Option<Error> {
+        let flush = state.flush_error.as_ref().filter(|_| self != Fails::Nothing);
+        // A failure that space does not mend may pass: it is tried again before it is everyone's.
+        let lasts =
+            |e: &&Error| matches!(e, Error::NoSpace { .. }) || state.failures_in_a_row >= FAILURES_MAX;
+        let compaction = state.compaction_error.as_ref().filter(|_| self == Fails::Both).filter(lasts);
+        flush.or(compaction).cloned()
+    }
+}
+
+/// Waits until `done`, which the background makes true unless it `fails`.
+fn wait_until(store: &Store, fails: Fails, done: impl Fn() -> bool) -> Result<()> {
     let _waits = store.background.caller_waits();
     let mut choose = jobs::by_schedule(store);
     loop {
@@ -91,11 +117,8 @@ fn wait_until(store: &Store, done: impl Fn() -> bool) -> Result<()> {
         }
         if store.background.threaded {
             let state = store.background.lock();
-            if let Some(error) = &state.flush_error {
-                return Err(error.clone());
-            }
-            if let Some(error @ Error::NoSpace { .. }) = &state.compaction_error {
-                return Err(error.clone());
+            if let Some(error) = fails.error(&state) {
+                return Err(error);
             }
             // `done` may have become true between the look above and the lock, so the wait is bounded.
             drop(store.background.wait(state, LOOK_AGAIN));
@@ -123,7 +146,7 @@ pub fn flush(store: &Store, keyspace: &KeyspaceState) -> Result<()> {
         commit.last_seq
     };
     store.background.work_changed();
-    wait_until(store, || {
+    wait_until(store, Fails::Flushes, || {
         // All of them are newer than the call, or there are none.
         keyspace.view.load().immutable.iter().all(|m| m.first_seq().is_none_or(|seq| seq > until))
     })
@@ -142,12 +165,15 @@ pub fn compact_range(store: &Store, keyspace: &Arc<KeyspaceState>, range: &KeyRa
             Manual::Begun(Begun::Moved) => store.background.work_changed(),
             Manual::Begun(Begun::Open(id)) => {
                 store.background.wake();
-                wait_until(store, || !is_open(store, id))?;
-                if let Some(error) = store.background.lock().compaction_error.clone() {
-                    return Err(error);
+                wait_until(store, Fails::Nothing, || !is_open(store, id))?;
+                let failed = &store.background.lock().failed_jobs;
+                if let Some((_, error)) = failed.iter().find(|(failed, _)| *failed == id) {
+                    return Err(error.clone());
                 }
             }
-            Manual::Blocked(by) => wait_until(store, || !by.iter().any(|id| is_open(store, *id)))?,
+            Manual::Blocked(by) => {
+                wait_until(store, Fails::Nothing, || !by.iter().any(|id| is_open(store, *id)))?
+            }
             Manual::Refused => {
                 return Err(Error::NoSpace { context: format!("compact keyspace `{}`", keyspace.name) });
             }
@@ -204,7 +230,7 @@ fn is_open(store: &Store, id: JobId) -> bool {
 
 /// Returns when no flush and no compaction is under way or wanted.
 pub fn wait_idle(store: &Store) -> Result<()> {
-    wait_until(store, || {
+    wait_until(store, Fails::Both, || {
         let flushed = store.keyspaces.load().by_name.values().all(|k| k.view.load().immutable.is_empty());
         let state = store.background.lock();
         flushed && state.jobs.is_empty() && !state.flushing && !state.look_for_work

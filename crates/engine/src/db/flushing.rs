@@ -34,7 +34,11 @@ pub fn step(store: &Store) -> Stepped {
             Some(open) => open,
             None if state.flushing => return Stepped::Idle,
             None => match next(store) {
-                None => return Stepped::Idle,
+                None => {
+                    // What could not be flushed is gone with its keyspace.
+                    state.flush_error = None;
+                    return Stepped::Idle;
+                }
                 Some(open) => {
                     state.flushing = true;
                     open
@@ -99,7 +103,11 @@ fn finished(store: &Store, outcome: Result<bool, Error>) -> Stepped {
         }
     };
     drop(state);
-    store.background.wake();
+    if stepped == Stepped::Worked {
+        store.background.wake();
+    } else {
+        store.background.tell_waiting();
+    }
     stepped
 }
 
@@ -135,4 +143,3 @@ fn begin(store: &Store, keyspace: &Arc<KeyspaceState>, memtable: Arc<Memtable>) 
     let job = FlushJob::new(Arc::clone(&store.job_context), memtable, snapshots, shape);
     OpenFlush { keyspace: Arc::clone(keyspace), job }
 }
-

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use super::keyspace_state::KeyspaceState;
 use super::state::{Store, TreeState};
 use crate::base::error::{Error, Result};
-use crate::base::units::{JobId, KeyspaceId, SeqNo};
+use crate::base::units::{JobId, KeyspaceId, SeqNo, TableId};
 use crate::compaction::commit::{CommitPart, commit_part, end_job, flush};
 use crate::compaction::compaction::Compaction;
 use crate::compaction::tree_view::Ids;
@@ -33,7 +33,7 @@ pub fn install_flush(
     if others_lag_behind(store, keyspace.id) {
         store.wal_files.sync().map_err(|e| store.log_failed(e))?;
     }
-    store.fs.sync_dir(&store.dir)?;
+    store.fs.sync_dir(&store.dir).map_err(|e| store.log_failed(e))?;
     let bytes = tables.iter().map(|t| t.bytes).sum();
     let ids = tables.iter().map(|t| t.id).collect();
     let tables: Vec<Arc<TableMeta>> = tables.into_iter().map(Arc::new).collect();
@@ -74,17 +74,16 @@ pub fn install_flush(
 
 /// Installs what a job has finished; `part.cut` is `None` for its end, which releases its claims.
 pub fn install_part(store: &Store, keyspace: &KeyspaceState, job: JobId, part: CommitPart) -> Result<()> {
-    if part.outputs.iter().any(|tables| !tables.is_empty()) {
-        store.fs.sync_dir(&store.dir)?;
-    }
     let prefix = part.cut.is_some();
-    let ends = part.ends;
-    let tables = part.outputs.iter().flatten().map(|t| t.id).collect();
-    {
-        let mut tree = store.tree();
-        let (current, claims) = parts(&tree, keyspace.id)?;
-        let edit = commit_part(&current.version, claims, job, &part, store.clock.wall_ms())?.edit;
-        apply_job_edit(store, &mut tree, keyspace, job, edit, ends)?;
+    let tables: Vec<TableId> = part.outputs.iter().flatten().map(|t| t.id).collect();
+    if let Err(error) = record_part(store, keyspace, job, &part) {
+        // The job has let go of these tables. A store that is read-only may have them in its manifest all the same.
+        if store.check_writable().is_ok() {
+            for id in tables {
+                let _ = store.fs.remove(&store.tables.path(id));
+            }
+        }
+        return Err(error);
     }
     if prefix {
         store.counters.prefix_commits.add(1);
@@ -93,6 +92,16 @@ pub fn install_part(store: &Store, keyspace: &KeyspaceState, job: JobId, part: C
     store.lane.poke();
     store.background.work_changed();
     Ok(())
+}
+
+fn record_part(store: &Store, keyspace: &KeyspaceState, job: JobId, part: &CommitPart) -> Result<()> {
+    if part.outputs.iter().any(|tables| !tables.is_empty()) {
+        store.fs.sync_dir(&store.dir).map_err(|e| store.log_failed(e))?;
+    }
+    let mut tree = store.tree();
+    let (current, claims) = parts(&tree, keyspace.id)?;
+    let edit = commit_part(&current.version, claims, job, part, store.clock.wall_ms())?.edit;
+    apply_job_edit(store, &mut tree, keyspace, job, edit, part.ends)
 }
 
 /// Ends a job without installing anything more: gives back its claims, and takes out of the tree what only it kept there.
@@ -180,7 +189,10 @@ pub fn unlink_obsolete(store: &Store) -> Result<()> {
         tree.obsolete = pinned;
         ready
     };
-    ready.iter().try_for_each(|table| store.fs.remove(&store.tables.path(table.id)))
+    // Each is tried: what cannot be removed is an orphan, which the next open removes.
+    let removed: Vec<Result<()>> =
+        ready.iter().map(|table| store.fs.remove(&store.tables.path(table.id))).collect();
+    removed.into_iter().collect()
 }
 
 /// Sequence of the oldest write of any keyspace that is not in tables, `flushing` counted as if it were.

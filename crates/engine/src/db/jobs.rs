@@ -18,7 +18,7 @@ use crate::base::error::{Error, Result};
 use crate::base::units::JobId;
 use crate::compaction::commit::{move_tables, set_bounds};
 use crate::compaction::compaction::Compaction;
-use crate::compaction::picker::{Pick, pick};
+use crate::compaction::picker::{Pick, is_ahead, pick};
 use crate::compaction::placement::Picked;
 use crate::compaction::tree_view::TreeView;
 use crate::execution::compaction_job::CompactionJob;
@@ -36,6 +36,9 @@ const TABLES_PER_PART: usize = 8;
 
 /// After a failure compactions rest this long.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
+
+/// So many jobs that failed are remembered for those who wait for them.
+const FAILED_JOBS_KEPT: usize = 64;
 
 /// What a call of `step` came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,11 +59,14 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
     }
     let now = store.clock.now();
     let mut state = store.background.lock();
-    if state.look_for_work && state.paused == 0 {
-        if now < state.retry_at {
-            return Stepped::Wait(state.retry_at);
-        }
+    let mut otherwise = Stepped::Idle;
+    if state.look_for_work && state.paused == 0 && now < state.retry_at {
+        // Only the look for work rests after a failure; jobs that are open go on.
+        otherwise = Stepped::Wait(state.retry_at);
+    } else if state.look_for_work && state.paused == 0 {
         state.look_for_work = false;
+        // What failed is tried again, or not wanted any more.
+        state.compaction_error = None;
         drop(state);
         if let Err(error) = look_for_work(store) {
             failed(store, error);
@@ -74,17 +80,22 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
         .filter(|(_, j)| j.job.is_some() && !j.waiting)
         .map(|(i, j)| (i, j.class))
         .collect();
-    let Some(chosen) = choose(&runnable) else { return Stepped::Idle };
+    let Some(chosen) = choose(&runnable) else { return otherwise };
     if let Err(when) = state.limiter.grant(now, STEP_BYTES) {
         return Stepped::Wait(when);
     }
+    let fresh = state.jobs.get(chosen).is_some_and(|job| !job.started);
     set_others_aside(store, &mut state, chosen, &runnable);
     let syncs = state.syncs_done;
+    let seed = state.jobs.get(chosen).and_then(|open| open.seed);
+    let again = seed.is_some_and(|seed| state.lost_work.contains(&seed));
     let Some(open) = state.jobs.get_mut(chosen) else { return Stepped::Idle };
     let Some(mut job) = open.job.take() else { return Stepped::Idle };
     if open.yield_requested {
-        let keep_all = open.sliced || open.seed.is_some_and(|seed| state.lost_work.contains(&seed));
-        job.request_yield(keep_all);
+        // One that let go in vain before gets on by a step first: else it could be picked and sent away for ever.
+        if !(fresh && again) {
+            job.request_yield(open.sliced || again);
+        }
     }
     let open = &state.jobs[chosen];
     let (id, class, sliced, keyspace) = (open.id, open.class, open.sliced, Arc::clone(&open.keyspace));
@@ -157,6 +168,7 @@ fn put_back(store: &Store, id: JobId, job: Box<CompactionJob>, progress: Progres
 fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<CompactionJob>) {
     let yielded = job.has_yielded();
     let part = job.take_commit(!yielded, true);
+    let in_vain = part.is_none();
     let outcome = match part {
         Some(part) => install_part(store, keyspace, id, part),
         None => Ok(()),
@@ -174,7 +186,7 @@ fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<Compacti
     if yielded {
         store.counters.jobs_yielded.add(1);
         store.event(&Event::Yielded { job: id });
-        if let (Some(seed), true) = (seed, lost > 0) {
+        if let (Some(seed), true) = (seed, lost > 0 || in_vain) {
             store.background.lock().lost_work.insert(seed);
         }
     } else {
@@ -182,7 +194,7 @@ fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<Compacti
         store.counters.compaction_bytes_read.add(read);
         store.counters.compaction_bytes_written.add(written);
         let mut state = store.background.lock();
-        state.compaction_error = None;
+        state.failures_in_a_row = 0;
         if let Some(seed) = seed {
             state.lost_work.remove(&seed);
         }
@@ -207,6 +219,13 @@ pub fn discard(
 ) {
     let (bytes, removed) = job.abandon();
     drop(job);
+    {
+        // Before it goes from the list of open jobs, which is what is waited for.
+        let mut state = store.background.lock();
+        state.failed_jobs.push_back((id, error.clone()));
+        let surplus = state.failed_jobs.len().saturating_sub(FAILED_JOBS_KEPT);
+        state.failed_jobs.drain(..surplus);
+    }
     close_job(store, keyspace, id);
     store.counters.jobs_discarded.add(1);
     store.counters.wasted_bytes.add(bytes);
@@ -235,8 +254,11 @@ fn failed(store: &Store, error: Error) {
     store.event(&Event::BackgroundError { error: error.to_string() });
     let mut state = store.background.lock();
     state.compaction_error = Some(error);
+    state.failures_in_a_row += 1;
     state.retry_at = store.clock.now() + RETRY_AFTER;
     state.look_for_work = true;
+    drop(state);
+    store.background.tell_waiting();
 }
 
 /// Opens jobs while the schedule permits and the trees want it.
@@ -256,6 +278,8 @@ fn look_for_work(store: &Store) -> Result<()> {
         if !opened {
             return Ok(());
         }
+        // For the other workers, and for writers that wait for L0, which a move may have emptied.
+        store.background.wake();
     }
 }
 
@@ -290,7 +314,18 @@ fn look_in(store: &Store, keyspace: &Arc<KeyspaceState>, permit: &Permit) -> Res
         now_ms: store.clock.wall_ms(),
     };
     match pick(&view, &strategy.strategy, permit) {
-        Pick::Run(picked) => begin(store, tree, keyspace, *picked).map(|begun| begun.is_some()),
+        Pick::Run(picked) => {
+            let begun = begin(store, tree, keyspace, *picked)?;
+            if begun.is_none() {
+                // Looked for again when there may be space. Writers that wait for this must not wait for ever.
+                let mut state = store.background.lock();
+                state.retry_at = store.clock.now() + RETRY_AFTER;
+                state.look_for_work = true;
+                let context = format!("compact keyspace `{}`", keyspace.name);
+                state.compaction_error = Some(Error::NoSpace { context });
+            }
+            Ok(begun.is_some())
+        }
         Pick::Blocked { want, by } => {
             request_yields(store, want.compaction.class, &by);
             Ok(false)
@@ -311,7 +346,8 @@ fn look_in(store: &Store, keyspace: &Arc<KeyspaceState>, permit: &Permit) -> Res
 /// Asks the jobs in the way of more urgent work to let go.
 pub fn request_yields(store: &Store, wanted: Class, by: &[JobId]) {
     let mut state = store.background.lock();
-    let less_urgent = |job: &OpenJob| !by.contains(&job.id) || job.class > wanted;
+    // Work that only waits, as a merge within L0 does for one out of it, must not send away what it waits for.
+    let less_urgent = |job: &OpenJob| !by.contains(&job.id) || is_ahead(wanted, job.class);
     if state.jobs.iter().all(less_urgent) {
         state.jobs.iter_mut().filter(|job| by.contains(&job.id)).for_each(|job| job.yield_requested = true);
     }
@@ -348,9 +384,6 @@ pub fn begin(
                 needs_bytes: compaction.input_bytes,
                 free_bytes,
             });
-            let mut state = store.background.lock();
-            state.retry_at = store.clock.now() + RETRY_AFTER;
-            state.look_for_work = true;
             return Ok(None);
         }
     };

@@ -11,6 +11,7 @@ use crate::base::error::{Error, Result};
 use crate::compaction::catalog;
 use crate::options::KeyspaceOptions;
 use crate::version::manifest::ManifestRecord;
+use crate::write::memtable::Memtable;
 
 /// Longest name in bytes.
 const NAME_BYTES_MAX: usize = 255;
@@ -70,7 +71,9 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     let metas = tables.iter().flat_map(|v| v.tables().map(|(_, t)| Arc::clone(&t.meta)).collect::<Vec<_>>());
     tree.obsolete.extend(metas);
     // The handle's view would keep the tables: what was dropped reads as empty from now on.
+    let (_, empty) = Memtable::new(b"", 0);
     state.update_view(|view| {
+        view.active = empty;
         view.immutable.clear();
         view.version = Arc::default();
     });

@@ -81,10 +81,13 @@ impl Lane {
 impl SyncLane for Lane {
     fn submit(&self, syncer: Arc<dyn Syncer>) -> SyncTicket {
         let ticket = SyncTicket::default();
-        if self.threaded && !self.lock().stopped {
-            self.lock().syncs.push_back((syncer, ticket.clone()));
+        let mut state = self.lock();
+        if self.threaded && !state.stopped {
+            state.syncs.push_back((syncer, ticket.clone()));
+            drop(state);
             self.changed.notify_one();
         } else {
+            drop(state);
             let outcome: Result<()> = syncer.sync();
             ticket.finish(outcome);
         }

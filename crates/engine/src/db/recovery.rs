@@ -7,7 +7,7 @@
 //! Nothing old is appended to, and no number is used twice. CURRENT is the one step that counts: a crash before it leaves the old
 //! state, whole; recovery then sees the same files and does the same again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -56,22 +56,29 @@ pub fn replay_logs(
         context,
         settings,
         last_seq: None,
+        previous: None,
+        headless: BTreeSet::new(),
         memtables: BTreeMap::new(),
         flushed: versions.trees().iter().map(|(id, tree)| (*id, tree.flushed_through)).collect(),
         versions,
     };
-    let mut previous: Option<u64> = None;
     let wal_from = replay.versions.wal_from();
-    for number in numbers.iter().copied().filter(|n| *n >= wal_from) {
-        match replay.log(number, previous, event)? {
-            LogOutcome::Unused => {}
-            LogOutcome::Whole => previous = Some(number),
-            LogOutcome::Stop => break,
-        }
-    }
-    if previous.is_none() && wal_from > 0 && !numbers.contains(&wal_from) {
+    if wal_from > 0 && !numbers.contains(&wal_from) {
         let path = FileName::Wal(wal_from).path(&context.dir);
         return Err(Error::corruption(path, 0, "this log file is missing"));
+    }
+    let mut chain = numbers.iter().copied().filter(|n| *n >= wal_from);
+    while let Some(number) = chain.next() {
+        if let LogOutcome::Stop { after } = replay.log(number, event)? {
+            event(&Event::TornTail {
+                file: FileName::Wal(after).path(&context.dir).display().to_string(),
+                offset: 0,
+            });
+            std::iter::once(number)
+                .chain(chain)
+                .try_for_each(|later| replay.check_unpromised(after, later))?;
+            break;
+        }
     }
     replay.flush_all()?;
     let last = replay.last_seq.unwrap_or_default();
@@ -97,7 +104,7 @@ pub fn remove_orphans(
     versions: &VersionSet,
     options: Option<u64>,
 ) -> Result<u64> {
-    let live: std::collections::BTreeSet<TableId> = versions
+    let live: BTreeSet<TableId> = versions
         .trees()
         .values()
         .flat_map(|t| t.version.tables().map(|(_, t)| t.id()).collect::<Vec<_>>())
@@ -150,6 +157,10 @@ struct Replay<'a> {
     versions: &'a mut VersionSet,
     /// The last write replayed, or skipped because it is in tables.
     last_seq: Option<SeqNo>,
+    /// The last log that is a link of the chain.
+    previous: Option<u64>,
+    /// Logs without a whole header: prepared and not begun, or begun and lost with their first page.
+    headless: BTreeSet<u64>,
     memtables: BTreeMap<KeyspaceId, (MemtableWriter, Arc<Memtable>)>,
     flushed: BTreeMap<KeyspaceId, SeqNo>,
 }
@@ -159,13 +170,12 @@ enum LogOutcome {
     Unused,
     /// Read to its end.
     Whole,
-    /// It, or its successor, is beyond what was promised: recovery ends before.
-    Stop,
+    /// The log `after`, which comes before it, has lost its end or all of itself: recovery ends there.
+    Stop { after: u64 },
 }
 
 impl Replay<'_> {
-    fn log(&mut self, number: u64, previous: Option<u64>, event: &dyn Fn(&Event)) -> Result<LogOutcome> {
-        let path = FileName::Wal(number).path(&self.context.dir);
+    fn open_log(&self, number: u64) -> Result<RecordReader> {
         let log = LogToRead {
             kind: LogKind::Wal,
             id: number,
@@ -173,27 +183,28 @@ impl Replay<'_> {
             payload_max: (BATCH_BYTES_MAX + 1024) as u32,
             class: IoClass::Wal,
         };
-        let mut reader = RecordReader::open(self.context.fs.open(&path)?, log)?;
-        let Some(header) = reader.header().cloned() else { return Ok(LogOutcome::Unused) };
+        RecordReader::open(self.context.fs.open(&FileName::Wal(number).path(&self.context.dir))?, log)
+    }
+
+    fn log(&mut self, number: u64, event: &dyn Fn(&Event)) -> Result<LogOutcome> {
+        let path = FileName::Wal(number).path(&self.context.dir);
+        let mut reader = self.open_log(number)?;
+        let Some(header) = reader.header().cloned() else {
+            self.headless.insert(number);
+            return Ok(LogOutcome::Unused);
+        };
         let first = SeqNo(header.first_seq);
-        match (header.predecessor, previous) {
-            (Some(before), Some(previous)) if before.id != previous => {
-                let path = FileName::Wal(before.id).path(&self.context.dir);
-                return Err(Error::corruption(
-                    path,
-                    0,
-                    format!("this log file, which {number:06}.log follows, is missing"),
-                ));
-            }
+        match (header.predecessor, self.previous) {
+            (Some(before), Some(previous)) if before.id == previous => {}
             // What is before it is in tables.
             (Some(before), None) if before.id < self.versions.wal_from() => {}
-            (Some(before), None) => {
+            (Some(before), _) if self.headless.contains(&before.id) => {
+                return Ok(LogOutcome::Stop { after: before.id });
+            }
+            (Some(before), _) => {
                 let path = FileName::Wal(before.id).path(&self.context.dir);
-                return Err(Error::corruption(
-                    path,
-                    0,
-                    format!("this log file, which {number:06}.log follows, is missing"),
-                ));
+                let what = format!("this log file, which {number:06}.log follows, is missing");
+                return Err(Error::corruption(path, 0, what));
             }
             (None, Some(_)) => {
                 // Begun by an open that did not finish; such a log takes no write.
@@ -204,14 +215,12 @@ impl Replay<'_> {
                     }
                 };
             }
-            (None, None) | (Some(_), Some(_)) => {}
+            (None, None) => {}
         }
-        if let Some(last) = self.last_seq
+        if let (Some(last), Some(previous)) = (self.last_seq, self.previous)
             && first != last.next()
         {
-            // The log before this one has lost its end, which was never promised: nothing after it counts either.
-            event(&Event::TornTail { file: path.display().to_string(), offset: 0 });
-            return Ok(LogOutcome::Stop);
+            return Ok(LogOutcome::Stop { after: previous });
         }
         self.last_seq.get_or_insert(SeqNo(first.0.saturating_sub(1)));
         while let Some(record) = reader.next()? {
@@ -221,13 +230,23 @@ impl Replay<'_> {
                 Malformed::Error(error) => error,
             })?;
         }
-        match reader.tail() {
-            Some(Tail::Torn { offset }) => {
-                event(&Event::TornTail { file: path.display().to_string(), offset });
-                Ok(LogOutcome::Whole)
-            }
-            _ => Ok(LogOutcome::Whole),
+        if let Some(Tail::Torn { offset }) = reader.tail() {
+            event(&Event::TornTail { file: path.display().to_string(), offset });
         }
+        self.previous = Some(number);
+        Ok(LogOutcome::Whole)
+    }
+
+    /// Logs are synced oldest first: if anything of a later one is known to have been durable, all of `torn` was too, and
+    /// what it lost it did not lose in a crash.
+    fn check_unpromised(&self, torn: u64, later: u64) -> Result<()> {
+        let mut reader = self.open_log(later)?;
+        while reader.next()?.is_some() {}
+        if reader.promised() == 0 {
+            return Ok(());
+        }
+        let what = format!("it has lost its end, though {later:06}.log was durable after it");
+        Err(Error::corruption(FileName::Wal(torn).path(&self.context.dir), 0, what))
     }
 
     fn batch(&mut self, payload: &[u8]) -> Result<(), Malformed> {

@@ -47,8 +47,8 @@ fn start(store: &Arc<Store>, name: &str, body: fn(&Store)) -> std::thread::JoinH
 fn flush_loop(store: &Store) {
     let mut own = OwnPriority::new(if can_raise_priority() { Priority::Nice19 } else { Priority::Normal });
     while !store.background.is_stopping() {
-        let seen = store.background.lock().changes;
         own.set(store.background.is_waited_for() || memtable_fills(store));
+        let seen = store.background.changes();
         let stepped = flushing::step(store);
         rest(store, stepped, seen);
     }
@@ -59,8 +59,8 @@ fn work_loop(store: &Store) {
     let mut own = OwnPriority::new(if may_raise { Priority::Idle } else { Priority::Nice19 });
     let mut choose = jobs::by_schedule(store);
     while !store.background.is_stopping() {
-        let seen = store.background.lock().changes;
         own.set(may_raise && (store.background.is_waited_for() || l0_fills(store)));
+        let seen = store.background.changes();
         let stepped = jobs::step(store, &mut choose);
         rest(store, stepped, seen);
     }
@@ -100,8 +100,8 @@ impl OwnPriority {
     }
 }
 
-/// After a step: on to the next, or wait for a change. One told since `seen`, which was noted before the step, may have come
-/// too late for it, so that it counts as well: a thread that slept over it would sleep until its time is up.
+/// After a step: on to the next, or wait for a change. A change told since the step began, when `seen` had been told, is not
+/// waited for: it may have come too late for the step, and would come too early for the sleep.
 fn rest(store: &Store, stepped: Stepped, seen: u64) {
     let longest = match stepped {
         Stepped::Worked => {

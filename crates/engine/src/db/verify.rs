@@ -41,7 +41,8 @@ pub fn verify(store: &Store) -> Result<VerifyReport> {
         let mut seen = BTreeSet::new();
         for (_, table) in view.version.tables() {
             if seen.insert(table.id()) {
-                let file = store.fs.open(&store.tables.path(table.id()))?;
+                let path = store.tables.path(table.id());
+                let file = store.fs.open(&path).map_err(|e| e.or_missing(&path))?;
                 verify_table(file, &table.meta, IoClass::Client)?;
                 report.tables += 1;
                 report.entries += table.meta.entries;

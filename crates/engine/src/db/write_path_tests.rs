@@ -1,11 +1,15 @@
 //! The write path where parts of it meet: log files of several sizes, batches across keyspaces, full disks, closing.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::database::Db;
-use crate::base::units::KIB;
-use crate::options::Options;
+use super::scan::ScanRange;
+use crate::base::units::{GIB, KIB, MIB};
+use crate::options::{Durability, Options};
+use crate::storage::fault::{Fault, FaultError, FaultKind};
+use crate::storage::file_system::FileSystem;
 use crate::storage::simulated::SimulatedFileSystem;
 use crate::storage::simulated_crash::CrashPolicy;
 use crate::write::batch::WriteBatch;
@@ -69,6 +73,39 @@ fn a_batch_across_keyspaces_survives_whole_or_not_at_all() {
     assert!(other.get(b"k").unwrap().is_some(), "and half a batch is never seen");
 }
 
+/// Groups, switches, rotations, flushes and compactions, all at once.
+#[test]
+fn what_many_threads_write_is_there_when_they_return_and_after_a_kill() {
+    let fs = SimulatedFileSystem::new();
+    let small = Options { memtable_bytes: 64 * KIB, level_base_bytes: 128 * KIB, ..options() };
+    let builder = Db::builder(Path::new("/db")).file_system(Arc::new(fs.clone())).options(small.clone());
+    let db = builder.open().unwrap();
+    let other = db.create_keyspace("other", Default::default()).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4_u32 {
+            let (db, other) = (&db, &other);
+            scope.spawn(move || {
+                for i in 0..500_u32 {
+                    let key = [thread.to_be_bytes(), i.to_be_bytes()].concat();
+                    let mut batch = WriteBatch::new();
+                    batch.put(&key, &[7; 500]);
+                    batch.put_in(other, &key, &[8; 50]);
+                    let durability = if i % 50 == 0 { Durability::Sync } else { Durability::Os };
+                    db.write_with(batch, durability).unwrap();
+                    assert_eq!(db.get(&key).unwrap().as_deref(), Some(&[7; 500][..]));
+                    assert_eq!(other.get(&key).unwrap().as_deref(), Some(&[8; 50][..]));
+                }
+            });
+        }
+    });
+    let reopened = open(&fs.process_kill(), small);
+    db.wait_idle().unwrap();
+    assert_eq!(db.scan(ScanRange::all()).unwrap().count(), 2000);
+    db.close().unwrap();
+    assert_eq!(reopened.scan(ScanRange::all()).unwrap().count(), 2000);
+    assert_eq!(reopened.keyspace("other").unwrap().scan(ScanRange::all()).unwrap().count(), 2000);
+}
+
 /// Without this a writer that waits for room holds the lock that closing needs, for good.
 #[test]
 fn a_writer_that_waits_for_room_ends_when_the_store_is_closed() {
@@ -80,4 +117,128 @@ fn a_writer_that_waits_for_room_ends_when_the_store_is_closed() {
     let outcome = (0..2000_u32).try_for_each(|i| db.put(&i.to_be_bytes(), &[7; 2000]));
     assert_eq!(outcome.unwrap_err().kind(), "Poisoned");
     db.close().unwrap();
+}
+
+fn files(fs: &SimulatedFileSystem, extension: &str) -> Vec<PathBuf> {
+    let names = fs.list(Path::new("/db")).unwrap();
+    names.iter().filter(|n| n.ends_with(extension)).map(|n| Path::new("/db").join(n)).collect()
+}
+
+/// The pages of a log may reach the disk after those of its successor.
+#[test]
+fn a_log_that_a_power_cut_emptied_ends_recovery_unless_it_was_promised() {
+    for durability in [Durability::Os, Durability::Sync] {
+        let fs = SimulatedFileSystem::new();
+        let db = open(&fs, options());
+        let mut written = 0_u32;
+        while files(&fs, ".log").len() < 3 {
+            db.put(&written.to_be_bytes(), &[7; 1000]).unwrap();
+            written += 1;
+        }
+        for i in 0..2 {
+            let mut batch = WriteBatch::new();
+            batch.put(b"last", &[i]);
+            db.write_with(batch, durability).unwrap();
+        }
+        let cut = fs.process_kill();
+        let logs = files(&cut, ".log");
+        let emptied = vec![0; cut.contents(&logs[1]).unwrap().len()];
+        cut.set_contents(&logs[1], &emptied).unwrap();
+        let builder = Db::builder(Path::new("/db")).file_system(Arc::new(cut)).options(options());
+        match (durability, builder.without_threads().open()) {
+            (Durability::Os, Ok(db)) => {
+                let there = |i: u32| db.get(&i.to_be_bytes()).unwrap().is_some();
+                let prefix = (0..written).take_while(|i| there(*i)).count() as u32;
+                assert!(prefix > 0 && prefix < written);
+                assert!((prefix..written).all(|i| !there(i)));
+                assert!(db.get(b"last").unwrap().is_none());
+            }
+            (Durability::Sync, Err(error)) => assert_eq!(error.kind(), "Corruption"),
+            (_, outcome) => panic!("{durability:?}: {outcome:?}"),
+        }
+    }
+}
+
+/// Writes and flushes until a compaction is open, or `runs` times.
+fn fill(db: &Db, runs: u32) -> crate::base::error::Result<()> {
+    for run in 0..runs {
+        for i in 0..40_u32 {
+            db.put(&(i * 7 + run).to_be_bytes(), &[7; 1000])?;
+        }
+        db.flush()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_failure_does_not_hold_up_the_jobs_that_are_open() {
+    let fs = SimulatedFileSystem::new();
+    let db = open(&fs, Options { level_base_bytes: 64 * KIB, memtable_bytes: 64 * KIB, ..options() });
+    let store = Arc::clone(&db.keyspace("default").unwrap().handle.store);
+    fill(&db, 4).unwrap();
+    let mut choose = |jobs: &[(usize, crate::base::class::Class)]| jobs.first().map(|(i, _)| *i);
+    for _ in 0..1000 {
+        if !store.background.lock().jobs.is_empty() {
+            break;
+        }
+        db.step(&mut choose);
+    }
+    let open = store.background.lock().jobs.first().map(|job| job.id).expect("a job");
+    store.background.lock().retry_at = store.clock.now() + Duration::from_secs(3600);
+    store.background.lock().look_for_work = true;
+    for _ in 0..1000 {
+        db.step(&mut choose);
+    }
+    assert!(store.background.lock().jobs.iter().all(|job| job.id != open));
+}
+
+/// A writer that waits for compactions which there is no space for must not wait for ever.
+#[test]
+fn a_refused_compaction_is_told_to_writers() {
+    let fs = SimulatedFileSystem::new();
+    let tight = Options { l0_limit: 6, reserve_bytes: GIB, strategy: Some("tier".into()), ..options() };
+    let db = open(&fs, tight);
+    fs.set_free_space(Some(64 * MIB));
+    assert_eq!(fill(&db, 20).unwrap_err().kind(), "NoSpace");
+    assert!(db.metrics().jobs_refused > 0);
+}
+
+#[test]
+fn a_part_that_is_not_recorded_leaves_no_files() {
+    let fs = SimulatedFileSystem::new();
+    let db = open(&fs, Options { level_base_bytes: 64 * KIB, memtable_bytes: 64 * KIB, ..options() });
+    let store = Arc::clone(&db.keyspace("default").unwrap().handle.store);
+    fill(&db, 4).unwrap();
+    let fault = Fault {
+        kind: FaultKind::Write,
+        path_contains: "MANIFEST".into(),
+        nth: 0,
+        error: FaultError::Enospc,
+        sticky: true,
+    };
+    fs.inject(fault);
+    for _ in 0..1000 {
+        db.step(&mut |jobs| jobs.first().map(|(i, _)| *i));
+    }
+    assert!(db.metrics().jobs_discarded > 0);
+    assert!(store.background.lock().jobs.is_empty());
+    let referred: usize = store.tree().versions.trees().values().map(|t| t.version.tables().count()).sum();
+    assert_eq!(files(&fs, ".sst").len(), referred);
+    fs.clear_faults();
+    db.put(b"more", b"1").unwrap();
+    db.flush().unwrap();
+}
+
+#[test]
+fn a_dropped_keyspace_reads_as_empty() {
+    let fs = SimulatedFileSystem::new();
+    let db = open(&fs, options());
+    let gone = db.create_keyspace("gone", Default::default()).unwrap();
+    gone.put(b"flushed", b"1").unwrap();
+    gone.flush().unwrap();
+    gone.put(b"in memory", b"1").unwrap();
+    db.drop_keyspace("gone").unwrap();
+    assert!(gone.get(b"flushed").unwrap().is_none());
+    assert!(gone.get(b"in memory").unwrap().is_none());
+    assert!(gone.put(b"k", b"v").is_err());
 }

@@ -70,16 +70,20 @@ pub struct LogHeader {
     pub predecessor: Option<Predecessor>,
     /// Sequence numbers in the log are at least this one.
     pub first_seq: u64,
+    /// Bytes that the file was made with, whatever is in them; 0 for a log that grows. A file that was ever synced and is
+    /// shorter has been cut, which the records alone could not tell from a torn end.
+    pub allocated: u64,
 }
 
 impl LogHeader {
     /// The header as a payload.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(38);
+        let mut out = Vec::with_capacity(46);
         out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
         out.push(self.kind as u8);
         out.extend_from_slice(&self.id.to_le_bytes());
         out.extend_from_slice(&self.first_seq.to_le_bytes());
+        out.extend_from_slice(&self.allocated.to_le_bytes());
         out.push(u8::from(self.predecessor.is_some()));
         if let Some(Predecessor { id, sealed_len }) = self.predecessor {
             out.extend_from_slice(&id.to_le_bytes());
@@ -105,7 +109,7 @@ impl LogHeader {
             2 => LogKind::Manifest,
             _ => return None,
         };
-        let (id, first_seq) = (bytes.u64()?, bytes.u64()?);
+        let (id, first_seq, allocated) = (bytes.u64()?, bytes.u64()?, bytes.u64()?);
         let predecessor = match bytes.u8()? {
             0 => None,
             1 => {
@@ -114,7 +118,7 @@ impl LogHeader {
             }
             _ => return None,
         };
-        Some(LogHeader { kind, id, predecessor, first_seq })
+        Some(LogHeader { kind, id, predecessor, first_seq, allocated })
     }
 }
 

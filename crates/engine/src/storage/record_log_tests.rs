@@ -19,7 +19,7 @@ fn log_path() -> &'static Path {
 
 fn header(id: u64) -> LogHeader {
     let predecessor = Some(Predecessor { id: 11, sealed_len: Some(100) });
-    LogHeader { kind: LogKind::Wal, id, predecessor, first_seq: 77 }
+    LogHeader { kind: LogKind::Wal, id, predecessor, first_seq: 77, allocated: 0 }
 }
 
 fn disk() -> SimulatedFileSystem {
@@ -55,10 +55,15 @@ fn read_bytes(bytes: &[u8], promised: u64) -> Result<(Vec<Vec<u8>>, Tail)> {
     read_file(&fs, to_read(promised))
 }
 
-/// A log of four records; after the second all is synced, so the third and fourth promise that. With where each ends.
+/// A growing log of four records; after the second all is synced, so the third and fourth promise that. With where each
+/// ends.
 fn small_log(sealed: bool) -> (Vec<u8>, Vec<u64>, Vec<Vec<u8>>) {
     let fs = disk();
-    let mut log = new_log(&fs);
+    let file = fs.create(log_path(), IoClass::Manifest).unwrap();
+    small(&fs, RecordWriter::on_file(file, log_path(), &header(ID)).unwrap(), sealed)
+}
+
+fn small(fs: &SimulatedFileSystem, mut log: RecordWriter, sealed: bool) -> (Vec<u8>, Vec<u64>, Vec<Vec<u8>>) {
     let payloads: Vec<Vec<u8>> = vec![b"first".to_vec(), vec![], b"third one".to_vec(), b"4".to_vec()];
     let mut ends = vec![log.len()];
     for (i, payload) in payloads.iter().enumerate() {
@@ -73,6 +78,29 @@ fn small_log(sealed: bool) -> (Vec<u8>, Vec<u64>, Vec<Vec<u8>>) {
     let mut bytes = fs.contents(log_path()).unwrap();
     bytes.truncate(*ends.last().unwrap() as usize);
     (bytes, ends, payloads)
+}
+
+#[test]
+fn a_file_cut_short_after_a_sync_is_told_from_a_torn_one() {
+    for sealed in [false, true] {
+        let fs = disk();
+        let (bytes, ends, payloads) = small(&fs, new_log(&fs), sealed);
+        for cut in 0..bytes.len() {
+            let fs = disk();
+            fs.set_contents(log_path(), &bytes[..cut]).unwrap();
+            // The third record is the first that proves a sync; with less than it, nobody can know.
+            match read_file(&fs, to_read(0)) {
+                Ok((read, _)) => {
+                    assert!((cut as u64) < ends[3], "cut at {cut}");
+                    assert_eq!(read, payloads[..read.len()], "cut at {cut}");
+                }
+                Err(error) => {
+                    assert!(cut as u64 >= ends[3], "cut at {cut}: {error}");
+                    assert!(error.to_string().contains("shorter than it was made"), "cut at {cut}: {error}");
+                }
+            }
+        }
+    }
 }
 
 #[test]
@@ -114,7 +142,8 @@ fn what_is_appended_is_read() {
         assert_eq!(tail, Tail::Sealed { len });
         assert_eq!(log.append(&[b"x"]).unwrap_err().kind(), "InvalidArgument");
         let reader = RecordReader::open(fs.open(log_path()).unwrap(), to_read(0)).unwrap();
-        assert_eq!(reader.header(), Some(&header(ID)));
+        let allocated = if on_log { 1 << 22 } else { 0 };
+        assert_eq!(reader.header(), Some(&LogHeader { allocated, ..header(ID) }));
     }
 }
 
@@ -291,7 +320,7 @@ fn lengths_are_not_believed() {
     // A record above the caller's limit is as bad as any other.
     let fs = disk();
     fs.set_contents(log_path(), &bytes).unwrap();
-    let log = LogToRead { payload_max: 40, ..to_read(0) };
+    let log = LogToRead { payload_max: 48, ..to_read(0) };
     assert_eq!(read_file(&fs, log).unwrap(), want);
     let log = LogToRead { payload_max: 8, ..to_read(0) };
     assert_eq!(read_file(&fs, log).unwrap_err().kind(), "Corruption");

@@ -143,6 +143,11 @@ impl RecordReader {
         Ok(None)
     }
 
+    /// The length to which the log is known to have been durable, by what was read of it.
+    pub fn promised(&self) -> u64 {
+        self.promise
+    }
+
     /// How the log ends; `None` until `next` has said that it does.
     pub fn tail(&self) -> Option<Tail> {
         self.tail
@@ -190,6 +195,11 @@ impl RecordReader {
         }
         if self.promise > offset {
             return Err(self.corruption(offset, "there is no whole record where one was known to be durable"));
+        }
+        let allocated = self.header.as_ref().map_or(0, |header| header.allocated);
+        // A promise is proof of a sync, and with it of the length that the file was made with.
+        if self.promise > 0 && self.window.len() < allocated {
+            return Err(self.corruption(self.window.len(), "the file is shorter than it was made"));
         }
         self.tail = Some(if torn { Tail::Torn { offset } } else { Tail::End { offset } });
         Ok(())

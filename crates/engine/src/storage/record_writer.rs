@@ -40,10 +40,11 @@ enum Sink {
 }
 
 impl RecordWriter {
-    /// Begins a log of fixed capacity with its header record. `path` is for messages.
+    /// Begins a log of fixed capacity with its header record, which notes that capacity. `path` is for messages.
     pub fn on_log(file: Box<dyn LogFile>, path: &Path, header: &LogHeader) -> Result<RecordWriter> {
         let syncer = file.syncer();
-        RecordWriter::begin(Sink::Log(file), syncer, path, header)
+        let header = LogHeader { allocated: file.len() + file.remaining(), ..header.clone() };
+        RecordWriter::begin(Sink::Log(file), syncer, path, &header)
     }
 
     /// Begins a log that grows, with its header record. `path` is for messages.

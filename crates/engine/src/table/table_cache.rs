@@ -48,7 +48,8 @@ impl TableCache {
 
     #[cold]
     fn open<'a>(&self, meta: &'a TableMeta, class: IoClass) -> Result<&'a Arc<TableReader>> {
-        let file = self.fs.open(&self.path(meta.id))?;
+        let path = self.path(meta.id);
+        let file = self.fs.open(&path).map_err(|e| e.or_missing(&path))?;
         let reader = TableReader::open(file, meta, Arc::clone(&self.block_cache), class)?;
         let hung: Option<&Arc<TableReader>> = meta.attachment.set(reader);
         hung.ok_or_else(|| Error::invalid(format!("something else hangs on table {}", meta.id)))

@@ -170,7 +170,7 @@ impl VersionSet {
             payload_max: u32::MAX,
             class: IoClass::Manifest,
         };
-        let mut reader = RecordReader::open(fs.open(&path)?, log)?;
+        let mut reader = RecordReader::open(fs.open(&path).map_err(|e| e.or_missing(&path))?, log)?;
         while let Some(Record { offset, payload }) = reader.next()? {
             let record = ManifestRecord::decode(payload).map_err(|what| {
                 if what.ends_with("newer format") {
@@ -230,8 +230,13 @@ impl VersionSet {
 
     fn write_snapshot(&self, number: u64) -> Result<RecordWriter> {
         let path = FileName::Manifest(number).path(&self.dir);
-        let header =
-            LogHeader { kind: LogKind::Manifest, id: number, predecessor: None, first_seq: self.last_seq.0 };
+        let header = LogHeader {
+            kind: LogKind::Manifest,
+            id: number,
+            predecessor: None,
+            first_seq: self.last_seq.0,
+            allocated: 0,
+        };
         let mut writer = RecordWriter::on_file(self.fs.create(&path, IoClass::Manifest)?, &path, &header)?;
         writer.append(&[&self.snapshot().encode()])?;
         writer.syncer().sync()?;
@@ -384,3 +389,7 @@ impl VersionSet {
         self.wal_from = self.wal_from.max(record.wal_from);
     }
 }
+
+#[cfg(test)]
+#[path = "version_set_tests.rs"]
+mod tests;

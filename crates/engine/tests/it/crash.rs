@@ -21,7 +21,7 @@ use oracle::{Damage, Oracle, digest, digests};
 use workload::{DIR, Workload, open};
 
 const SEED: u64 = 0x5EA_0001;
-const CALLS: u64 = 3000;
+const CALLS: u64 = 6000;
 
 /// How much of the sweep is run.
 #[derive(Clone, Copy)]
@@ -41,7 +41,7 @@ impl Extent {
         if std::env::var("EVENKEEL_CRASH_FULL").is_ok() || !cfg!(debug_assertions) {
             Extent { stride: 1, policies: CrashPolicy::ALL.len(), nested_stride: 10, nested_call_stride: 1 }
         } else {
-            Extent { stride: 7, policies: 2, nested_stride: 16, nested_call_stride: 3 }
+            Extent { stride: 13, policies: 2, nested_stride: 24, nested_call_stride: 5 }
         }
     }
 

@@ -141,6 +141,36 @@ fn damage_is_found_and_named() {
     }
 }
 
+#[test]
+fn a_log_that_was_cut_or_changed_after_its_sync_is_named() {
+    for (cut, what) in [(true, "shorter than it was made"), (false, "known to be durable")] {
+        let keel = Keel::new();
+        let mut shell = crate::shell::Shell::start(&keel, &["--sync", "sync"]);
+        for i in 0..50 {
+            assert_eq!(shell.ask(&format!("put key{i} {i}")), "ok");
+        }
+        // Killed, so that the log is all there is of them.
+        drop(shell);
+        let log = list(&keel.db()).into_iter().find(|name| name.ends_with(".log")).unwrap();
+        let path = keel.db().join(&log);
+        let whole = read_bytes(&path);
+        let mut bytes = whole.clone();
+        if cut {
+            bytes.truncate(1500);
+        } else {
+            bytes[1500] ^= 1;
+        }
+        write_file(&path, &bytes);
+        for args in READERS {
+            keel.run(args).fails(1, &[&log, what]);
+        }
+        keel.run(&["put", "k", "v"]).fails(1, &[&log, what]);
+        // Whoever has a copy of the file loses nothing: nothing was changed meanwhile.
+        write_file(&path, &whole);
+        assert_eq!(keel.ok(&["scan"]).lines().count(), 50);
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_behind_stdout_is_an_error() {

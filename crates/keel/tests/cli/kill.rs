@@ -16,7 +16,8 @@ use std::thread::JoinHandle;
 use evenkeel_lab::clock;
 use evenkeel_lab::random::Random;
 
-use crate::{Keel, read_bytes};
+use crate::shell::Shell;
+use crate::{Keel, list, read_bytes};
 
 const KILLS: u64 = 20;
 const LINES: u64 = 200_000;
@@ -219,4 +220,26 @@ fn a_killed_load_leaves_exactly_the_first_lines() {
         verified.trim_end().replace('\n', "; "),
     )
     .unwrap();
+}
+
+/// A log made for one large write once came before the log that had been prepared earlier, with a lower number: recovery
+/// reads logs in the order of their numbers, and took the store for damaged.
+#[test]
+fn a_write_larger_than_a_log_file_is_recovered_in_its_place() {
+    let keel = Keel::new();
+    let mut shell = Shell::start(&keel, &["--set", "wal_bytes_max=256KiB"]);
+    assert_eq!(shell.ask("put first 1"), "ok");
+    // The next log is prepared meanwhile, for 64 KiB.
+    assert_eq!(shell.ask("sleep 100"), "ok");
+    let large = "x".repeat(100_000);
+    assert_eq!(shell.ask(&format!("put large {large}")), "ok");
+    let small = "y".repeat(1000);
+    for i in 0..70 {
+        assert_eq!(shell.ask(&format!("put k{i:02} {small}")), "ok");
+    }
+    drop(shell);
+    let logs = list(&keel.db()).into_iter().filter(|name| name.ends_with(".log")).count();
+    assert!(logs >= 3, "the chain must have three links, not {logs}");
+    assert_eq!(keel.ok(&["get", "large"]), format!("{large}\n"));
+    assert_eq!(keel.ok(&["scan"]).lines().count(), 72);
 }

@@ -3,7 +3,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use evenkeel::testing::{ManualClock, Random, SimulatedFileSystem};
 use evenkeel::{Db, Durability, Error, KeyspaceOptions, Metrics, Options, Result, WriteBatch};
@@ -101,7 +100,7 @@ impl<'a> Workload<'a> {
             self.create(db.as_ref().expect("open"), name)?;
         }
         while self.fs.call_count() < calls {
-            if self.random.one_in(400) {
+            if self.random.one_in(600) {
                 let old = db.take().expect("open");
                 self.happened.add(&old.metrics());
                 self.close(old)?;
@@ -132,22 +131,22 @@ impl<'a> Workload<'a> {
 
     fn operation(&mut self, db: &Db) -> Result<()> {
         match self.random.below(100) {
-            0..60 => self.commit(db)?,
-            60..62 => self.create_or_drop(db)?,
-            62 => self.flush(db)?,
-            63..65 => {
+            0..64 => self.commit(db)?,
+            64 => self.create_or_drop(db)?,
+            65 => self.flush(db)?,
+            66..68 => {
                 db.sync().inspect_err(|_| (self.seen)(&self.oracle))?;
                 (self.seen)(&self.oracle);
                 self.oracle.promised = self.oracle.acked;
                 self.happened.syncs += 1;
             }
-            65 => {
+            68 if self.random.one_in(4) => {
                 let strategy = ["tier", "1-leveling", "full", "rr"][self.random.below(4) as usize];
                 let set = db.set_strategy(strategy);
                 (self.seen)(&self.oracle);
                 set?;
             }
-            66..70 => db.request_yields(),
+            69..72 => db.request_yields(),
             _ => {
                 let pick = self.random.next_u64() as usize;
                 db.step(&mut |jobs| (!jobs.is_empty()).then(|| jobs[pick % jobs.len()].0));
@@ -227,15 +226,5 @@ impl<'a> Workload<'a> {
         self.oracle.alive = self.oracle.alive_next.clone();
         self.happened.created += 1;
         Ok(())
-    }
-}
-
-/// Lets background work run until there is none; the clock stands still, so nothing is waited for.
-pub fn settle(db: &Db, clock: &ManualClock) {
-    for _ in 0..10_000 {
-        clock.advance(Duration::from_millis(10));
-        if !db.step(&mut |jobs| jobs.first().map(|job| job.0)) {
-            return;
-        }
     }
 }
