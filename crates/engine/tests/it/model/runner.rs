@@ -10,11 +10,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use evenkeel::testing::{ManualClock, Random, SimulatedFileSystem};
-use evenkeel::{CompressionRule, Db, Durability, Event, KeyspaceOptions, Options, Snapshot, WriteBatch};
+use evenkeel::{
+    CompressionRule, Db, Durability, Event, KeyspaceOptions, Options, Result, ScanRange, Snapshot, WriteBatch,
+};
 
-use super::operations::{Bounds, End, NAMES, Operation, Write, key, value};
+use super::operations::{Bounds, End, KEYS, NAMES, Operation, Write, key, value};
 use super::reading::{Held, check_range, expected, range_of};
-use super::reference::{Entry, Moment, Reference};
+use super::reference::{Entry, Moment, Reference, Space};
 
 /// Strategies under test, in the order of the table.
 pub const STRATEGIES: [&str; 8] = ["full", "lo+1", "lo+2", "rr", "old", "tier", "1-leveling", "l-leveling"];
@@ -140,6 +142,7 @@ impl Runner {
                 self.db().request_yields();
                 self.step(*after, true, !*seed);
             }
+            Operation::PileUp { space, flushes, seed } => self.pile_up(*space, *flushes, *seed),
             Operation::WaitIdle => {
                 self.come_to_rest();
                 self.db().wait_idle().unwrap();
@@ -147,6 +150,23 @@ impl Runner {
             }
             Operation::Advance { ms } => self.clock.advance(Duration::from_millis(*ms)),
             _ => unreachable!("not of the background: {operation:?}"),
+        }
+    }
+
+    fn pile_up(&mut self, space: usize, flushes: u64, seed: u64) {
+        let mut random = Random::new(seed);
+        for _ in 0..flushes {
+            for _ in 0..4 {
+                let writes: Vec<Write> = (0..20).map(|_| (space, random.below(KEYS), Some(40))).collect();
+                self.write(&writes, false);
+            }
+            self.step(12, false, 0);
+        }
+        for _ in 0..3 {
+            self.step(2 + random.below(10), true, random.next_u64());
+            self.db().request_yields();
+            self.step(8, true, random.next_u64());
+            self.scan(self.name(space), Bounds::All, random.next_u64());
         }
     }
 
@@ -160,8 +180,7 @@ impl Runner {
                     let keyspace = self.db().keyspace(&name).unwrap();
                     eprintln!("{name}, {}:\n{}", keyspace.strategy_text(), keyspace.picture());
                 }
-                let last: Vec<String> =
-                    self.events.lock().unwrap().iter().map(|e| e.to_string()).collect();
+                let last: Vec<String> = self.events.lock().unwrap().iter().map(|e| e.to_string()).collect();
                 panic!("compactions go on and on, the last:\n{}", last.join("\n"));
             }
         }
@@ -323,10 +342,22 @@ impl Runner {
         self.totals.crashes += u64::from(!matches!(end, End::Close));
         self.open(seed, None);
         if power_lost {
-            self.model.crashed(self.db().metrics().sequence).unwrap();
+            let found = self.found();
+            let sequence = self.db().metrics().sequence;
+            self.model.crashed(&found, sequence).unwrap();
         }
         self.model.opened();
         self.check(true);
+    }
+
+    /// What the store holds.
+    fn found(&self) -> Moment {
+        let content = |(name, space): (&String, &Space)| {
+            let entries = self.db().keyspace(name).unwrap().scan(ScanRange::all()).unwrap();
+            let entries = entries.map(|entry| entry.map(|(key, value)| (Rc::from(key), Rc::from(value))));
+            (space.incarnation, Rc::new(entries.collect::<Result<_>>().unwrap()))
+        };
+        self.model.spaces.iter().map(content).collect()
     }
 
     fn open(&mut self, seed: u64, strategy: Option<&str>) {
@@ -337,6 +368,9 @@ impl Runner {
             Db::builder(Path::new("/store")).options(options).file_system(Arc::new(self.fs.clone()));
         let events = Arc::clone(&self.events);
         let builder = builder.listener(Arc::new(move |event| {
+            if let Event::BackgroundError { error } = event {
+                assert!(error.contains("was dropped"), "no disk fails here: {error}");
+            }
             let mut events = events.lock().unwrap();
             events.push_back(event.clone());
             if events.len() > EVENTS_KEPT {
