@@ -97,7 +97,9 @@ impl KeyspaceState {
             self.dropped.get_or_init(|| (last, self.view.load_full()));
         }
         let (_, empty) = Memtable::new(b"", 0);
-        self.update_view(|view| *view = ReadView { active: empty, immutable: Vec::new(), version: Arc::default() });
+        self.update_view(|view| {
+            *view = ReadView { active: empty, immutable: Vec::new(), version: Arc::default() }
+        });
     }
 
     /// Runs in L0.

@@ -97,6 +97,13 @@ pub enum Operation {
         after: u64,
         seed: u64,
     },
+    /// As many flushes as this without a step of compaction between them, then compactions that yield in the middle, so that
+    /// tables are left that are consumed in part; and scans of that.
+    PileUp {
+        space: usize,
+        flushes: u64,
+        seed: u64,
+    },
     /// `None`: back to the strategy under test.
     SetStrategy {
         space: usize,
@@ -125,6 +132,7 @@ pub enum Operation {
 pub fn generate(seed: u64, count: usize) -> Vec<Operation> {
     let mut random = Random::new(seed);
     let mut operations = Vec::with_capacity(count);
+    let mut reopens = 0;
     let mut spell = Spell { hot: None, deletions: 8, large: 60, stepping: 3, space: None };
     while operations.len() < count {
         if random.one_in(400) {
@@ -140,7 +148,15 @@ pub fn generate(seed: u64, count: usize) -> Vec<Operation> {
             let verify = operations.len() % 2100 == 2099;
             operations.push(Operation::Check { verify });
         }
-        operations.push(draw(&mut random, &spell));
+        let mut operation = draw(&mut random, &spell);
+        if let Operation::Reopen { end, .. } = &mut operation {
+            // Every other reopen is a crash.
+            reopens += 1;
+            if reopens % 2 == 0 {
+                *end = End::Close;
+            }
+        }
+        operations.push(operation);
     }
     operations.push(Operation::WaitIdle);
     operations.push(Operation::Check { verify: true });
@@ -210,7 +226,8 @@ fn draw(random: &mut Random, spell: &Spell) -> Operation {
         959..967 => Operation::Create { space },
         967..968 => Operation::Drop { space },
         968..971 => Operation::WaitIdle,
-        971..996 => Operation::Advance { ms: random.below(2000) },
+        971..973 => Operation::PileUp { space, flushes: 4 + random.below(14), seed },
+        973..996 => Operation::Advance { ms: random.below(2000) },
         996..998 => Operation::Check { verify: false },
         _ => Operation::Reopen { end: end(random), seed },
     }
@@ -218,9 +235,8 @@ fn draw(random: &mut Random, spell: &Spell) -> Operation {
 
 fn end(random: &mut Random) -> End {
     let policies = CrashPolicy::ALL.len() as u64;
-    match random.below(8) {
-        0..4 => End::Close,
-        4..6 => End::KillProcess,
+    match random.below(3) {
+        0 => End::KillProcess,
         _ => End::LosePower(CrashPolicy::ALL[random.below(policies) as usize]),
     }
 }

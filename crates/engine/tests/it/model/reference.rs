@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! base (content at open) + log (writes since, in order)  ──► content now
-//!                          └ up to the sequence that survived ──► content after a crash; never below `durable`
+//!                          └ some prefix of it, not below `durable` ──► content after a crash
 //! ```
 //! A keyspace dropped and made again is another one: writes name its incarnation, not its name.
 
@@ -72,26 +72,26 @@ impl Reference {
         self.durable = self.sequence;
     }
 
-    /// The machine crashed, and `sequence` is the last write that the store says it found.
-    pub fn crashed(&mut self, sequence: u64) -> Result<(), String> {
-        if sequence < self.durable || sequence > self.sequence {
-            return Err(format!(
-                "recovered up to {sequence}, not within {}..={}",
-                self.durable, self.sequence
-            ));
-        }
+    /// The machine crashed, and this is what the store holds and the sequence it goes on from: it must be what some prefix
+    /// of the writes left, with all that was durable in it.
+    pub fn crashed(&mut self, found: &Moment, sequence: u64) -> Result<(), String> {
         let mut now = self.base.clone();
-        let mut last = None;
-        for (end, entries) in self.log.iter().take_while(|(end, _)| *end <= sequence) {
+        let mut end = self.log.first().map_or(self.sequence, |(end, entries)| end - entries.len() as u64);
+        let mut last = (now == *found && end >= self.durable).then_some(end);
+        for (batch_end, entries) in &self.log {
             apply(&mut now, entries);
-            last = Some(*end);
+            end = *batch_end;
+            if end >= self.durable && now == *found {
+                last = Some(end);
+            }
         }
-        // With no write left, the sequence is the one of the last open.
-        let first = self.log.first().map_or(self.sequence, |(end, entries)| end - entries.len() as u64);
-        if last.unwrap_or(first) != sequence {
-            return Err(format!("recovered up to {sequence}, within a batch or before the last open"));
+        let Some(last) = last else {
+            return Err(format!("what survived is no prefix of the writes up to {}..={end}", self.durable));
+        };
+        if sequence < last {
+            return Err(format!("writes up to {last} survived, and the next are numbered from {sequence}"));
         }
-        self.now = now;
+        self.now = found.clone();
         self.sequence = sequence;
         Ok(())
     }

@@ -3,17 +3,20 @@
 //! Every answer is compared. Options are drawn anew at each open, so that a tree meets table, block and level sizes it was not
 //! made with.
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use evenkeel::testing::{ManualClock, Random, SimulatedFileSystem};
-use evenkeel::{CompressionRule, Db, Durability, KeyspaceOptions, Options, Snapshot, WriteBatch};
+use evenkeel::{
+    CompressionRule, Db, Durability, Event, KeyspaceOptions, Options, Result, ScanRange, Snapshot, WriteBatch,
+};
 
-use super::operations::{Bounds, End, NAMES, Operation, Write, key, value};
+use super::operations::{Bounds, End, KEYS, NAMES, Operation, Write, key, value};
 use super::reading::{Held, check_range, expected, range_of};
-use super::reference::{Entry, Moment, Reference};
+use super::reference::{Entry, Moment, Reference, Space};
 
 /// Strategies under test, in the order of the table.
 pub const STRATEGIES: [&str; 8] = ["full", "lo+1", "lo+2", "rr", "old", "tier", "1-leveling", "l-leveling"];
@@ -35,6 +38,12 @@ pub struct Totals {
     pub crashes: u64,
 }
 
+/// More steps than any backlog of these sizes needs.
+const STEPS_TO_REST: u64 = 20_000;
+
+/// Events kept for a failure's report.
+const EVENTS_KEPT: usize = 24;
+
 /// A store, its model, and what readers hold open.
 pub struct Runner {
     strategy: &'static str,
@@ -46,6 +55,7 @@ pub struct Runner {
     snapshots: Vec<(Snapshot, Moment)>,
     held: Vec<Held>,
     written: u64,
+    events: Arc<Mutex<VecDeque<Event>>>,
     pub totals: Totals,
 }
 
@@ -62,6 +72,7 @@ impl Runner {
             snapshots: Vec::new(),
             held: Vec::new(),
             written: 0,
+            events: Arc::default(),
             totals: Totals::default(),
         };
         runner.model.create(NAMES[0], strategy);
@@ -131,12 +142,47 @@ impl Runner {
                 self.db().request_yields();
                 self.step(*after, true, !*seed);
             }
+            Operation::PileUp { space, flushes, seed } => self.pile_up(*space, *flushes, *seed),
             Operation::WaitIdle => {
+                self.come_to_rest();
                 self.db().wait_idle().unwrap();
                 assert_eq!(self.db().metrics().jobs_open, 0, "idle");
             }
             Operation::Advance { ms } => self.clock.advance(Duration::from_millis(*ms)),
             _ => unreachable!("not of the background: {operation:?}"),
+        }
+    }
+
+    fn pile_up(&mut self, space: usize, flushes: u64, seed: u64) {
+        let mut random = Random::new(seed);
+        for _ in 0..flushes {
+            for _ in 0..4 {
+                let writes: Vec<Write> = (0..20).map(|_| (space, random.below(KEYS), Some(40))).collect();
+                self.write(&writes, false);
+            }
+            self.step(12, false, 0);
+        }
+        for _ in 0..3 {
+            self.step(2 + random.below(10), true, random.next_u64());
+            self.db().request_yields();
+            self.step(8, true, random.next_u64());
+            self.scan(self.name(space), Bounds::All, random.next_u64());
+        }
+    }
+
+    /// Background work ends: no tree is worked on for ever.
+    fn come_to_rest(&self) {
+        let mut steps = 0;
+        while self.db().step(&mut |runnable: &[(usize, _)]| runnable.first().map(|(job, _)| *job)) {
+            steps += 1;
+            if steps > STEPS_TO_REST {
+                for name in self.db().keyspaces() {
+                    let keyspace = self.db().keyspace(&name).unwrap();
+                    eprintln!("{name}, {}:\n{}", keyspace.strategy_text(), keyspace.picture());
+                }
+                let last: Vec<String> = self.events.lock().unwrap().iter().map(|e| e.to_string()).collect();
+                panic!("compactions go on and on, the last:\n{}", last.join("\n"));
+            }
         }
     }
 
@@ -296,10 +342,22 @@ impl Runner {
         self.totals.crashes += u64::from(!matches!(end, End::Close));
         self.open(seed, None);
         if power_lost {
-            self.model.crashed(self.db().metrics().sequence).unwrap();
+            let found = self.found();
+            let sequence = self.db().metrics().sequence;
+            self.model.crashed(&found, sequence).unwrap();
         }
         self.model.opened();
         self.check(true);
+    }
+
+    /// What the store holds.
+    fn found(&self) -> Moment {
+        let content = |(name, space): (&String, &Space)| {
+            let entries = self.db().keyspace(name).unwrap().scan(ScanRange::all()).unwrap();
+            let entries = entries.map(|entry| entry.map(|(key, value)| (Rc::from(key), Rc::from(value))));
+            (space.incarnation, Rc::new(entries.collect::<Result<_>>().unwrap()))
+        };
+        self.model.spaces.iter().map(content).collect()
     }
 
     fn open(&mut self, seed: u64, strategy: Option<&str>) {
@@ -308,6 +366,17 @@ impl Runner {
         self.durability = options.durability;
         let builder =
             Db::builder(Path::new("/store")).options(options).file_system(Arc::new(self.fs.clone()));
+        let events = Arc::clone(&self.events);
+        let builder = builder.listener(Arc::new(move |event| {
+            if let Event::BackgroundError { error } = event {
+                assert!(error.contains("was dropped"), "no disk fails here: {error}");
+            }
+            let mut events = events.lock().unwrap();
+            events.push_back(event.clone());
+            if events.len() > EVENTS_KEPT {
+                events.pop_front();
+            }
+        }));
         self.db = Some(builder.clock(Arc::clone(&self.clock) as _).without_threads().open().unwrap());
     }
 
