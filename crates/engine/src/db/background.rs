@@ -105,6 +105,8 @@ pub struct OpenJob {
     pub set_aside: bool,
     /// When it was picked.
     pub picked_at: Duration,
+    /// When it was stepped last, or opened.
+    pub stepped_at: Duration,
     /// First input table, which names the seed.
     pub seed: Option<TableId>,
     /// Commit after each table: the disk is nearly full.

@@ -40,6 +40,9 @@ const RETRY_AFTER: Duration = Duration::from_millis(500);
 /// So many jobs that failed are remembered for those who wait for them.
 const FAILED_JOBS_KEPT: usize = 64;
 
+/// A job that has been paused this long lets go of its claims if others want them.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
 /// What a call of `step` came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stepped {
@@ -146,6 +149,7 @@ fn set_others_aside(store: &Store, state: &mut BackgroundState, chosen: usize, r
     }
     if let Some(job) = state.jobs.get_mut(chosen) {
         job.started = true;
+        job.stepped_at = store.clock.now();
     }
 }
 
@@ -227,12 +231,14 @@ pub fn discard(
         state.failed_jobs.drain(..surplus);
     }
     close_job(store, keyspace, id);
-    store.counters.jobs_discarded.add(1);
     store.counters.wasted_bytes.add(bytes);
     store.event(&Event::Discarded { job: id, bytes });
-    // The jobs of a dropped keyspace have nowhere to commit to. That is no failure: nobody should wait or hear of it.
+    // That its keyspace was dropped is no failure: the others' compactions go on at once.
     if store.tree().versions.trees().contains_key(&keyspace.id) {
+        store.counters.jobs_discarded.add(1);
         failed(store, error);
+    } else {
+        store.background.work_changed();
     }
     if let Err(error) = removed {
         failed(store, error);
@@ -348,9 +354,12 @@ fn look_in(store: &Store, keyspace: &Arc<KeyspaceState>, permit: &Permit) -> Res
 
 /// Asks the jobs in the way of more urgent work to let go.
 pub fn request_yields(store: &Store, wanted: Class, by: &[JobId]) {
+    let now = store.clock.now();
     let mut state = store.background.lock();
+    // A job that has been set aside for long gives way to anyone.
+    let forgotten = |job: &OpenJob| job.job.is_some() && now.saturating_sub(job.stepped_at) >= PAUSE_MAX;
     // Work that only waits, as a merge within L0 does for one out of it, must not send away what it waits for.
-    let less_urgent = |job: &OpenJob| !by.contains(&job.id) || is_ahead(wanted, job.class);
+    let less_urgent = |job: &OpenJob| !by.contains(&job.id) || is_ahead(wanted, job.class) || forgotten(job);
     if state.jobs.iter().all(less_urgent) {
         state.jobs.iter_mut().filter(|job| by.contains(&job.id)).for_each(|job| job.yield_requested = true);
     }
@@ -464,6 +473,7 @@ fn open(store: &Store, keyspace: &Arc<KeyspaceState>, id: JobId, compaction: Arc
         set_aside: false,
         started: false,
         picked_at: store.clock.now(),
+        stepped_at: store.clock.now(),
         seed,
         sliced,
     });

@@ -4,7 +4,7 @@
 //! a lock; whoever swaps it holds `swapping`, so that a memtable switch and an install do not lose each other's change.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
 
@@ -49,6 +49,8 @@ pub struct KeyspaceState {
     /// Runs in L0: what writers look at. Stored with each new tree.
     l0_runs: AtomicUsize,
     swapping: Mutex<()>,
+    /// What it held when it was dropped, and the last sequence then: for snapshots that are older.
+    dropped: OnceLock<(SeqNo, Arc<ReadView>)>,
 }
 
 impl KeyspaceState {
@@ -69,6 +71,7 @@ impl KeyspaceState {
             view: ArcSwap::from_pointee(view),
             strategy: ArcSwap::from_pointee(strategy),
             swapping: Mutex::new(()),
+            dropped: OnceLock::new(),
         }
     }
 
@@ -78,6 +81,25 @@ impl KeyspaceState {
         let mut view = ReadView::clone(&self.view.load());
         change(&mut view);
         self.view.store(Arc::new(view));
+    }
+
+    /// A view that holds everything up to `at`, for a snapshot: of a keyspace dropped since, what it held.
+    pub fn view_for_snapshot(&self, at: SeqNo) -> Arc<ReadView> {
+        match self.dropped.get() {
+            Some((last, view)) if at <= *last => Arc::clone(view),
+            _ => self.view.load_full(),
+        }
+    }
+
+    /// The keyspace was dropped: it reads as empty, except for snapshots up to `last`, if there are any.
+    pub fn drop_contents(&self, last: Option<SeqNo>) {
+        if let Some(last) = last {
+            self.dropped.get_or_init(|| (last, self.view.load_full()));
+        }
+        let (_, empty) = Memtable::new(b"", 0);
+        self.update_view(|view| {
+            *view = ReadView { active: empty, immutable: Vec::new(), version: Arc::default() }
+        });
     }
 
     /// Runs in L0.

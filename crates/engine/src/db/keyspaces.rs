@@ -11,7 +11,6 @@ use crate::base::error::{Error, Result};
 use crate::compaction::catalog;
 use crate::options::KeyspaceOptions;
 use crate::version::manifest::ManifestRecord;
-use crate::write::memtable::Memtable;
 
 /// Longest name in bytes.
 const NAME_BYTES_MAX: usize = 255;
@@ -70,13 +69,8 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     replace(store, keyspaces);
     let metas = tables.iter().flat_map(|v| v.tables().map(|(_, t)| Arc::clone(&t.meta)).collect::<Vec<_>>());
     tree.obsolete.extend(metas);
-    // The handle's view would keep the tables: what was dropped reads as empty from now on.
-    let (_, empty) = Memtable::new(b"", 0);
-    state.update_view(|view| {
-        view.active = empty;
-        view.immutable.clear();
-        view.version = Arc::default();
-    });
+    // A handle's view would keep the tables, which only open snapshots are entitled to.
+    state.drop_contents(store.snapshots.list().last().copied());
     drop(tables);
     drop(tree);
     drop(commit);

@@ -83,7 +83,7 @@ pub struct Metrics {
     pub jobs_resumed: u64,
     /// Jobs that let go of their claims and kept what they had.
     pub jobs_yielded: u64,
-    /// Jobs that threw their work away.
+    /// Jobs that failed and threw their work away.
     pub jobs_discarded: u64,
     /// Jobs refused for want of space.
     pub jobs_refused: u64,

@@ -69,11 +69,11 @@ impl Snapshot {
     }
 
     fn get_state(&self, keyspace: &KeyspaceState, key: &[u8]) -> Result<Option<Value>> {
-        get_at(&self.0.handle.store, &keyspace.view.load(), key, self.0.seq)
+        get_at(&self.0.handle.store, &keyspace.view_for_snapshot(self.0.seq), key, self.0.seq)
     }
 
     fn cursor_state(&self, keyspace: &KeyspaceState, range: ScanRange) -> Cursor {
-        let view = keyspace.view.load_full();
+        let view = keyspace.view_for_snapshot(self.0.seq);
         cursor_at(&self.0.handle.store, &view, range, self.0.seq, Some(Arc::clone(&self.0) as _))
     }
 

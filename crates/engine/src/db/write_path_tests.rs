@@ -230,14 +230,19 @@ fn a_part_that_is_not_recorded_leaves_no_files() {
 }
 
 #[test]
-fn a_dropped_keyspace_reads_as_empty() {
+fn a_dropped_keyspace_reads_as_empty_but_for_older_snapshots() {
     let fs = SimulatedFileSystem::new();
     let db = open(&fs, options());
     let gone = db.create_keyspace("gone", Default::default()).unwrap();
     gone.put(b"flushed", b"1").unwrap();
     gone.flush().unwrap();
     gone.put(b"in memory", b"1").unwrap();
+    let before = db.snapshot();
+    db.put(b"elsewhere", b"1").unwrap();
     db.drop_keyspace("gone").unwrap();
+    assert_eq!(before.get_in(&gone, b"flushed").unwrap().as_deref(), Some(&b"1"[..]));
+    assert_eq!(before.scan_in(&gone, ScanRange::all()).unwrap().count(), 2);
+    assert!(db.snapshot().get_in(&gone, b"flushed").unwrap().is_none());
     assert!(gone.get(b"flushed").unwrap().is_none());
     assert!(gone.get(b"in memory").unwrap().is_none());
     assert!(gone.put(b"k", b"v").is_err());

@@ -149,6 +149,6 @@ mod tests {
             attachment: crate::table::meta::Attachment::default(),
             ..table.meta.clone()
         };
-        assert!(matches!(tables.reader(&missing, IoClass::Client), Err(Error::Io { .. })));
+        assert!(matches!(tables.reader(&missing, IoClass::Client), Err(Error::Corruption { .. })));
     }
 }
