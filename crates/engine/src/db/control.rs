@@ -172,7 +172,7 @@ pub fn compact_range(store: &Store, keyspace: &Arc<KeyspaceState>, range: &KeyRa
                 }
             }
             Manual::Blocked(by) => {
-                wait_until(store, Fails::Nothing, || !by.iter().any(|id| is_open(store, *id)))?
+                wait_until(store, Fails::Nothing, || !by.iter().any(|id| is_open(store, *id)))?;
             }
             Manual::Refused => {
                 return Err(Error::NoSpace { context: format!("compact keyspace `{}`", keyspace.name) });

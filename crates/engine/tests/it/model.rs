@@ -79,7 +79,7 @@ fn seeds() -> Range<u64> {
 
 #[test]
 fn every_strategy_gives_the_answers_of_the_model() {
-    let count = std::env::var("EVENKEEL_MODEL_OPS").map_or(24_000, |text| text.parse().unwrap());
+    let count = std::env::var("EVENKEEL_MODEL_OPS").map_or(12_000, |text| text.parse().unwrap());
     for seed in seeds() {
         let rows: Vec<_> =
             STRATEGIES.iter().map(|strategy| (*strategy, run(seed, count, strategy))).collect();

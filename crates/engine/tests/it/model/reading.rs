@@ -161,10 +161,10 @@ impl Held {
             .filter(|place| *place < self.want.len());
             match self.place.map(|place| &self.want[place]) {
                 Some((key, value)) => {
-                    assert_eq!((self.cursor.key(), self.cursor.value()), (&key[..], &value[..]))
+                    assert_eq!((self.cursor.key(), self.cursor.value()), (&key[..], &value[..]));
                 }
                 None => {
-                    assert!(!self.cursor.valid(), "a held cursor is at {:?}, not nowhere", self.cursor.key())
+                    assert!(!self.cursor.valid(), "a held cursor is at {:?}, not nowhere", self.cursor.key());
                 }
             }
         }

@@ -77,19 +77,22 @@ impl Reference {
     pub fn crashed(&mut self, found: &Moment, sequence: u64) -> Result<(), String> {
         let mut now = self.base.clone();
         let mut end = self.log.first().map_or(self.sequence, |(end, entries)| end - entries.len() as u64);
-        let mut last = (now == *found && end >= self.durable).then_some(end);
+        // The shortest: after it there may be writes that change nothing.
+        let mut shortest = (now == *found && end >= self.durable).then_some(end);
         for (batch_end, entries) in &self.log {
             apply(&mut now, entries);
             end = *batch_end;
             if end >= self.durable && now == *found {
-                last = Some(end);
+                shortest.get_or_insert(end);
             }
         }
-        let Some(last) = last else {
+        let Some(shortest) = shortest else {
             return Err(format!("what survived is no prefix of the writes up to {}..={end}", self.durable));
         };
-        if sequence < last {
-            return Err(format!("writes up to {last} survived, and the next are numbered from {sequence}"));
+        if sequence < shortest {
+            return Err(format!(
+                "writes up to {shortest} survived, and the next are numbered from {sequence}"
+            ));
         }
         self.now = found.clone();
         self.sequence = sequence;
