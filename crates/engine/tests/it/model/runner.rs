@@ -243,7 +243,7 @@ impl Runner {
         match (&entries[..], sync) {
             (_, true) => self.db().write_with(batch, Durability::Sync).unwrap(),
             ([(_, key, Some(value))], _) => {
-                self.db().keyspace(self.name(writes[0].0)).unwrap().put(key, value).unwrap()
+                self.db().keyspace(self.name(writes[0].0)).unwrap().put(key, value).unwrap();
             }
             ([(_, key, None)], _) => self.db().keyspace(self.name(writes[0].0)).unwrap().delete(key).unwrap(),
             _ => self.db().write(batch).unwrap(),
