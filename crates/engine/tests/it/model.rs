@@ -88,6 +88,7 @@ fn every_strategy_gives_the_answers_of_the_model() {
         for (name, t) in &rows {
             let few = t.flushes.min(t.merges).min(t.yields) < 100 || t.levels < 3 || t.trimmed_scans == 0;
             assert!(!few, "`{name}` with seed {seed} has reached too little:{table}");
+            assert_eq!(t.discarded, 0, "`{name}` with seed {seed} has failed jobs:{table}");
         }
         let (reopens, crashes) =
             rows.iter().fold((0, 0), |sum, (_, t)| (sum.0 + t.reopens, sum.1 + t.crashes));
