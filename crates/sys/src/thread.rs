@@ -279,7 +279,9 @@ mod tests {
 
     #[test]
     fn cpu_time_grows_with_work() {
-        let (thread, process) = (thread_cpu_time(), process_cpu_time());
+        // The process's time first: what passes between the two reads must not be missing from its share.
+        let process = process_cpu_time();
+        let thread = thread_cpu_time();
         let mut x = 1u64;
         while thread_cpu_time() < thread + Duration::from_millis(2) {
             x = std::hint::black_box(x.wrapping_mul(6364136223846793005).wrapping_add(1));
