@@ -7,7 +7,7 @@
 //! ```
 //! What a crash leaves equals the state after the first P commits, all keyspaces together, and P is no less than what
 //! was promised: the last synced commit after a power cut, the last acknowledged one after a kill (`docs/durability.md`,
-//! C1-C4). `EVENKEEL_CRASH_FULL=1` and release builds try every point with every policy.
+//! C1-C4). `EVENKEEL_CRASH_FULL=1` and release builds try every point with four of the eight policies, in turn.
 
 mod oracle;
 mod workload;
@@ -39,7 +39,7 @@ struct Extent {
 impl Extent {
     fn of_this_run() -> Extent {
         if std::env::var("EVENKEEL_CRASH_FULL").is_ok() || !cfg!(debug_assertions) {
-            Extent { stride: 1, policies: CrashPolicy::ALL.len(), nested_stride: 10, nested_call_stride: 1 }
+            Extent { stride: 1, policies: 4, nested_stride: 40, nested_call_stride: 1 }
         } else {
             Extent { stride: 13, policies: 2, nested_stride: 24, nested_call_stride: 5 }
         }
