@@ -39,7 +39,7 @@ struct Extent {
 impl Extent {
     fn of_this_run() -> Extent {
         if std::env::var("EVENKEEL_CRASH_FULL").is_ok() || !cfg!(debug_assertions) {
-            Extent { stride: 1, policies: 4, nested_stride: 40, nested_call_stride: 1 }
+            Extent { stride: 1, policies: 4, nested_stride: 60, nested_call_stride: 7 }
         } else {
             Extent { stride: 13, policies: 2, nested_stride: 24, nested_call_stride: 5 }
         }
