@@ -50,8 +50,6 @@ pub struct BackgroundState {
     pub policy_state: State,
     /// The compactions' rate.
     pub limiter: RateLimiter,
-    /// Compactions are not picked while this is above 0.
-    pub paused: u32,
     /// The failure of the last attempt to flush, until one succeeds.
     pub flush_error: Option<Error>,
     /// Why compactions rest: the last failure, until they are looked for again.
@@ -123,7 +121,6 @@ impl Background {
                 policy,
                 policy_state: State::default(),
                 limiter: RateLimiter::new(None),
-                paused: 0,
                 flush_error: None,
                 compaction_error: None,
                 failures_in_a_row: 0,

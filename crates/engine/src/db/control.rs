@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::background::BackgroundState;
 use super::flushing;
-use super::install::{ids_for_picker, unlink_obsolete};
+use super::install::{tree_view, unlink_obsolete};
 use super::jobs::{self, Begun, Stepped};
 use super::keyspace_state::KeyspaceState;
 use super::state::{CLOSED, Store};
@@ -17,7 +17,6 @@ use crate::base::error::{Error, Result};
 use crate::base::key_range::KeyRange;
 use crate::base::units::{JobId, TableId};
 use crate::compaction::picker::{Pick, manual};
-use crate::compaction::tree_view::TreeView;
 use crate::observe::event::Event;
 use crate::scheduler::catalog::parse as parse_schedule;
 use crate::scheduler::policy::State as PolicyState;
@@ -199,21 +198,12 @@ fn begin_manual(
     let strategy = keyspace.strategy.load_full();
     let mut tree = store.tree();
     let tree = &mut *tree;
-    let (Some(current), Some(claims)) =
-        (tree.versions.trees().get(&keyspace.id), tree.claims.get(&keyspace.id))
-    else {
+    let Some(view) = tree_view(store, tree, keyspace.id) else {
         return Err(Error::invalid(format!("keyspace `{}` was dropped", keyspace.name)));
     };
-    if level >= current.version.levels.len() {
+    if level >= view.version.levels.len() {
         return Ok(Manual::Past);
     }
-    let view = TreeView {
-        version: &current.version,
-        claims,
-        cursors: &current.cursors,
-        ids: ids_for_picker(tree),
-        now_ms: store.clock.wall_ms(),
-    };
     Ok(match manual(&view, &strategy.strategy, range, level, before) {
         Pick::Nothing => Manual::Nothing,
         Pick::Blocked { by, .. } => Manual::Blocked(by),

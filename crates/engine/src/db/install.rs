@@ -15,7 +15,7 @@ use crate::base::error::{Error, Result};
 use crate::base::units::{JobId, KeyspaceId, SeqNo, TableId};
 use crate::compaction::commit::{CommitPart, commit_part, end_job, flush};
 use crate::compaction::compaction::Compaction;
-use crate::compaction::tree_view::Ids;
+use crate::compaction::tree_view::{Ids, TreeView};
 use crate::observe::event::Event;
 use crate::table::meta::TableMeta;
 use crate::version::edit::{EditStep, VersionEdit};
@@ -127,8 +127,20 @@ pub fn release_job(store: &Store, keyspace: &KeyspaceState, job: JobId) -> Resul
     Ok(())
 }
 
+/// What a decision about a keyspace's tree looks at; `None` if the keyspace was dropped.
+pub fn tree_view<'a>(store: &Store, tree: &'a TreeState, id: KeyspaceId) -> Option<TreeView<'a>> {
+    let current = tree.versions.trees().get(&id)?;
+    Some(TreeView {
+        version: &current.version,
+        claims: tree.claims.get(&id)?,
+        cursors: &current.cursors,
+        ids: ids_for_picker(tree),
+        now_ms: store.clock.wall_ms(),
+    })
+}
+
 /// The numbers that the picker and a flush may give out.
-pub fn ids_for_picker(tree: &TreeState) -> Ids {
+fn ids_for_picker(tree: &TreeState) -> Ids {
     let (next_run, next_group) = tree.versions.ids().next_run_and_group();
     Ids { next_run, next_group }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::background::{BackgroundState, OpenJob, STEP_BYTES};
-use super::install::{ids_for_picker, install_part, publish_version, record_change, release_job};
+use super::install::{install_part, publish_version, record_change, release_job, tree_view};
 use super::keyspace_state::KeyspaceState;
 use super::state::{Store, TreeState};
 use crate::base::class::{Class, Permit};
@@ -20,7 +20,6 @@ use crate::compaction::commit::{move_tables, set_bounds};
 use crate::compaction::compaction::Compaction;
 use crate::compaction::picker::{Pick, is_ahead, pick};
 use crate::compaction::placement::Picked;
-use crate::compaction::tree_view::TreeView;
 use crate::execution::compaction_job::CompactionJob;
 use crate::execution::merge_loop::Progress;
 use crate::execution::output::OutputShape;
@@ -63,10 +62,10 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
     let now = store.clock.now();
     let mut state = store.background.lock();
     let mut otherwise = Stepped::Idle;
-    if state.look_for_work && state.paused == 0 && now < state.retry_at {
+    if state.look_for_work && now < state.retry_at {
         // Only the look for work rests after a failure; jobs that are open go on.
         otherwise = Stepped::Wait(state.retry_at);
-    } else if state.look_for_work && state.paused == 0 {
+    } else if state.look_for_work {
         state.look_for_work = false;
         // What failed is tried again, or not wanted any more.
         state.compaction_error = None;
@@ -310,17 +309,8 @@ fn look_in(store: &Store, keyspace: &Arc<KeyspaceState>, permit: &Permit) -> Res
     let strategy = keyspace.strategy.load_full();
     let mut tree = store.tree();
     let tree = &mut *tree;
-    let (Some(current), Some(claims)) =
-        (tree.versions.trees().get(&keyspace.id), tree.claims.get(&keyspace.id))
-    else {
+    let Some(view) = tree_view(store, tree, keyspace.id) else {
         return Ok(false);
-    };
-    let view = TreeView {
-        version: &current.version,
-        claims,
-        cursors: &current.cursors,
-        ids: ids_for_picker(tree),
-        now_ms: store.clock.wall_ms(),
     };
     match pick(&view, &strategy.strategy, permit) {
         Pick::Run(picked) => {
@@ -341,7 +331,7 @@ fn look_in(store: &Store, keyspace: &Arc<KeyspaceState>, permit: &Permit) -> Res
         }
         Pick::Nothing => {
             // In shape: groups that fit a changed strategy are marked as shaped for it.
-            let Some(committed) = set_bounds(&current.version, claims, &strategy.strategy)? else {
+            let Some(committed) = set_bounds(view.version, view.claims, &strategy.strategy)? else {
                 return Ok(false);
             };
             let edits = vec![(keyspace.id, committed.edit)];
