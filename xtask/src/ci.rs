@@ -1,7 +1,7 @@
 //! The table of steps that CI runs, and the loop that runs them: each with its name and time, up to the first that fails.
 //!
 //! ```text
-//! lock fmt tidy packages licences deny │ clippy clippy-plain docs │ test-debug test-release loom
+//! lock fmt tidy packages licences deny │ clippy clippy-plain docs │ test-debug test-zstd test-release loom
 //!              seconds                        minutes                         minutes
 //! ```
 //!
@@ -82,6 +82,7 @@ pub const STEPS: &[Step] = &[
         &[("RUSTDOCFLAGS", "-D warnings")],
     ),
     cargo("test-debug", "all tests, with every invariant checked", &["test"], &[]),
+    check("test-zstd", "tables with the feature `zstd`, where a C compiler is there", zstd),
     cargo(
         "test-release",
         "all tests as users build it, and the tree's model for a million steps",
@@ -203,6 +204,7 @@ fn licences(root: &Path) -> Outcome {
     let args = [
         "tree",
         "--workspace",
+        "--all-features",
         "-e",
         "normal,build,dev",
         "--target",
@@ -215,6 +217,22 @@ fn licences(root: &Path) -> Outcome {
     ];
     let count = packages::check_licences(&cargo_output(root, &args)?, &deny)?;
     Ok(Done::Yes(format!("{count} packages")))
+}
+
+/// The feature is off by default so that nobody needs a C compiler; so this step must not need one either.
+fn zstd(root: &Path) -> Outcome {
+    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let there = Command::new(&compiler).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if !there.is_ok_and(|status| status.success()) {
+        let name = compiler.to_string_lossy();
+        return Ok(Done::Skipped(format!("there is no C compiler `{name}`: zstd was NOT tested")));
+    }
+    run_cargo(root, &["check", "-p", "keel", "--features", "zstd"], &[])?;
+    run_cargo(
+        root,
+        &["test", "-p", "evenkeel", "--features", "zstd", "--lib", "--", "table::", "options"],
+        &[],
+    )
 }
 
 fn deny(root: &Path) -> Outcome {

@@ -17,6 +17,8 @@ mod write;
 
 pub use base::error::{Error, Result};
 pub use db::builder::Builder;
+pub use db::bulk_load::BulkLoad;
+pub use db::compact::CompactOptions;
 pub use db::database::Db;
 pub use db::keyspace::Keyspace;
 pub use db::lookup::Value;
@@ -25,8 +27,15 @@ pub use db::scan::{Cursor, Scan, ScanRange};
 pub use db::snapshot::Snapshot;
 pub use db::verify::VerifyReport;
 pub use observe::event::{Event, Listener};
-pub use options::{CompressionRule, Durability, KeyspaceOptions, OptionInfo, Options};
+pub use options::{Durability, KeyspaceOptions, OptionInfo, Options};
+pub use table::compression::CompressionRule;
 pub use write::batch::WriteBatch;
+
+/// Steering background work: what a compaction by hand tells, how it is cancelled, and pausing everything.
+pub mod background {
+    pub use crate::db::compact::{CancelToken, CompactProgress, CompactReport};
+    pub use crate::db::pause::Paused;
+}
 
 /// Compaction strategies: the catalogue and the text form (CDS §3).
 pub mod strategy {
@@ -46,13 +55,14 @@ pub mod plan {
     pub use crate::base::class::{Class, L0Permit, Permit};
     pub use crate::base::key_range::KeyRange;
     pub use crate::base::units::{GroupId, JobId, KeyspaceId, RunId, SeqNo, TableId};
+    pub use crate::compaction::bulk::load;
     pub use crate::compaction::claims::Claims;
     pub use crate::compaction::commit::{
-        CommitPart, Committed, commit_part, end_job, flush, move_tables, recover, set_bounds,
+        CommitPart, Committed, commit_part, end_job, flush, move_tables, recover, set_bounds, set_levels,
     };
     pub use crate::compaction::compaction::{Compaction, InputRun, Slot, SlotPlace};
     pub use crate::compaction::cost_model::{debt, distance};
-    pub use crate::compaction::picker::{Candidate, Pick, attempt, candidates, manual, pick};
+    pub use crate::compaction::picker::{Candidate, Pick, Wish, attempt, candidates, manual, pick};
     pub use crate::compaction::placement::Picked;
     pub use crate::compaction::tree_view::{Ids, TreeView};
     pub use crate::table::meta::{Born, KeyHistogram, TableMeta};
@@ -66,8 +76,36 @@ pub mod plan {
     pub use crate::version::version::Version;
 }
 
+/// Parts of [`Metrics`].
+pub mod metrics {
+    pub use crate::db::memory::MemoryMetrics;
+    pub use crate::db::metric_parts::{
+        CompactionMetrics, LATENCY_BOUNDS_NS, LatencyMetrics, SlowMetrics, SnapshotMetrics,
+    };
+    pub use crate::observe::waits::Cause;
+}
+
+/// Copies of a running store: see [`Db::checkpoint`].
+pub mod checkpoint {
+    pub use crate::db::checkpoint::{CheckpointProgress, CheckpointReport};
+}
+
+/// Single files of a store, looked into without the store: tables, logs, manifests.
+pub mod inspect {
+    pub use crate::db::inspect_log::{LogEntry, LogRecord, LogReport, wal};
+    pub use crate::db::inspect_manifest::{ManifestItem, ManifestKeyspace, ManifestReport, manifest};
+    pub use crate::db::inspect_table::{TableItem, TableReport, kind_name, table};
+    pub use crate::storage::record::{LogHeader, LogKind, Predecessor};
+    pub use crate::storage::record_reader::Tail;
+}
+
 /// Schedules: when background work may run.
 pub mod schedule {
+    /// Every schedule: its form, and one line for people.
+    pub fn catalog() -> &'static [(&'static str, &'static str)] {
+        crate::scheduler::catalog::CATALOG
+    }
+
     /// Says what is wrong with a schedule's text; nothing if [`crate::Db::set_schedule`] would take it.
     ///
     /// # Errors
@@ -75,6 +113,12 @@ pub mod schedule {
     pub fn check(text: &str) -> crate::Result<()> {
         crate::scheduler::catalog::parse(text).map(drop)
     }
+}
+
+/// How tables are written: what options of tables are made of.
+pub mod tables {
+    pub use crate::table::compression::Compression;
+    pub use crate::table::prefix_rule::PrefixRule;
 }
 
 /// Files as the store sees them: to give it another disk.

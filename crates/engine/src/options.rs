@@ -6,9 +6,12 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use crate::base::error::{Error, Result};
 use crate::base::units::{GIB, KIB, MIB, parse_size};
+use crate::table::compression::{Compression, CompressionRule};
+use crate::table::prefix_rule::PrefixRule;
 
 /// What `Ok` from a write means (`docs/durability.md`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,8 +19,36 @@ pub enum Durability {
     /// The write is in the hands of the kernel: it survives the death of this process, not of the machine.
     #[default]
     Os,
-    /// The write is on the disk: it survives a power cut. Writers that wait together share one sync.
+    /// As `Os`, and a sync of the log begins in the background at most this long after the write: whole milliseconds, up to an
+    /// hour.
+    Interval(Duration),
+    /// The write is on the disk: it survives a power cut, and so does every earlier write that was logged. Writers that wait
+    /// together share one sync; writes behind a sync become visible when it has ended.
     Sync,
+    /// The write is in memory only until its memtable is flushed, or the store closed. For keyspaces made without a log
+    /// ([`KeyspaceOptions::no_wal`]), of which it is the only mode.
+    NoWal,
+}
+
+/// The longest interval between syncs, in milliseconds.
+const INTERVAL_MS_MAX: u64 = 3_600_000;
+
+impl Durability {
+    /// Refuses an interval that is none.
+    pub(crate) fn check(self) -> Result<()> {
+        match self {
+            Durability::Interval(interval) => {
+                let whole = interval.subsec_nanos().is_multiple_of(1_000_000);
+                match u64::try_from(interval.as_millis()) {
+                    Ok(1..=INTERVAL_MS_MAX) if whole => Ok(()),
+                    _ => Err(Error::invalid(format!(
+                        "an interval between syncs has 1 to {INTERVAL_MS_MAX} whole milliseconds; `sync` syncs each write"
+                    ))),
+                }
+            }
+            Durability::Os | Durability::Sync | Durability::NoWal => Ok(()),
+        }
+    }
 }
 
 impl FromStr for Durability {
@@ -27,55 +58,33 @@ impl FromStr for Durability {
         match text {
             "os" => Ok(Durability::Os),
             "sync" => Ok(Durability::Sync),
-            _ if text == "no-wal" || text.starts_with("interval") => {
-                Err(Error::Unsupported(format!("durability `{text}` is not there yet; use `os` or `sync`")))
+            "no-wal" => Ok(Durability::NoWal),
+            _ => {
+                let Some(ms) = text.strip_prefix("interval:") else {
+                    return Err(Error::invalid(format!(
+                        "unknown durability `{text}`; use `os`, `sync`, `interval:MS` or `no-wal`"
+                    )));
+                };
+                let interval = ms.parse().map(Duration::from_millis).map_err(|_| {
+                    Error::invalid(format!(
+                        "`{text}`: give the milliseconds between syncs, like interval:100"
+                    ))
+                })?;
+                let durability = Durability::Interval(interval);
+                durability.check().map(|()| durability)
             }
-            _ => Err(Error::invalid(format!("unknown durability `{text}`; use `os` or `sync`"))),
         }
     }
 }
 
 impl fmt::Display for Durability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Durability::Os => "os",
-            Durability::Sync => "sync",
-        })
-    }
-}
-
-/// How the blocks of tables are compressed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CompressionRule {
-    /// None on the first two levels, lz4 below: those levels are rewritten soon.
-    #[default]
-    Deep,
-    /// Nowhere.
-    None,
-    /// Everywhere.
-    Lz4,
-}
-
-impl FromStr for CompressionRule {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<CompressionRule> {
-        match text {
-            "deep" => Ok(CompressionRule::Deep),
-            "none" => Ok(CompressionRule::None),
-            "lz4" => Ok(CompressionRule::Lz4),
-            _ => Err(Error::invalid(format!("unknown compression `{text}`; use `deep`, `none` or `lz4`"))),
+        match self {
+            Durability::Os => f.write_str("os"),
+            Durability::Interval(interval) => write!(f, "interval:{}", interval.as_millis()),
+            Durability::Sync => f.write_str("sync"),
+            Durability::NoWal => f.write_str("no-wal"),
         }
-    }
-}
-
-impl fmt::Display for CompressionRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            CompressionRule::Deep => "deep",
-            CompressionRule::None => "none",
-            CompressionRule::Lz4 => "lz4",
-        })
     }
 }
 
@@ -97,7 +106,8 @@ pub struct Options {
     pub memtables: u32,
     /// Block cache, in bytes; holds data blocks, indexes and filters.
     pub cache_bytes: u64,
-    /// Memtables of all keyspaces and block cache together; the cache gets what the memtables leave.
+    /// Memory for everything that grows: memtables (also those being flushed or read), block cache, open tables, cursors, jobs.
+    /// The cache gets what the others leave; see `docs/scheduling.md`.
     pub memory_bytes: u64,
     /// Tables are cut at about this size.
     pub table_bytes: u64,
@@ -109,18 +119,42 @@ pub struct Options {
     pub level_ratio: u32,
     /// Runs in L0 that start a compaction, where the strategy tiers L0.
     pub l0_trigger: u32,
-    /// Runs in L0 at which writers wait.
+    /// Runs in L0 there may be, each counted as a memtable. No wall: from half way between what the strategy wants and this on,
+    /// writers are slowed; at three quarters they get what drains.
     pub l0_limit: u32,
     /// Threads for compactions.
     pub workers: u32,
     /// Bytes of disk kept free for flushes and the manifest.
     pub reserve_bytes: u64,
+    /// Tables that are not needed any more are unlinked at this rate, in bytes a second; 0 for at once. Where disk space is
+    /// short they are unlinked at once in any case.
+    pub unlink_bytes_per_sec: u64,
     /// The log may grow to this size before the keyspace that pins its oldest file is flushed.
     pub wal_bytes_max: u64,
     /// Filter bits per key; 0 for no filters.
     pub filter_bits: f32,
-    /// How table blocks are compressed.
+    /// How table blocks are compressed, by level.
     pub compression: CompressionRule,
+    /// Which prefixes filters hold beside whole keys: a scan within one prefix skips tables without it.
+    pub prefix_filter: PrefixRule,
+    /// Flushes write past the page cache (`O_DIRECT`), where the file system can.
+    pub direct_flush: bool,
+    /// Compactions read and write past the page cache, where the file system can.
+    pub direct_compaction: bool,
+    /// Gets and scans read past the page cache, where the file system can. Holds for tables opened after it is set.
+    pub direct_reads: bool,
+    /// A scan that goes on reads ahead up to this much of each run; 0 reads single blocks.
+    pub readahead_bytes: u64,
+    /// Files that `LOG` is kept in, the one being written included, and `STATS` as well; 0: neither is written.
+    pub log_files: u32,
+    /// `LOG` and `STATS` go on in a new file at this size.
+    pub log_bytes: u64,
+    /// Seconds between lines of `STATS`; 0: it is not written.
+    pub stats_seconds: u32,
+    /// Operations that take so many microseconds or longer are remembered with their causes; 0: nothing is measured.
+    pub slow_us: u32,
+    /// Answer questions at the Unix socket `SOCKET` in the store's directory. Looked at when the store is opened.
+    pub control_socket: bool,
 }
 
 impl Default for Options {
@@ -143,9 +177,20 @@ impl Default for Options {
             l0_limit: 20,
             workers: cores.min(2),
             reserve_bytes: 128 * MIB,
+            unlink_bytes_per_sec: 0,
             wal_bytes_max: GIB,
             filter_bits: 10.0,
             compression: CompressionRule::Deep,
+            prefix_filter: PrefixRule::None,
+            direct_flush: false,
+            direct_compaction: false,
+            direct_reads: false,
+            readahead_bytes: 256 * KIB,
+            log_files: 5,
+            log_bytes: 16 * MIB,
+            stats_seconds: 1,
+            slow_us: 1000,
+            control_socket: false,
         }
     }
 }
@@ -157,6 +202,8 @@ pub struct OptionInfo {
     pub name: &'static str,
     /// One line for people, with the range.
     pub what: &'static str,
+    /// True if it can be changed while the store is open; else a change counts from the next open.
+    pub live: bool,
     get: fn(&Options) -> String,
     set: fn(&mut Options, &str) -> Result<()>,
 }
@@ -170,9 +217,16 @@ impl OptionInfo {
 
 macro_rules! row {
     ($name:ident, $what:literal, $parse:expr) => {
+        row!(@ true, $name, $what, $parse)
+    };
+    (at open $name:ident, $what:literal, $parse:expr) => {
+        row!(@ false, $name, $what, $parse)
+    };
+    (@ $live:literal, $name:ident, $what:literal, $parse:expr) => {
         OptionInfo {
             name: stringify!($name),
             what: $what,
+            live: $live,
             get: |o| o.$name.to_string(),
             set: |o, text| {
                 o.$name = $parse(stringify!($name), text)?;
@@ -183,7 +237,7 @@ macro_rules! row {
 }
 
 const TABLE: &[OptionInfo] = &[
-    row!(durability, "what Ok from a write means: os or sync", parsed),
+    row!(durability, "what Ok from a write means: os, sync, or interval:MS (1 to 3600000)", durability),
     row!(schedule, "when background work may run: unlimited or fixed:BYTES_PER_SECOND", text),
     row!(memtable_bytes, "a memtable is flushed at this size (1 KiB to 4 GiB)", |n, t| size(
         n,
@@ -193,12 +247,11 @@ const TABLE: &[OptionInfo] = &[
     )),
     row!(memtables, "memtables in memory at once (2 to 64)", |n, t| count(n, t, 2, 64)),
     row!(cache_bytes, "block cache (0 to 1 TiB)", |n, t| size(n, t, 0, 1024 * GIB)),
-    row!(memory_bytes, "memtables and block cache together (16 KiB to 1 TiB)", |n, t| size(
-        n,
-        t,
-        16 * KIB,
-        1024 * GIB
-    )),
+    row!(
+        memory_bytes,
+        "memory for memtables, cache, open tables, cursors, jobs (16 KiB to 1 TiB)",
+        |n, t| size(n, t, 16 * KIB, 1024 * GIB)
+    ),
     row!(table_bytes, "tables are cut at this size (1 KiB to 4 GiB)", |n, t| size(n, t, KIB, 4 * GIB)),
     row!(block_bytes, "data blocks are cut at this size (128 B to 1 MiB)", |n, t| size(n, t, 128, MIB)),
     row!(level_base_bytes, "target size of the level below L0 (1 KiB to 1 TiB)", |n, t| size(
@@ -209,9 +262,16 @@ const TABLE: &[OptionInfo] = &[
     )),
     row!(level_ratio, "each level is this much larger (2 to 1000)", |n, t| count(n, t, 2, 1000)),
     row!(l0_trigger, "runs in L0 that start a compaction (1 to 1000)", |n, t| count(n, t, 1, 1000)),
-    row!(l0_limit, "runs in L0 at which writers wait (2 to 100000)", |n, t| count(n, t, 2, 100_000)),
+    row!(l0_limit, "runs in L0 there may be; writers slow from half way on (2 to 100000)", |n, t| count(
+        n, t, 2, 100_000
+    )),
     row!(workers, "compaction threads (1 to 64)", |n, t| count(n, t, 1, 64)),
     row!(reserve_bytes, "disk kept free for flushes (0 to 1 TiB)", |n, t| size(n, t, 0, 1024 * GIB)),
+    row!(
+        unlink_bytes_per_sec,
+        "tables no longer needed are unlinked at this rate; 0 for at once (0 to 1 TiB)",
+        |n, t| size(n, t, 0, 1024 * GIB)
+    ),
     row!(wal_bytes_max, "largest log before a flush (64 KiB to 1 TiB)", |n, t| size(
         n,
         t,
@@ -219,7 +279,63 @@ const TABLE: &[OptionInfo] = &[
         1024 * GIB
     )),
     row!(filter_bits, "filter bits per key (0 to 32)", bits),
-    row!(compression, "deep (lz4 below the first two levels), none or lz4", parsed),
+    row!(
+        compression,
+        "deep (lz4 below the first two levels), none, lz4, zstd:LEVEL (1 to 19), or one per level: none,none,lz4",
+        parsed
+    ),
+    row!(
+        prefix_filter,
+        "prefixes in filters, so that scans within one skip tables: none, fixed:BYTES (1 to 255) or delimiter:C",
+        parsed
+    ),
+    row!(direct_flush, "flushes write past the page cache: true or false", yes_or_no),
+    row!(direct_compaction, "compactions read and write past the page cache: true or false", yes_or_no),
+    row!(
+        direct_reads,
+        "gets and scans read past the page cache: true or false; for tables opened from then on",
+        yes_or_no
+    ),
+    row!(readahead_bytes, "most that a scan reads ahead of each run (0 to 16 MiB)", |n, t| size(
+        n,
+        t,
+        0,
+        16 * MIB
+    )),
+    row!(log_files, "files of LOG and of STATS that are kept; 0 writes none (0 to 1000)", |n, t| count(
+        n, t, 0, 1000
+    )),
+    row!(log_bytes, "LOG and STATS go on in a new file at this size (4 KiB to 1 TiB)", |n, t| size(
+        n,
+        t,
+        4 * KIB,
+        1024 * GIB
+    )),
+    row!(stats_seconds, "seconds between lines of STATS; 0 writes none (0 to 3600)", |n, t| count(
+        n, t, 0, 3600
+    )),
+    row!(
+        slow_us,
+        "microseconds from which on an operation is slow; 0 measures nothing (0 to 1000000000)",
+        |n, t| count(n, t, 0, 1_000_000_000)
+    ),
+    row!(at open control_socket, "answer questions at the socket SOCKET (true or false)", yes_or_no),
+];
+
+/// RocksDB's words for options that mean the same here. [`Options::set`] takes them too.
+const ROCKSDB_WORDS: &[(&str, &str)] = &[
+    ("write_buffer_size", "memtable_bytes"),
+    ("max_write_buffer_number", "memtables"),
+    ("block_cache_size", "cache_bytes"),
+    ("target_file_size_base", "table_bytes"),
+    ("block_size", "block_bytes"),
+    ("max_bytes_for_level_base", "level_base_bytes"),
+    ("max_bytes_for_level_multiplier", "level_ratio"),
+    ("level0_file_num_compaction_trigger", "l0_trigger"),
+    ("level0_stop_writes_trigger", "l0_limit"),
+    ("max_background_compactions", "workers"),
+    ("max_total_wal_size", "wal_bytes_max"),
+    ("bloom_bits_per_key", "filter_bits"),
 ];
 
 impl Options {
@@ -228,19 +344,36 @@ impl Options {
         TABLE
     }
 
-    /// Sets an option by its name, as `--set name=value` does.
+    /// The option of this name, or of this name in RocksDB.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an unknown name; the nearest is suggested.
+    pub fn info(name: &str) -> Result<&'static OptionInfo> {
+        let ours = ROCKSDB_WORDS.iter().find(|(theirs, _)| *theirs == name).map_or(name, |(_, ours)| ours);
+        TABLE.iter().find(|row| row.name == ours).ok_or_else(|| {
+            let words =
+                TABLE.iter().map(|row| row.name).chain(ROCKSDB_WORDS.iter().map(|(theirs, _)| *theirs));
+            let nearest = words.min_by_key(|word| distance(word, name)).unwrap_or("");
+            Error::invalid(format!("unknown option `{name}`; did you mean `{nearest}`?"))
+        })
+    }
+
+    /// Sets an option by its name, as `--set name=value` does. RocksDB's words are taken where the meaning is the same, like
+    /// `write_buffer_size`.
     ///
     /// # Errors
     /// `InvalidArgument` for an unknown name (the nearest is suggested) or a value out of range.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        match TABLE.iter().find(|row| row.name == name) {
-            Some(row) => (row.set)(self, value),
-            None => {
-                let nearest =
-                    TABLE.iter().min_by_key(|row| distance(row.name, name)).map_or("", |row| row.name);
-                Err(Error::invalid(format!("unknown option `{name}`; did you mean `{nearest}`?")))
-            }
-        }
+        (Options::info(name)?.set)(self, value)
+    }
+
+    /// Names and values of the options that are not as by default.
+    pub(crate) fn changed(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
+        let defaults = Options::default();
+        TABLE.iter().filter_map(move |row| {
+            let value = row.value(self);
+            (value != row.value(&defaults)).then_some((row.name, value))
+        })
     }
 
     /// Refuses settings that contradict each other.
@@ -251,7 +384,7 @@ impl Options {
         }
         if self.l0_limit <= self.l0_trigger {
             return Err(Error::invalid(format!(
-                "l0_limit ({}) must be above l0_trigger ({}): writers would wait before a compaction may start",
+                "l0_limit ({}) must be above l0_trigger ({}): writers would be slowed before a compaction may start",
                 self.l0_limit, self.l0_trigger
             )));
         }
@@ -262,12 +395,6 @@ impl Options {
     pub(crate) fn wal_file_bytes(&self) -> u64 {
         (self.wal_bytes_max / 4).min(self.memtable_bytes).clamp(16 * KIB, 64 * MIB)
     }
-
-    /// The cache's capacity within the memory budget, beside active memtables of these sizes.
-    pub(crate) fn cache_capacity(&self, memtable_bytes: impl Iterator<Item = u64>) -> u64 {
-        let all = |sum: u64, bytes: u64| sum.saturating_add(bytes.saturating_mul(self.memtables.into()));
-        self.cache_bytes.min(self.memory_bytes.saturating_sub(memtable_bytes.fold(0, all)))
-    }
 }
 
 /// Settings of a keyspace that differ from the store's.
@@ -277,6 +404,58 @@ pub struct KeyspaceOptions {
     pub strategy: Option<String>,
     /// Its memtable size in bytes; `None` for the store's.
     pub memtable_bytes: Option<u64>,
+    /// How its tables are compressed; `None` for the store's.
+    pub compression: Option<CompressionRule>,
+    /// Which prefixes its filters hold; `None` for the store's.
+    pub prefix_filter: Option<PrefixRule>,
+    /// Its writes do not go to the log: a crash loses those since its last flush. Fixed for good when the keyspace is made.
+    pub no_wal: bool,
+}
+
+/// How a keyspace's tables are written: its own settings, else the store's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TableStyle {
+    compression: Option<CompressionRule>,
+    prefix_filter: Option<PrefixRule>,
+}
+
+impl TableStyle {
+    /// What a keyspace's options say of it.
+    ///
+    /// # Errors
+    /// As for the words that spell it: `Unsupported` for a method that this build has not.
+    pub(crate) fn of(options: &KeyspaceOptions) -> Result<TableStyle> {
+        let compression = options.compression.clone();
+        if let Some(rule) = &compression {
+            rule.to_string().parse::<CompressionRule>()?;
+        }
+        Ok(TableStyle { compression, prefix_filter: options.prefix_filter })
+    }
+
+    /// Writes it to a keyspace's options.
+    pub(crate) fn write_to(&self, options: &mut KeyspaceOptions) {
+        options.compression.clone_from(&self.compression);
+        options.prefix_filter = self.prefix_filter;
+    }
+
+    /// How tables for `level` are compressed.
+    pub(crate) fn compression_at(&self, level: usize, store: &Options) -> Compression {
+        self.compression.as_ref().unwrap_or(&store.compression).at(level)
+    }
+
+    /// Which prefixes filters hold.
+    pub(crate) fn prefix_rule(&self, store: &Options) -> PrefixRule {
+        self.prefix_filter.unwrap_or(store.prefix_filter)
+    }
+}
+
+fn durability(_name: &str, text: &str) -> Result<Durability> {
+    match text.parse()? {
+        Durability::NoWal => Err(Error::invalid(
+            "`no-wal` is not for a whole store: make a keyspace with it (`keel keyspace create --no-wal`)",
+        )),
+        durability => Ok(durability),
+    }
 }
 
 fn parsed<T: FromStr<Err = Error>>(_name: &str, text: &str) -> Result<T> {
@@ -286,6 +465,10 @@ fn parsed<T: FromStr<Err = Error>>(_name: &str, text: &str) -> Result<T> {
 #[expect(clippy::unnecessary_wraps, reason = "the shape of every parser in the table")]
 fn text(_name: &str, text: &str) -> Result<String> {
     Ok(text.to_owned())
+}
+
+fn yes_or_no(name: &str, text: &str) -> Result<bool> {
+    text.parse().map_err(|_| Error::invalid(format!("{name} must be true or false, not `{text}`")))
 }
 
 fn bits(name: &str, text: &str) -> Result<f32> {
@@ -354,6 +537,41 @@ mod tests {
     fn a_typo_is_answered_with_the_nearest_name() {
         let error = Options::default().set("memtable_byte", "1k").unwrap_err();
         assert_eq!(error.to_string(), "unknown option `memtable_byte`; did you mean `memtable_bytes`?");
+    }
+
+    #[test]
+    fn durabilities_print_what_they_read_and_refuse_the_rest() {
+        for text in ["os", "sync", "no-wal", "interval:1", "interval:3600000"] {
+            assert_eq!(text.parse::<Durability>().unwrap().to_string(), text);
+        }
+        for text in [
+            "",
+            "Sync",
+            "interval",
+            "interval:",
+            "interval:0",
+            "interval:-1",
+            "interval:1.5",
+            "interval:3600001",
+        ] {
+            assert_eq!(text.parse::<Durability>().unwrap_err().kind(), "InvalidArgument", "{text}");
+        }
+        let odd = Durability::Interval(Duration::from_micros(1500));
+        assert_eq!(odd.check().unwrap_err().kind(), "InvalidArgument");
+        assert_eq!(Options::default().set("durability", "no-wal").unwrap_err().kind(), "InvalidArgument");
+    }
+
+    #[test]
+    fn words_of_rocksdb_mean_our_options() {
+        for (theirs, ours) in ROCKSDB_WORDS {
+            assert_eq!(Options::info(theirs).unwrap().name, *ours);
+            assert!(TABLE.iter().all(|row| row.name != *theirs), "{theirs} would be two options");
+        }
+        let mut options = Options::default();
+        options.set("write_buffer_size", "8MiB").unwrap();
+        assert_eq!(options.memtable_bytes, 8 * MIB);
+        let error = options.set("write_buffer_sizes", "8MiB").unwrap_err();
+        assert!(error.to_string().contains("`write_buffer_size`"), "{error}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! How a verb can end other than well, and which exit code that is.
 
 use std::io;
+use std::path::PathBuf;
 
 /// Why a verb did not do what was asked.
 #[derive(Debug)]
@@ -9,6 +10,13 @@ pub enum Failure {
     Work(String),
     /// The command was called wrongly: exit 2 with this message.
     Usage(String),
+    /// Another process has the store open: exit 1 with this message, and who it is.
+    Locked {
+        /// What the engine says.
+        message: String,
+        /// The store's directory.
+        dir: PathBuf,
+    },
     /// What was asked for is not there: exit 1 and nothing to say.
     Absent,
     /// Whoever read our output has enough: exit 0.
@@ -37,6 +45,11 @@ impl Failure {
 
 impl From<evenkeel::Error> for Failure {
     fn from(error: evenkeel::Error) -> Failure {
-        Failure::Work(error.to_string())
+        match error {
+            evenkeel::Error::Locked { ref dir } => {
+                Failure::Locked { message: error.to_string(), dir: dir.clone() }
+            }
+            _ => Failure::Work(error.to_string()),
+        }
     }
 }

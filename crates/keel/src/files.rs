@@ -3,7 +3,7 @@
 //! The store's files belong to the engine; here a directory is only looked at, before the engine is asked to open it.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read as _, Seek as _};
 use std::path::Path;
 
 /// What a path is, judged by names alone.
@@ -86,6 +86,45 @@ pub fn read(path: &Path) -> io::Result<Option<String>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// The last whole line of a file; `None` if it has none.
+#[expect(clippy::disallowed_methods, reason = "figures of a store that another process has open")]
+pub fn last_line(path: &Path) -> io::Result<Option<String>> {
+    const TAIL: u64 = 256 << 10;
+    let mut file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other?,
+    };
+    let length = file.metadata()?.len();
+    file.seek(io::SeekFrom::Start(length.saturating_sub(TAIL)))?;
+    let mut bytes = Vec::new();
+    file.take(TAIL).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    // What follows the last line end is being written.
+    let Some((whole, _)) = text.rsplit_once('\n') else { return Ok(None) };
+    Ok(whole.rsplit('\n').next().map(str::to_owned))
+}
+
+/// The process that holds a lock on a file, where the system tells.
+#[cfg(target_os = "linux")]
+pub fn lock_holder(path: &Path) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt as _;
+    let inode = fs::metadata(path).ok()?.ino().to_string();
+    let locks = read(Path::new("/proc/locks")).ok()??;
+    // `1: FLOCK  ADVISORY  WRITE 4711 fe:01:131 0 EOF`; waiting ones have an arrow after the number.
+    let pid = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, _, pid, place, ..] = words.as_slice() else { return None };
+        (place.rsplit(':').next() == Some(&inode)).then(|| pid.parse().ok()).flatten()
+    };
+    locks.lines().find_map(pid).filter(|pid| *pid > 0)
+}
+
+/// The process that holds a lock on a file, where the system tells.
+#[cfg(not(target_os = "linux"))]
+pub fn lock_holder(_: &Path) -> Option<u32> {
+    None
 }
 
 /// Writes a small file for people or scripts.

@@ -16,7 +16,16 @@ mod output;
 
 mod tsv;
 
+mod records;
+
+mod csv_records;
+mod ndjson_records;
+
 mod store;
+
+mod live;
+mod stats_view;
+mod tree_view;
 
 mod evenkeel_engine;
 mod progress;
@@ -62,6 +71,10 @@ fn main() -> ExitCode {
         Ok(()) | Err(Failure::OutputClosed) => ExitCode::SUCCESS,
         Err(Failure::Absent) => ExitCode::from(1),
         Err(Failure::Work(message)) => complain(&message, 1),
+        Err(Failure::Locked { message, dir }) => {
+            let holder = live::holder(&dir).map_or_else(String::new, |holder| format!("; {holder}"));
+            complain(&format!("{message}{holder}"), 1)
+        }
         Err(Failure::Usage(message)) => complain(&message, 2),
     }
 }

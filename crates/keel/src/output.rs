@@ -1,6 +1,6 @@
 //! Stdout and stderr without panics: a closed pipe ends the command quietly.
 
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write};
 
 use crate::failure::Failure;
 
@@ -37,6 +37,19 @@ impl Output {
     pub fn flush(&mut self) -> Result<(), Failure> {
         self.out.flush().map_err(|error| Failure::output(&error))
     }
+}
+
+/// Whether stdout is a terminal that may be coloured: nobody asked for none (<https://no-color.org>), and it is not dumb.
+pub fn is_coloured() -> bool {
+    let unset = |name: &str| std::env::var_os(name).is_none_or(|value| value.is_empty());
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    io::stdout().is_terminal() && unset("NO_COLOR") && !dumb
+}
+
+/// Columns of the terminal, as the shell says; 80 if it does not.
+pub fn columns() -> usize {
+    let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    columns.unwrap_or(80).clamp(60, 160)
 }
 
 /// A line for people on stderr. If nobody can read it, nobody misses it.

@@ -1,8 +1,9 @@
 //! What people see on stderr while they wait. Nothing is drawn if stderr is no terminal.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use evenkeel_lab::clock;
 use evenkeel_lab::closed_loop::{Phase, Total, Watch};
 use evenkeel_lab::report;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -14,6 +15,9 @@ const OVER_STREAM: &str = "{spinner} {binary_bytes} at {binary_bytes_per_sec}, {
 const OVER_OPS: &str = "{prefix} {wide_bar} {percent:>3} %, {msg}, {eta} left";
 const OPEN_PHASE: &str = "{spinner} {prefix} {elapsed}";
 const WAITING: &str = "{spinner} {msg} {elapsed}";
+
+/// A late bar shows itself after this long.
+const SHOWN_AFTER: Duration = Duration::from_secs(2);
 
 /// Shows that something goes on, and for how long.
 pub struct Spinner(ProgressBar);
@@ -37,6 +41,40 @@ pub fn over_bytes(total: Option<u64>) -> ProgressBar {
     match total {
         Some(total) => bar(total, OVER_BYTES),
         None => spinner(OVER_STREAM),
+    }
+}
+
+/// A bar over bytes that shows itself only where the work takes longer than a person likes to wait.
+pub struct LateBar {
+    what: &'static str,
+    since: Instant,
+    bar: Option<ProgressBar>,
+}
+
+impl LateBar {
+    /// Begins to count.
+    pub fn new(what: &'static str) -> LateBar {
+        LateBar { what, since: clock::now(), bar: None }
+    }
+
+    /// So many bytes are done.
+    pub fn advance(&mut self, done: u64, total: u64) {
+        if self.bar.is_none() && self.since.elapsed() < SHOWN_AFTER {
+            return;
+        }
+        let bar = self.bar.get_or_insert_with(|| {
+            let bar = bar(total, OVER_BYTES).with_elapsed(self.since.elapsed());
+            bar.set_message(self.what);
+            bar
+        });
+        bar.set_position(done);
+    }
+
+    /// Ends without a trace.
+    pub fn finish(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
     }
 }
 

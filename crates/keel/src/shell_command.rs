@@ -13,6 +13,8 @@ pub enum Command {
     Get(Vec<u8>),
     /// `del K`
     Del(Vec<u8>),
+    /// `delrange A B`
+    DelRange(Vec<u8>, Vec<u8>),
     /// `batch`
     Batch,
     /// `commit`
@@ -36,12 +38,18 @@ pub enum Command {
     Release(String),
     /// `flush`
     Flush,
+    /// `pause`
+    Pause,
+    /// `resume`
+    Resume,
     /// `compact [A B]`
     Compact(Option<Vec<u8>>, Option<Vec<u8>>),
     /// `strategy NAME`, or a strategy's text
     Strategy(String),
     /// `schedule NAME`
     Schedule(String),
+    /// `option NAME VALUE`
+    Option(String, String),
     /// `use KEYSPACE`
     Use(String),
     /// `stats`
@@ -54,8 +62,8 @@ pub enum Command {
     Quit,
 }
 
-const KNOWN: &str = "put get del batch commit scan rscan snapshot get@NAME scan@NAME release flush compact strategy \
-                     schedule use stats verify sleep quit";
+const KNOWN: &str = "put get del delrange batch commit scan rscan snapshot get@NAME scan@NAME release flush pause resume compact strategy \
+                     schedule option use stats verify sleep quit";
 
 /// Understands a line; `None` for one with nothing on it.
 pub fn parse(line: &[u8]) -> Result<Option<Command>, Error> {
@@ -72,6 +80,7 @@ pub fn parse(line: &[u8]) -> Result<Option<Command>, Error> {
         ("put", None, [key, value]) => Command::Put(token(key)?, token(value)?),
         ("get", None, [key]) => Command::Get(token(key)?),
         ("del", None, [key]) => Command::Del(token(key)?),
+        ("delrange", None, [from, to]) => Command::DelRange(token(from)?, token(to)?),
         ("batch", None, []) => Command::Batch,
         ("commit", None, []) => Command::Commit,
         ("scan" | "rscan", None, [] | [_] | [_, _]) => {
@@ -86,6 +95,8 @@ pub fn parse(line: &[u8]) -> Result<Option<Command>, Error> {
         }
         ("release", None, [name]) => Command::Release(text(name)?),
         ("flush", None, []) => Command::Flush,
+        ("pause", None, []) => Command::Pause,
+        ("resume", None, []) => Command::Resume,
         ("compact", None, [] | [_, _]) => {
             let (from, to) = bounds(&words)?;
             Command::Compact(from, to)
@@ -93,6 +104,7 @@ pub fn parse(line: &[u8]) -> Result<Option<Command>, Error> {
         // A strategy's text has blanks in it, so it is the rest of the line.
         ("strategy", None, [_, ..]) => Command::Strategy(text(line["strategy".len()..].trim_ascii())?),
         ("schedule", None, [name]) => Command::Schedule(text(name)?),
+        ("option", None, [name, value]) => Command::Option(text(name)?, text(value)?),
         ("use", None, [name]) => Command::Use(text(&token(name)?)?),
         ("stats", None, []) => Command::Stats,
         ("verify", None, []) => Command::Verify,
@@ -102,11 +114,6 @@ pub fn parse(line: &[u8]) -> Result<Option<Command>, Error> {
                 .map_err(|_| invalid("sleep takes milliseconds, for instance `sleep 100`"))?,
         ),
         ("quit", None, []) => Command::Quit,
-        ("delrange", None, _) => {
-            return Err(Error::Unsupported(
-                "delrange is not there yet; delete the keys one by one".to_owned(),
-            ));
-        }
         _ => return Err(wrong(verb, at)),
     };
     Ok(Some(command))
@@ -118,6 +125,7 @@ fn wrong(verb: &str, at: Option<&str>) -> Error {
         ("put", None) => "put K V",
         ("get", None) => "get K",
         ("del", None) => "del K",
+        ("delrange", None) => "delrange A B",
         ("get", Some(_)) => "get@NAME K",
         ("scan", Some(_)) => "scan@NAME [FROM [TO]]",
         ("scan" | "rscan", None) => "scan [FROM [TO]]",
@@ -126,9 +134,10 @@ fn wrong(verb: &str, at: Option<&str>) -> Error {
         ("compact", None) => "compact [A B]",
         ("strategy", None) => "strategy NAME",
         ("schedule", None) => "schedule NAME",
+        ("option", None) => "option NAME VALUE",
         ("use", None) => "use KEYSPACE",
         ("sleep", None) => "sleep MS",
-        ("batch" | "commit" | "flush" | "stats" | "verify" | "quit", None) => {
+        ("batch" | "commit" | "flush" | "pause" | "resume" | "stats" | "verify" | "quit", None) => {
             return invalid(&format!("`{verb}` takes nothing after it"));
         }
         _ => {
@@ -172,6 +181,7 @@ mod tests {
             ("  put\ta\\x20b   \\e\r", Command::Put(b("a b"), b(""))),
             ("get a", Command::Get(b("a"))),
             ("del \\\\", Command::Del(b("\\"))),
+            ("delrange \\e b\\xff", Command::DelRange(b(""), vec![b'b', 0xff])),
             ("batch", Command::Batch),
             ("commit", Command::Commit),
             ("scan", Command::Scan { from: None, to: None, reverse: false }),
@@ -182,6 +192,8 @@ mod tests {
             ("scan@s a b", Command::ScanAt("s".to_owned(), Some(b("a")), Some(b("b")))),
             ("release s", Command::Release("s".to_owned())),
             ("flush", Command::Flush),
+            ("pause", Command::Pause),
+            ("resume", Command::Resume),
             ("compact", Command::Compact(None, None)),
             ("compact a b", Command::Compact(Some(b("a")), Some(b("b")))),
             ("strategy tier", Command::Strategy("tier".to_owned())),
@@ -215,12 +227,12 @@ mod tests {
             ("put@x a b", "no command `put`"),
             ("get a\\", "backslash"),
             ("strategy", "strategy NAME"),
+            ("delrange a", "delrange A B"),
         ] {
             let error = parse(line.as_bytes()).unwrap_err();
             assert_eq!(error.kind(), "InvalidArgument", "{line}");
             assert!(error.to_string().contains(part), "{line}: {error}");
         }
-        assert_eq!(parse(b"delrange a b").unwrap_err().kind(), "Unsupported");
         assert!(parse(b"\xff").is_err());
     }
 }

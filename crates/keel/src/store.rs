@@ -7,11 +7,12 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use evenkeel::{Db, Durability, Keyspace, KeyspaceOptions, Options, ScanRange};
+use evenkeel::{Builder, Db, Durability, Error, Keyspace, KeyspaceOptions, Options, ScanRange};
 
 use crate::escape::unescape;
 use crate::failure::Failure;
 use crate::files::{Place, look};
+use crate::output::Output;
 
 /// Which store and which part of it: flags of every verb.
 #[derive(Args, Debug)]
@@ -25,9 +26,10 @@ pub struct Target {
 }
 
 /// How the store is opened: flags of the verbs that write.
-#[derive(Args, Debug, Default)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct EngineArgs {
-    /// When a write counts as done: `sync` (on disk) or `os` (handed to the operating system).
+    /// When a write counts as done: `os` (handed to the operating system), `interval:MS` (so, and on disk soon after MS
+    /// milliseconds), `sync` (on disk), or `no-wal` (in memory; for keyspaces without a log, and the only one for them).
     #[arg(long, value_name = "MODE", help_heading = "Engine")]
     pub sync: Option<String>,
     /// How the tree is compacted: a name of `keel strategy list`, or a strategy's text.
@@ -39,21 +41,88 @@ pub struct EngineArgs {
     /// An option of the engine, for instance memtable_bytes=4MiB. May be given several times.
     #[arg(long = "set", value_name = "OPTION=VALUE", help_heading = "Engine")]
     pub set: Vec<String>,
+    /// The store answers at its control socket meanwhile, unless `--set` says otherwise: for verbs that take long.
+    #[arg(skip)]
+    pub answers: bool,
+}
+
+/// Flags of the verbs that only look.
+#[derive(Args, Debug, Default)]
+pub struct ReadArgs {
+    /// Look at the store without opening it for writing: takes no lock, changes no byte, and works beside a process that has it open.
+    #[arg(long, help_heading = "Store")]
+    pub read_only: bool,
+}
+
+impl ReadArgs {
+    /// Opens a store that exists, to look at one keyspace of it.
+    pub fn open(&self, target: &Target) -> Result<Store, Failure> {
+        let db = self.open_db(target)?;
+        let keyspace = find_keyspace(&db, &target.keyspace)?;
+        Ok(Store { db, keyspace, no_wal: false })
+    }
+
+    /// Opens a store that exists, to look at it.
+    pub fn open_db(&self, target: &Target) -> Result<Db, Failure> {
+        let dir = existing(target)?;
+        let opened = Db::builder(dir).create_if_missing(false).read_only(self.read_only).open();
+        opened.map_err(|error| match error {
+            Error::Locked { ref dir } => {
+                let message = format!("{error}; --read-only shows it as it is now");
+                Failure::Locked { message, dir: dir.clone() }
+            }
+            other => other.into(),
+        })
+    }
+}
+
+/// Flags of the verbs that change something and have nothing to show for it.
+#[derive(Args, Debug, Default)]
+pub struct WriteArgs {
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub engine: EngineArgs,
+}
+
+impl WriteArgs {
+    /// Closes the store, and says that all went well to whoever wants JSON.
+    pub fn done(&self, store: Store) -> Result<(), Failure> {
+        store.close()?;
+        done(self.json)
+    }
+}
+
+/// Says that all went well to whoever wants JSON.
+pub fn done(json: bool) -> Result<(), Failure> {
+    if json { Output::new().line("{\"ok\":true}") } else { Ok(()) }
 }
 
 impl EngineArgs {
-    /// The engine's options, or what is wrong with the flags.
-    pub fn options(&self) -> Result<Options, Failure> {
+    /// The same, for a verb that takes long.
+    pub fn answering(&self) -> EngineArgs {
+        let said = self.set.iter().any(|set| set.trim_start().starts_with("control_socket"));
+        EngineArgs { answers: !said, ..self.clone() }
+    }
+
+    /// What the flags say of the engine's options, by name, or what is wrong with them. An option that no flag names is what the
+    /// store remembers.
+    pub fn options(&self) -> Result<Vec<(String, String)>, Failure> {
         let mut options = Options::default();
+        let mut named = Vec::new();
         if let Some(mode) = &self.sync {
-            options.durability = parse_durability(mode)?;
+            // What has no log has none whatever the store's default is.
+            if parse_durability(mode)? != Durability::NoWal {
+                named.push(("durability".to_owned(), mode.clone()));
+            }
         }
         if let Some(strategy) = &self.strategy {
             check_strategy(strategy)?;
         }
         if let Some(schedule) = &self.schedule {
             check_schedule(schedule)?;
-            options.schedule.clone_from(schedule);
+            named.push(("schedule".to_owned(), schedule.clone()));
         }
         for assignment in &self.set {
             let Some((name, value)) = assignment.split_once('=') else {
@@ -61,7 +130,7 @@ impl EngineArgs {
             };
             options.set(name.trim(), value.trim()).map_err(|error| {
                 let known: Vec<&str> = Options::names().iter().map(|option| option.name).collect();
-                match known.contains(&name.trim()) {
+                match Options::info(name.trim()).is_ok() {
                     true => Failure::usage(format!("--set {assignment}: {error}")),
                     false => Failure::usage(format!(
                         "--set {assignment}: {error} The options are: {}",
@@ -69,8 +138,16 @@ impl EngineArgs {
                     )),
                 }
             })?;
+            named.push((name.trim().to_owned(), value.trim().to_owned()));
         }
-        Ok(options)
+        Ok(named)
+    }
+}
+
+impl EngineArgs {
+    /// True for `--sync no-wal`.
+    fn no_wal(&self) -> bool {
+        self.sync.as_deref() == Some("no-wal")
     }
 }
 
@@ -88,7 +165,8 @@ pub fn check_strategy(text: &str) -> Result<(), Failure> {
     }
 }
 
-fn check_schedule(text: &str) -> Result<(), Failure> {
+/// Refuses a schedule that does not exist or cannot be read.
+pub fn check_schedule(text: &str) -> Result<(), Failure> {
     evenkeel::schedule::check(text).map_err(|error| Failure::usage(error.to_string()))
 }
 
@@ -98,34 +176,34 @@ pub struct Store {
     pub db: Db,
     /// The part of it that was asked for.
     pub keyspace: Keyspace,
+    /// Only keyspaces without a log are to be written to.
+    no_wal: bool,
 }
 
 impl Store {
-    /// Opens a store that exists, to look at it.
-    pub fn open(target: &Target) -> Result<Store, Failure> {
-        Store::open_with(target, &EngineArgs::default())
-    }
-
     /// Opens a store that exists, to write to it.
-    pub fn open_with(target: &Target, args: &EngineArgs) -> Result<Store, Failure> {
-        let db = open_db(target, args.options()?)?;
+    pub fn open(target: &Target, args: &EngineArgs) -> Result<Store, Failure> {
+        let db = open_db(target, args)?;
         let keyspace = find_keyspace(&db, &target.keyspace)?;
         Store::settle(db, keyspace, args)
     }
 
     /// Opens a store, or creates it.
     pub fn open_or_create(target: &Target, args: &EngineArgs) -> Result<Store, Failure> {
-        let db = create_db(target, args.options()?)?;
+        let db = create_db(target, args)?;
         let keyspace = find_keyspace(&db, &target.keyspace)?;
         Store::settle(db, keyspace, args)
     }
 
     /// Opens a store, or creates it, and its keyspace as well.
     pub fn open_or_create_all(target: &Target, args: &EngineArgs) -> Result<Store, Failure> {
-        let db = create_db(target, args.options()?)?;
+        let db = create_db(target, args)?;
         let keyspace = match db.keyspace(&target.keyspace) {
             Some(keyspace) => keyspace,
-            None => db.create_keyspace(&target.keyspace, KeyspaceOptions::default())?,
+            None => {
+                let options = KeyspaceOptions { no_wal: args.no_wal(), ..KeyspaceOptions::default() };
+                db.create_keyspace(&target.keyspace, options)?
+            }
         };
         Store::settle(db, keyspace, args)
     }
@@ -135,7 +213,20 @@ impl Store {
         if let Some(strategy) = &args.strategy {
             keyspace.set_strategy(strategy)?;
         }
-        Ok(Store { db, keyspace })
+        let store = Store { db, keyspace, no_wal: args.no_wal() };
+        store.check_mode(&store.keyspace).map_err(Failure::from)?;
+        Ok(store)
+    }
+
+    /// Refuses a keyspace with a log where `--sync no-wal` was asked for.
+    pub fn check_mode(&self, keyspace: &Keyspace) -> Result<(), evenkeel::Error> {
+        if self.no_wal && !keyspace.no_wal() {
+            return Err(evenkeel::Error::InvalidArgument(format!(
+                "--sync no-wal: keyspace `{}` has a log; `keel keyspace create --no-wal NAME` makes one without",
+                keyspace.name()
+            )));
+        }
+        Ok(())
     }
 
     /// The engine's figures.
@@ -163,9 +254,14 @@ pub fn find_keyspace(db: &Db, name: &str) -> Result<Keyspace, Failure> {
 }
 
 /// Opens the store itself; it must exist.
-pub fn open_db(target: &Target, mut options: Options) -> Result<Db, Failure> {
+pub fn open_db(target: &Target, args: &EngineArgs) -> Result<Db, Failure> {
+    let options = args.options()?;
+    Ok(builder(existing(target)?, target, args, &options).create_if_missing(false).open()?)
+}
+
+/// The directory of the store, which must exist.
+fn existing(target: &Target) -> Result<&Path, Failure> {
     let dir = directory(target)?;
-    options.create_if_missing = false;
     let missing = |what: &str| {
         Err(Failure::work(format!(
             "{} {what}; `keel put --db {0} KEY VALUE` or `keel load --db {0} FILE` creates a store",
@@ -180,22 +276,32 @@ pub fn open_db(target: &Target, mut options: Options) -> Result<Db, Failure> {
             dir.display()
         ))),
         Place::NoDirectory => Err(no_directory(dir)),
-        Place::Store => Ok(Db::open(dir, options)?),
+        Place::Store => Ok(dir),
     }
 }
 
 /// Opens the store itself, or creates it.
-pub fn create_db(target: &Target, mut options: Options) -> Result<Db, Failure> {
+pub fn create_db(target: &Target, args: &EngineArgs) -> Result<Db, Failure> {
     let dir = directory(target)?;
-    options.create_if_missing = true;
+    let options = args.options()?;
     match place(dir)? {
-        Place::Nothing | Place::EmptyDirectory | Place::Store => Ok(Db::open(dir, options)?),
+        Place::Nothing | Place::EmptyDirectory | Place::Store => {
+            Ok(builder(dir, target, args, &options).open()?)
+        }
         Place::OtherFiles => Err(Failure::work(format!(
             "{} is not a store and holds other files; give --db a new or empty directory",
             dir.display()
         ))),
         Place::NoDirectory => Err(no_directory(dir)),
     }
+}
+
+/// The default keyspace's strategy is an option of the store; that of another one is set when it is found.
+fn builder(dir: &Path, target: &Target, args: &EngineArgs, options: &[(String, String)]) -> Builder {
+    let strategy = args.strategy.clone().filter(|_| target.keyspace == "default");
+    let builder = Db::builder(dir).options(Options { strategy, ..Options::default() });
+    let builder = if args.answers { builder.control_socket(true) } else { builder };
+    options.iter().fold(builder, |builder, (name, value)| builder.set(name, value))
 }
 
 fn directory(target: &Target) -> Result<&Path, Failure> {

@@ -1,16 +1,22 @@
 //! The verbs, in the order of `keel --help`. Each file holds a verb's flags and what it does.
 
 mod bench;
+mod checkpoint;
 mod compact;
 mod delete;
 mod dump;
+mod explain;
 mod get;
+mod inspect;
 mod keyspace;
 mod levels;
 mod load;
+mod option;
 mod put;
 mod scan;
+mod schedule;
 mod shell;
+mod soak;
 mod stats;
 mod strategy;
 mod verify;
@@ -53,12 +59,27 @@ pub enum Verb {
     /// Read every byte of the store and check it.
     #[command(after_help = verify::EXAMPLES)]
     Verify(verify::Args),
+    /// Make a copy of the store as of now, sharing its tables.
+    #[command(after_help = checkpoint::EXAMPLES)]
+    Checkpoint(checkpoint::Args),
+    /// Show what a single file of a store holds.
+    #[command(after_help = inspect::EXAMPLES)]
+    Inspect(inspect::Args),
     /// Take commands line by line from stdin.
     #[command(after_help = shell::EXAMPLES)]
     Shell(shell::Args),
+    /// Say why the store does what it does, or why operations were slow.
+    #[command(after_help = explain::EXAMPLES)]
+    Explain(explain::Args),
     /// List, show or change how the tree is compacted.
     #[command(after_help = strategy::EXAMPLES)]
     Strategy(strategy::Args),
+    /// List or change the options of a store.
+    #[command(after_help = option::EXAMPLES)]
+    Option(option::Args),
+    /// List, show or change when background work may run.
+    #[command(after_help = schedule::EXAMPLES)]
+    Schedule(schedule::Args),
     /// List, create or drop keyspaces (column families).
     #[command(after_help = keyspace::EXAMPLES)]
     Keyspace(keyspace::Args),
@@ -81,8 +102,13 @@ impl Verb {
             Verb::Levels(args) => args.run(target),
             Verb::Compact(args) => args.run(target),
             Verb::Verify(args) => args.run(target),
+            Verb::Checkpoint(args) => args.run(target),
+            Verb::Inspect(args) => args.run(target),
             Verb::Shell(args) => args.run(target),
+            Verb::Explain(args) => args.run(target),
+            Verb::Schedule(args) => args.run(target),
             Verb::Strategy(args) => args.run(target),
+            Verb::Option(args) => args.run(target),
             Verb::Keyspace(args) => args.run(target),
             Verb::Bench(args) => args.run(target),
         }

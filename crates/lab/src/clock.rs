@@ -11,6 +11,13 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
+/// Milliseconds since 1970, for people.
+#[expect(clippy::disallowed_methods, reason = "ages of what a store has stamped")]
+pub fn wall_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}
+
 /// Lets `duration` pass.
 #[expect(
     clippy::disallowed_methods,

@@ -30,5 +30,7 @@ pub mod machine;
 pub mod closed_loop;
 pub mod driver;
 
+pub mod soak;
+
 pub mod document;
 pub mod report;

@@ -27,6 +27,20 @@ pub fn peak_rss_bytes() -> Option<u64> {
     parse_peak(&read("/proc/self/status")?)
 }
 
+/// Memory of this process that is in RAM now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Resident {
+    /// Its own: heap, stacks, memory it mapped. Nobody can take it away but by swapping.
+    pub anonymous_bytes: u64,
+    /// Pages of files: the program's text, the mapped log. The system's cache, which it can take back.
+    pub file_bytes: u64,
+}
+
+/// Memory in RAM now.
+pub fn resident() -> Option<Resident> {
+    parse_resident(&read("/proc/self/status")?)
+}
+
 #[expect(clippy::disallowed_methods, reason = "the kernel's counters are not the store's files")]
 fn read(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok()
@@ -49,7 +63,16 @@ fn parse_all(stat: &str) -> Option<f64> {
 }
 
 fn parse_peak(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    parse_kib(status, "VmHWM:")
+}
+
+fn parse_resident(status: &str) -> Option<Resident> {
+    let file_bytes = parse_kib(status, "RssFile:")? + parse_kib(status, "RssShmem:").unwrap_or(0);
+    Some(Resident { anonymous_bytes: parse_kib(status, "RssAnon:")?, file_bytes })
+}
+
+fn parse_kib(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
 }
@@ -68,6 +91,10 @@ mod tests {
         assert_eq!(parse_all("cpu x"), None);
         assert_eq!(parse_peak("Name:\tx\nVmHWM:\t    2048 kB\n"), Some(2 << 20));
         assert_eq!(parse_peak("VmHWM: much"), None);
+        let status = "RssAnon:\t 3 kB\nRssFile:\t 2 kB\nRssShmem:\t 1 kB\n";
+        let resident = Resident { anonymous_bytes: 3072, file_bytes: 3072 };
+        assert_eq!(parse_resident(status), Some(resident));
+        assert_eq!(parse_resident("RssFile: 2 kB"), None);
     }
 
     #[cfg(target_os = "linux")]

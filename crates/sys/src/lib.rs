@@ -8,16 +8,19 @@
 //!   mapped_log     a log file written by memcpy (the write path)
 //!   huge_bytes     zeroed memory on huge pages (filters, arena chunks)
 //!   thread         scheduling class, CPU time (background workers)
+//!   interrupt      Ctrl-C as a flag (the command)
 //!   hint           cache prefetch, early writeback
 //! ```
 
 pub mod hint;
 pub mod huge_bytes;
+pub mod interrupt;
 pub mod mapped_log;
 pub mod thread;
 
 pub use hint::{prefetch, prefetch_address, start_writeback};
 pub use huge_bytes::HugeBytes;
+pub use interrupt::{catch_interrupt, was_interrupted};
 pub use mapped_log::MappedLog;
 pub use thread::{
     Priority, ThreadId, can_raise_priority, current_thread_id, process_cpu_time, process_peak_rss_bytes,

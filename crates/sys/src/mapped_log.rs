@@ -138,15 +138,21 @@ mod imp {
             }
         }
 
-        /// Makes every page present and writable now. A kernel before 5.14 does not know the advice; then
-        /// the first append to a page pays its fault.
+        /// Makes every page present and writable now, a piece at a time: the call holds the lock of the whole address space, which
+        /// other threads need to map memory. A kernel before 5.14 does not know the advice; then the first append to a page
+        /// pays its fault.
         fn populate(&self) -> io::Result<()> {
-            loop {
-                // SAFETY: the range is our mapping; populating leaves its contents as they are.
-                let code =
-                    unsafe { libc::madvise(self.start.as_ptr().cast(), self.len, libc::MADV_POPULATE_WRITE) };
+            const PIECE_BYTES: usize = 1 << 20;
+            let mut done = 0;
+            while done < self.len {
+                let bytes = PIECE_BYTES.min(self.len - done);
+                // SAFETY: the range lies in our mapping and begins at a page; populating leaves its contents as they are.
+                let code = unsafe {
+                    libc::madvise(self.start.as_ptr().add(done).cast(), bytes, libc::MADV_POPULATE_WRITE)
+                };
                 if code == 0 {
-                    return Ok(());
+                    done += bytes;
+                    continue;
                 }
                 let error = io::Error::last_os_error();
                 match error.raw_os_error() {
@@ -155,6 +161,7 @@ mod imp {
                     _ => return Err(error),
                 }
             }
+            Ok(())
         }
     }
 

@@ -4,6 +4,7 @@
 //! C14). Tests run on [`ManualClock`], which moves only when told to.
 
 use std::fmt::Debug;
+use std::sync::OnceLock;
 #[cfg(any(test, feature = "testing"))]
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -39,6 +40,14 @@ impl Clock for SystemClock {
     fn wall_ms(&self) -> u64 {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64)
     }
+}
+
+/// Nanoseconds since this process first asked, by the machine's monotone clock; never 0. For measuring what a client waits
+/// for where no [`Clock`] is at hand: nothing is ever decided by it.
+#[expect(clippy::disallowed_methods, reason = "this is the clock")]
+pub fn ticks() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64 + 1
 }
 
 /// A clock that a test moves by hand.

@@ -42,6 +42,11 @@ pub enum Error {
         /// The first error.
         cause: String,
     },
+    /// The store was opened read-only: nothing about it can be changed.
+    ReadOnly {
+        /// The store's directory.
+        dir: PathBuf,
+    },
     /// Another opener, in this or another process, holds the store.
     Locked {
         /// The store's directory.
@@ -56,6 +61,8 @@ pub enum Error {
         /// The largest size allowed, in bytes.
         max: u64,
     },
+    /// Background work is paused, and without it the call could not finish. What was asked for has not been done.
+    Paused,
     /// The call makes no sense as it is. Nothing was changed.
     InvalidArgument(String),
     /// The store uses something this version does not know, for instance a newer format.
@@ -101,8 +108,10 @@ impl Error {
             Error::Io { .. } => "Io",
             Error::NoSpace { .. } => "NoSpace",
             Error::Poisoned { .. } => "Poisoned",
+            Error::ReadOnly { .. } => "ReadOnly",
             Error::Locked { .. } => "Locked",
             Error::Limit { .. } => "Limit",
+            Error::Paused => "Paused",
             Error::InvalidArgument(_) => "InvalidArgument",
             Error::Unsupported(_) => "Unsupported",
         }
@@ -126,12 +135,16 @@ impl fmt::Display for Error {
             Error::Poisoned { cause } => {
                 write!(f, "the store is read-only since an earlier failure ({cause}); close and reopen it")
             }
+            Error::ReadOnly { dir } => {
+                write!(f, "{} was opened read-only; open it for writing to change it", dir.display())
+            }
             Error::Locked { dir } => {
                 write!(f, "{} is open elsewhere (the lock on {}/LOCK is held)", dir.display(), dir.display())
             }
             Error::Limit { what, bytes, max } => {
                 write!(f, "the {what} has {bytes} bytes, the limit is {max}")
             }
+            Error::Paused => f.write_str("background work is paused; resume it, and ask again"),
             Error::InvalidArgument(what) | Error::Unsupported(what) => f.write_str(what),
         }
     }

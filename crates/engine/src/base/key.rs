@@ -1,7 +1,7 @@
 //! Keys as the tree orders them: by user key bytewise upward, then by sequence downward.
 //!
 //! An entry is (user key, trailer, value). The trailer is `sequence << 8 | kind`, so a larger trailer is newer.
-//! Kinds 3 to 7 are reserved in format 1: reading one is a typed error, never a guess.
+//! Kinds 4 to 7 are reserved in format 1: reading one is a typed error, never a guess.
 
 use std::cmp::Ordering;
 
@@ -15,7 +15,7 @@ pub enum Kind {
     Put = 1,
     /// The key is gone.
     Delete = 2,
-    /// Every key of a range is gone (reserved).
+    /// Every key of a range is gone. In a log an entry, in a memtable and a table kept apart from the entries.
     RangeDelete = 3,
     /// An operand for a merge operator (reserved).
     Merge = 4,
@@ -56,6 +56,11 @@ impl Trailer {
     /// The largest trailer visible at `seq`: seeking to it finds the newest entry at or below `seq`.
     pub fn seek(seq: SeqNo) -> Trailer {
         Trailer(seq.0 << 8 | 0xff)
+    }
+
+    /// The same kind with another sequence number.
+    pub fn with_seq(self, seq: SeqNo) -> Trailer {
+        Trailer(seq.0 << 8 | self.0 & 0xff)
     }
 
     /// The sequence number.

@@ -8,4 +8,5 @@ pub mod iterator;
 pub mod key;
 pub mod key_range;
 pub mod random;
+pub mod range_tombstones;
 pub mod units;

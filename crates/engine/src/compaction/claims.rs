@@ -4,7 +4,7 @@
 //! fused. A group is shared by the jobs with an input or slot in it, and taken whole by an edit of its range or bound.
 //! There is no test on rectangles of keys and levels: convexity already refuses what would go wrong.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::compaction::{Compaction, Slot, SlotPlace};
@@ -61,12 +61,20 @@ impl Claims {
         Ok(())
     }
 
-    /// After a commit of the job: the inputs it dropped are no longer held.
+    /// After a commit of the job: the inputs it dropped are no longer held, nor kept by its compaction.
     pub fn committed(&mut self, edit: &VersionEdit) {
+        let mut jobs = BTreeSet::new();
         for step in &edit.steps {
             if let EditStep::DropTable { table } = step {
-                self.tables.remove(table);
+                jobs.extend(self.tables.remove(table));
             }
+        }
+        for job in jobs {
+            let Some(compaction) = self.open.get_mut(&job) else { continue };
+            let mut rest = Compaction::clone(compaction);
+            // Runs stay, even without tables: the job has a place in them.
+            rest.inputs.iter_mut().for_each(|run| run.tables.retain(|t| self.tables.contains_key(&t.id())));
+            *compaction = Arc::new(rest);
         }
     }
 

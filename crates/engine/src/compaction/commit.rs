@@ -18,8 +18,9 @@ use super::claims::{Claims, held_runs};
 use super::closure::{SlotIndex, TablePos, Target, run_at, slot_index};
 use super::compaction::{Compaction, Slot, SlotPlace};
 use super::legality;
+use super::level_sizes::{surplus_levels, wants_another_level};
 use super::placement::Picked;
-use super::strategy::Strategy;
+use super::strategy::{Sizes, Strategy};
 use super::tree_view::Ids;
 use crate::base::error::{Error, Result};
 use crate::base::key_range::{KeyRange, end_at_most};
@@ -27,6 +28,7 @@ use crate::base::units::{GroupId, JobId, RunId, SeqNo, TableId};
 use crate::table::meta::TableMeta;
 use crate::version::edit::{EditStep, RunPlace, VersionEdit};
 use crate::version::group::Group;
+use crate::version::level::Level;
 use crate::version::run::{SortedRun, TableRef};
 use crate::version::version::Version;
 
@@ -81,7 +83,7 @@ pub fn commit_part(
             edit.add_whole(slot.run, Arc::clone(meta), now_ms);
         }
     }
-    edit.cursors.extend(compaction.cursor.clone());
+    edit.cursors.extend(compaction.cursor.clone().map(|(_, key)| (compaction.level_in(version), key)));
     let ended = part.ends || part.cut.is_none();
     tidy(version, claims, edit, &held_runs(compaction), ended.then_some(job))
 }
@@ -115,6 +117,23 @@ pub fn move_tables(version: &Version, claims: &Claims, picked: &Picked, now_ms: 
     }
     edit.cursors.extend(compaction.cursor.clone());
     tidy(version, claims, edit, &held_runs(compaction), None)
+}
+
+/// Takes out tables that nobody can see anything of, because newer range tombstones cover all they hold. Those that an open job
+/// has, or that are gone, are left alone.
+pub fn drop_covered(version: &Version, claims: &Claims, covered: &BTreeSet<TableId>) -> Result<Committed> {
+    let mut edit = VersionEdit::default();
+    let mut touched = Vec::new();
+    for run in all_runs(version) {
+        let free = |t: &&TableRef| covered.contains(&t.id()) && claims.holder(t.id()).is_none();
+        let before = edit.steps.len();
+        let steps = run.tables.iter().filter(free).map(|t| EditStep::DropTable { table: t.id() });
+        edit.steps.extend(steps);
+        if edit.steps.len() > before {
+            touched.push(run.id);
+        }
+    }
+    tidy(version, claims, edit, &touched, None)
 }
 
 /// A flush's tables as the newest run of the first level, in each of its groups. Flushes of a keyspace commit oldest
@@ -177,6 +196,39 @@ pub fn set_bounds(version: &Version, claims: &Claims, strategy: &Strategy) -> Re
     Ok(Some(Committed { version: version.apply(&edit)?, edit }))
 }
 
+/// Brings the number of levels to what dynamic sizes want: a level is born just below L0, an empty one that is too many
+/// goes. Asked before each look for work; open jobs find their levels by their groups, which stay.
+pub fn set_levels(
+    version: &Version,
+    claims: &Claims,
+    strategy: &Strategy,
+    ids: &mut Ids,
+) -> Result<Option<Committed>> {
+    if strategy.size.sizes == Sizes::Fixed {
+        return Ok(None);
+    }
+    let mut edit = VersionEdit::default();
+    let surplus = surplus_levels(&strategy.size, version);
+    let last = version.levels.len().saturating_sub(1);
+    let free = |level: &Level| {
+        level.groups.iter().all(|g| g.runs.is_empty() && claims.group_holders(g.id).is_empty())
+    };
+    for (level, found) in version.levels.iter().enumerate().skip(1).rev() {
+        let deepest = level + edit.steps.len() == last;
+        if (level <= surplus || deepest) && free(found) {
+            edit.steps.push(EditStep::RemoveLevel { level });
+        }
+    }
+    if edit.steps.is_empty() && wants_another_level(&strategy.size, version) {
+        let run_bound = strategy.levels.get(1, version.levels.len() + 1).layout.max_runs();
+        edit.steps.push(EditStep::InsertLevel { level: 1, group: ids.group(), run_bound });
+    }
+    if edit.steps.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Committed { version: version.apply(&edit)?, edit }))
+}
+
 /// Where the job's inputs are that it has not consumed.
 fn remaining_inputs(
     version: &Version,
@@ -214,12 +266,13 @@ fn positions(
 
 /// I2 again, against the tree as it is now.
 fn check_legal(version: &Version, compaction: &Compaction, inputs: &BTreeSet<TablePos>) -> Result<()> {
+    let level = compaction.target_level_in(version);
     let slot = |index: usize, id: GroupId| -> Option<SlotIndex> {
-        let group = version.levels.get(compaction.target_level)?.groups.get(index)?;
+        let group = version.levels.get(level)?.groups.get(index)?;
         let slot = compaction.slots.iter().find(|s| s.group == id)?;
         slot_index(group, slot.place, Some(slot.run))
     };
-    let target = Target { level: compaction.target_level, slot: &slot };
+    let target = Target { level, slot: &slot };
     legality::check(version, inputs, &target)
         .map_err(|what| Error::invalid(format!("the compaction is not legal any more: {what}")))
 }
@@ -250,18 +303,29 @@ fn add_slot_run(edit: &mut VersionEdit, version: &Version, compaction: &Compacti
         SlotPlace::First => RunPlace::Newest,
     };
     if version.find_run(slot.run).is_none() {
-        let level = compaction.target_level;
+        let level = compaction.target_level_in(version);
         edit.steps.push(EditStep::AddRun { level, group: slot.group, run: slot.run, place });
     }
 }
 
 /// An output stays in its slot's group and below the cut: above it the inputs are still seen.
 fn check_output(slot: &Slot, meta: &TableMeta, compaction: &Compaction, part: &CommitPart) -> Result<()> {
-    let below_cut = part.cut.as_deref().is_none_or(|cut| &meta.largest[..] < cut);
-    if below_cut && slot.range.covers(&meta.bounds()) && compaction.range.covers(&meta.bounds()) {
+    let bounds = meta.bounds();
+    let below_cut = part.cut.as_deref().is_none_or(|cut| end_at_most(bounds.hi.as_deref(), Some(cut)));
+    if below_cut && slot.range.covers(&bounds) && compaction.range.covers(&bounds) {
         return Ok(());
     }
     Err(Error::invalid(format!("output {} at {:?} leaves its place", meta.id, meta.bounds())))
+}
+
+/// Finishes an edit that no job makes.
+pub fn finish_edit(
+    version: &Version,
+    claims: &Claims,
+    edit: VersionEdit,
+    touched: &[RunId],
+) -> Result<Committed> {
+    tidy(version, claims, edit, touched, None)
 }
 
 /// Finishes an edit: empty runs go, neighbours that do not overlap are fused. `ended` no longer counts as an open job.

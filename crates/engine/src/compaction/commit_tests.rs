@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::compaction::picker::{Pick, manual};
+use crate::compaction::picker::{Pick, Wish, manual};
 use crate::compaction::tree_view::TreeView;
 use crate::version::check::check;
 use crate::version::picture::draw;
@@ -11,6 +11,10 @@ use crate::version::picture_parse::{fabricated_meta, parse};
 
 const TIER: &str = "when=runs how=runs:4 much=runs";
 const LEVELED: &str = "when=saturation how=runs:1 much=level";
+
+fn wish(range: KeyRange) -> Wish {
+    Wish { range, to_level: None, until: SeqNo::MAX, before: TableId(1000) }
+}
 
 /// A tree, its open jobs, and the newest table number.
 struct Scene {
@@ -26,7 +30,7 @@ impl Scene {
     fn new(strategy: &str, tree: &str) -> Scene {
         let version = parse(tree).unwrap();
         let ids = Ids::above(&version);
-        let strategy = strategy.parse().unwrap();
+        let strategy = format!("{strategy}; size: sizes=fixed").parse().unwrap();
         Scene { version, claims: Claims::default(), ids, strategy, jobs: 0, next_table: 100 }
     }
 
@@ -35,7 +39,7 @@ impl Scene {
         let Scene { version, claims, ids, .. } = self;
         let view = TreeView { version, claims, cursors: &cursors, ids: *ids, now_ms: 0 };
         let range = KeyRange::closed(from.as_bytes(), to.as_bytes());
-        match manual(&view, &self.strategy, &range, level, TableId(1000)) {
+        match manual(&view, &self.strategy, &wish(range), level) {
             Pick::Run(picked) => *picked,
             other => panic!("{other:?}"),
         }
@@ -155,7 +159,7 @@ impl Scene {
         let cursors = BTreeMap::new();
         let Scene { version, claims, ids, .. } = self;
         let view = TreeView { version, claims, cursors: &cursors, ids: *ids, now_ms: 0 };
-        match manual(&view, &self.strategy, &KeyRange::all(), 0, TableId(1000)) {
+        match manual(&view, &self.strategy, &wish(KeyRange::all()), 0) {
             Pick::Blocked { by, .. } => by,
             other => panic!("{other:?}"),
         }
@@ -242,4 +246,61 @@ fn bounds_follow_a_new_strategy_where_the_shape_fits_and_nobody_works() {
 fn recovery_removes_what_only_lost_jobs_kept() {
     let version = parse("L0 T 2[a-c] | () | 1[x-z]\nL1 L ()").unwrap();
     assert_eq!(draw(&recover(&version).unwrap().version), "L0 T4 2[a-c] 1[x-z]\nL1 L\n");
+}
+
+#[test]
+fn range_tombstones_are_cut_with_the_rest() {
+    // Of 5 everything but range tombstones ends at c; the cut goes through those.
+    let mut scene = Scene::new(LEVELED, "L0 L 5[a-c..m]\nL1 L 6[a-f] 7[g-z]\nL2 L 8[a-z]");
+    let job = scene.open(0, "a", "m");
+    let want = "L0 L 5[a/h-c..m]\nL1 L 101[a-g] 7[g/h-z]\nL2 L 8[a-z]\n";
+    assert_eq!(scene.commit(job, &[("a", "g")], Some("h")).unwrap(), want);
+    assert_eq!(check(&scene.version, &scene.claims.open_claims()), Ok(()));
+}
+
+#[test]
+fn covered_tables_go_unless_a_job_has_them() {
+    let mut scene = Scene::new(LEVELED, "L0 T 9[c..s]\nL1 L 4[a-b] 5[d-g] 6[h-m]\nL2 L 7[e-f] 8[k-l]");
+    scene.open(1, "h", "m");
+    let covered: BTreeSet<TableId> = [5, 6, 7, 8, 77].into_iter().map(TableId).collect();
+    let done = drop_covered(&scene.version, &scene.claims, &covered).unwrap();
+    // 8 is an input too: it lies under the range of 6.
+    let want = "L0 T4 9[c..s]\nL1 L 4[a-b] 6[h-m]\nL2 L 8[k-l]\n";
+    assert_eq!(scene.install(done, None), want);
+    assert_eq!(check(&scene.version, &scene.claims.open_claims()), Ok(()));
+    scene.claims.release(JobId(1));
+    let done = drop_covered(&scene.version, &scene.claims, &covered).unwrap();
+    assert_eq!(scene.install(done, None), "L0 T4 9[c..s]\nL1 L 4[a-b]\nL2 L\n");
+    let nothing = drop_covered(&scene.version, &scene.claims, &covered).unwrap();
+    assert!(nothing.edit.steps.is_empty());
+}
+
+#[test]
+fn levels_come_and_go_with_the_last_one_and_open_jobs_find_theirs() {
+    let text = "when=saturation how=runs:1 much=file which=oldest; size: l0=200 base=300 ratio=2 table=100";
+    let strategy: Strategy = text.parse().unwrap();
+    let version = parse("L0 L 9[a-c]\nL1 L 1[a-c bytes=301]").unwrap();
+    let mut ids = Ids::above(&version);
+    let mut claims = Claims::default();
+    let cursors = BTreeMap::new();
+    let view = TreeView { version: &version, claims: &claims, cursors: &cursors, ids, now_ms: 0 };
+    let Pick::Run(picked) = manual(&view, &strategy, &wish(KeyRange::all()), 0) else { panic!() };
+    claims.claim(JobId(1), Arc::new(picked.compaction)).unwrap();
+    // The job from L0 to L1 is open, and L1 is above 300: the new level comes between the two.
+    let born = set_levels(&version, &claims, &strategy, &mut ids).unwrap().unwrap();
+    assert_eq!(draw(&born.version), "L0 L 9[a-c]\nL1 L\nL2 L 1[a-c]\n");
+    let mut born_cursors = BTreeMap::from([(0, Box::from(*b"x")), (1, Box::from(*b"y"))]);
+    born.edit.move_cursors(&mut born_cursors);
+    assert_eq!(born_cursors.keys().copied().collect::<Vec<_>>(), [0, 2]);
+    let mut meta = fabricated_meta(50, b"a", b"c");
+    meta.bytes = 150;
+    let outputs = vec![vec![Arc::new(meta)]];
+    let part = CommitPart { outputs, cut: None, consumed: Vec::new(), ends: true };
+    let done = commit_part(&born.version, &claims, JobId(1), &part, 0).unwrap();
+    assert_eq!(draw(&done.version), "L0 L\nL1 L\nL2 L 50[a-c]\n");
+    // The job did away with so much that the new level is one too many; it is free, and goes.
+    claims.release(JobId(1));
+    let gone = set_levels(&done.version, &claims, &strategy, &mut ids).unwrap().unwrap();
+    assert_eq!(draw(&gone.version), "L0 L\nL1 L 50[a-c]\n");
+    assert!(set_levels(&gone.version, &claims, &strategy, &mut ids).unwrap().is_none());
 }

@@ -4,6 +4,7 @@ use crate::base::class::Class;
 use crate::base::key_range::KeyRange;
 use crate::base::units::{GroupId, RunId};
 use crate::version::run::TableRef;
+use crate::version::version::Version;
 
 /// The tables a compaction takes from one run.
 #[derive(Clone, Debug)]
@@ -53,9 +54,9 @@ pub struct Compaction {
     pub class: Class,
     /// Why: the trigger's name and figures, one line for people.
     pub reason: String,
-    /// The level the seed came from.
+    /// The level the seed came from, when the work was decided.
     pub level: usize,
-    /// The level the output goes to; the same for a collapse.
+    /// The level the output goes to, numbered as when the work was decided; the same for a collapse.
     pub target_level: usize,
     /// Inputs in read order, newest first.
     pub inputs: Vec<InputRun>,
@@ -71,6 +72,8 @@ pub struct Compaction {
     pub input_bytes: u64,
     /// Output tables are cut at about this size.
     pub table_bytes: u64,
+    /// Where tables of the level below the target end, ascending: good places for outputs to end.
+    pub ends_below: Vec<Box<[u8]>>,
     /// Filter bits per key for the outputs.
     pub filter_bits: f32,
     /// Where the round-robin movement goes on, if that movement chose the seed (CDS-10).
@@ -81,6 +84,19 @@ impl Compaction {
     /// Every input table.
     pub fn tables(&self) -> impl Iterator<Item = &TableRef> {
         self.inputs.iter().flat_map(|run| run.tables.iter())
+    }
+
+    /// The level that the output goes to in the tree as it is: levels may have come and gone since the work was decided,
+    /// but the target's groups, which the job shares, stay.
+    pub fn target_level_in(&self, version: &Version) -> usize {
+        let group = self.slots.first().and_then(|slot| version.find_group(slot.group));
+        group.map_or(self.target_level, |(level, _)| level)
+    }
+
+    /// The level that the seed is in, likewise.
+    pub fn level_in(&self, version: &Version) -> usize {
+        let run = self.inputs.first().and_then(|input| version.find_run(input.run));
+        run.map_or(self.level, |(level, ..)| level)
     }
 
     /// True if older data for `key` may lie outside the inputs.

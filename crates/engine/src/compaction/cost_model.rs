@@ -4,14 +4,16 @@
 //! strategies. [`debt`] is what compaction would have to write until no trigger fires, for backlogs and deadlines.
 
 use super::layout::{RunFigures, cheapest_window};
+use super::level_sizes::{capacity_bytes, level_below, surplus_levels};
 use super::strategy::{Strategy, Trigger};
 use super::trigger::{Figures, first_firing};
 use crate::version::level::Level;
 use crate::version::version::Version;
 
-/// Bytes to rewrite until every group has as few runs as its layout allows.
+/// Bytes to rewrite until every group has as few runs as its layout allows, and no level too many holds any.
 pub fn distance(version: &Version, strategy: &Strategy) -> u64 {
-    let mut bytes = 0;
+    let surplus = surplus_levels(&strategy.size, version);
+    let mut bytes = version.levels.iter().skip(1).take(surplus).map(Level::bytes).sum();
     for (level, found) in version.levels.iter().enumerate() {
         let layout = strategy.levels.get(level, version.levels.len()).layout;
         for group in &found.groups {
@@ -31,14 +33,19 @@ pub fn distance(version: &Version, strategy: &Strategy) -> u64 {
 /// An estimate of the bytes to write until no trigger fires: what is too much in a level moves down, and where the next
 /// level is leveled, each byte takes its share of that level along.
 pub fn debt(version: &Version, strategy: &Strategy) -> u64 {
+    debt_by_level(version, strategy).into_iter().fold(distance(version, strategy), u64::saturating_add)
+}
+
+/// The part of the debt that each level's triggers ask for; what [`distance`] counts is in none of them.
+pub fn debt_by_level(version: &Version, strategy: &Strategy) -> Vec<u64> {
     let levels = version.levels.len();
-    let (mut total, mut arriving) = (distance(version, strategy), 0u64);
+    let (mut debts, mut arriving) = (Vec::with_capacity(levels), 0u64);
     for (level, found) in version.levels.iter().enumerate() {
         let policy = strategy.levels.get(level, levels);
         let figures = Figures {
             bytes: found.bytes() + arriving,
             tables: found.groups.iter().flat_map(|g| &g.runs).map(|r| r.tables.len() as u64).sum(),
-            capacity_bytes: strategy.size.capacity_bytes(level),
+            capacity_bytes: capacity_bytes(&strategy.size, version, level),
             table_bytes: strategy.cut.table_bytes,
             runs: found.groups.iter().map(|g| g.run_count() as u32).max().unwrap_or(0),
             max_runs: policy.layout.max_runs(),
@@ -49,17 +56,18 @@ pub fn debt(version: &Version, strategy: &Strategy) -> u64 {
             Some((Trigger::Saturation(_), _)) if !policy.granularity.needs_movement() => figures.bytes,
             Some((Trigger::Saturation(_), _)) => figures.bytes.saturating_sub(figures.capacity_bytes).max(1),
         };
-        let next = version.levels.get(level + 1).map_or(0, Level::bytes);
-        let leveled = strategy.levels.get(level + 1, levels.max(level + 2)).layout.max_runs() == 1;
+        let below = level_below(&strategy.size, version, level);
+        let next = version.levels.get(below).map_or(0, Level::bytes);
+        let leveled = strategy.levels.get(below, levels.max(below + 1)).layout.max_runs() == 1;
         let along = if leveled {
             u128::from(leaving) * u128::from(next) / u128::from(figures.bytes.max(1))
         } else {
             0
         };
-        total = total.saturating_add(leaving).saturating_add(along as u64);
+        debts.push(leaving.saturating_add(along as u64));
         arriving = leaving;
     }
-    total
+    debts
 }
 
 #[cfg(test)]
@@ -68,7 +76,7 @@ mod tests {
     use crate::version::picture_parse::parse;
 
     fn strategy(text: &str) -> Strategy {
-        format!("{text}; size: l0=400 base=400 ratio=10 table=100").parse().unwrap()
+        format!("{text}; size: l0=400 base=400 ratio=10 table=100 sizes=fixed").parse().unwrap()
     }
 
     #[test]
@@ -86,6 +94,7 @@ mod tests {
         let full = parse("L0 L 1[a-c bytes=400]\nL1 L 2[a-c bytes=300]").unwrap();
         // All of L0 and all of L1 into L1, which then is too full and moves on whole.
         assert_eq!(debt(&full, &leveled), 700 + 700);
+        assert_eq!(debt_by_level(&full, &leveled), [700, 700]);
         let tiered = strategy("when=runs how=runs:2 much=runs");
         assert_eq!(debt(&parse("L0 T 2[a-c] | 1[a-c]\nL1 T 3[a-c]").unwrap(), &tiered), 200);
     }

@@ -1,5 +1,6 @@
 //! Floor 6: the design space of compactions, pure: no file, no clock, no lock, no thread.
 
+pub mod bulk;
 pub mod catalog;
 pub mod claims;
 pub mod closure;
@@ -7,9 +8,11 @@ pub mod commit;
 #[expect(clippy::module_inception, reason = "the file is named after the type it defines, like every other")]
 pub mod compaction;
 pub mod cost_model;
+pub mod cut;
 pub mod granularity;
 pub mod layout;
 pub mod legality;
+pub mod level_sizes;
 pub mod movement;
 pub mod picker;
 pub mod placement;
@@ -18,6 +21,8 @@ pub mod strategy_text;
 pub mod tree_view;
 pub mod trigger;
 
+#[cfg(test)]
+mod simulated_run;
 #[cfg(test)]
 mod twin_jobs;
 #[cfg(test)]

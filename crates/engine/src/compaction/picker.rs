@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::closure::TablePos;
 use super::granularity::{FreeTables, Seed, seeds, whole_runs};
 use super::layout::{RunFigures, longest_window, windows};
+use super::level_sizes::surplus_levels;
 use super::movement::Surroundings;
 use super::placement::{Direction, Drafted, Picked, Plan, draft};
 use super::strategy::{Granularity, Strategy, Trigger};
@@ -19,7 +20,7 @@ use super::tree_view::TreeView;
 use super::trigger::{Figures, first_firing, score};
 use crate::base::class::{Class, L0Permit, Permit};
 use crate::base::key_range::KeyRange;
-use crate::base::units::{GroupId, JobId, TableId};
+use crate::base::units::{GroupId, JobId, SeqNo, TableId};
 use crate::table::meta::Born;
 use crate::version::group::Group;
 use crate::version::run::{SortedRun, TableRef};
@@ -49,6 +50,8 @@ pub enum Why {
     Excess,
     /// The level above has no room in it.
     Room,
+    /// Its level is one too many.
+    Surplus,
 }
 
 /// A group that should be compacted.
@@ -71,6 +74,7 @@ pub struct Candidate {
 /// Every group that should be compacted: upkeep last, else the highest score first.
 pub fn candidates(view: &TreeView<'_>, strategy: &Strategy) -> Vec<Candidate> {
     let mut out = Vec::new();
+    let surplus = surplus_levels(&strategy.size, view.version);
     for (level, found) in view.version.levels.iter().enumerate() {
         let policy = view.policy(strategy, level);
         for (index, figures) in view.figures(strategy, level).iter().enumerate() {
@@ -90,6 +94,9 @@ pub fn candidates(view: &TreeView<'_>, strategy: &Strategy) -> Vec<Candidate> {
                 && matches!(policy.granularity, Granularity::Runs | Granularity::Level);
             if policy.layout.excess(figures.runs as usize) > 0 && (!mends || figures.max_runs == 1) {
                 out.push(candidate(Why::Excess, score(Trigger::Runs, figures)));
+            }
+            if (1..=surplus).contains(&level) {
+                out.push(candidate(Why::Surplus, 1.0));
             }
         }
     }
@@ -198,7 +205,7 @@ fn class_of(level: usize, why: Why) -> Class {
     match (level, why) {
         (0, Why::Excess) => Class::IntraL0,
         (0, _) => Class::L0ToL1,
-        (_, Why::Excess) => Class::Upkeep,
+        (_, Why::Excess | Why::Surplus) => Class::Upkeep,
         _ => Class::Deep,
     }
 }
@@ -210,6 +217,7 @@ fn plans(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit, candidate: &
         Why::Trigger(trigger) => trigger.word(),
         Why::Excess => "excess runs",
         Why::Room => "room for the level above",
+        Why::Surplus => "a level too many",
     };
     let reason = format!("{why}, score {:.2} at L{}", candidate.urgency, candidate.level);
     let l0_intra = match permit.l0 {
@@ -312,27 +320,38 @@ fn collapse_plan(
     Some(Plan { class, reason, level, seed, to, cursor: None, may_move: false })
 }
 
-/// What a user's wish to compact `range` takes at `level`: everything there goes to the next level; at the deepest level
-/// that holds data, its runs are merged and tombstones of tables older than `before` are rewritten away. Called for each
-/// level downward, until it answers `Nothing`.
-pub fn manual(
-    view: &TreeView<'_>,
-    strategy: &Strategy,
-    range: &KeyRange,
-    level: usize,
-    before: TableId,
-) -> Pick {
+/// What a user wants compacted.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// These keys.
+    pub range: KeyRange,
+    /// Nothing goes further down than to this level; `None`: to the deepest that holds data, whose runs are merged.
+    pub to_level: Option<usize>,
+    /// What was written by then; what came later stays where it is.
+    pub until: SeqNo,
+    /// At the deepest level, tables older than this one are rewritten for the sake of their tombstones.
+    pub before: TableId,
+}
+
+/// What a wish takes at `level`: everything there goes to the next level; at the deepest level that holds data, its runs are
+/// merged and tombstones are rewritten away. Called for each level downward, until it answers `Nothing`.
+pub fn manual(view: &TreeView<'_>, strategy: &Strategy, wish: &Wish, level: usize) -> Pick {
     let Some(deepest) = view.version.levels.iter().rposition(|l| !l.is_empty()) else { return Pick::Nothing };
+    if wish.to_level.is_some_and(|to| level >= to) {
+        return Pick::Nothing;
+    }
     let permit = Permit::everything();
     let class = if level == 0 { Class::L0ToL1 } else { Class::Deep };
     let reason = format!("asked for at L{level}");
     let Some(found) = view.version.levels.get(level).filter(|_| level <= deepest) else {
         return Pick::Nothing;
     };
+    let old = |table: &TableRef| table.meta.seqs.0 <= wish.until;
     let groups = found.groups.iter().enumerate().map(|(group, g)| {
         let runs = g.runs.iter().enumerate();
-        let tables = move |(run, r): (usize, &Arc<SortedRun>)| {
-            r.overlapping_range(range).map(move |table| TablePos { level, group, run, table })
+        let tables = |(run, r): (usize, &Arc<SortedRun>)| {
+            let of_run = r.overlapping_range(&wish.range).filter(|i| r.tables.get(*i).is_some_and(old));
+            of_run.map(|table| TablePos { level, group, run, table }).collect::<Vec<_>>()
         };
         runs.flat_map(tables).collect::<Vec<TablePos>>()
     });
@@ -354,7 +373,7 @@ pub fn manual(
         };
         let worth = |pos: &TablePos| {
             let table = pos.get(view.version);
-            newest < oldest || table.is_some_and(|t| has_tombstones(t) && t.id() < before)
+            newest < oldest || table.is_some_and(|t| has_tombstones(t) && t.id() < wish.before)
         };
         let seed: Vec<TablePos> = all.into_iter().filter(worth).collect();
         if !seed.is_empty() {

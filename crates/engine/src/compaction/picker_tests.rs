@@ -25,7 +25,8 @@ struct Scene {
 impl Scene {
     fn new(strategy: &str, tree: &str) -> Scene {
         let version = parse(tree).unwrap();
-        let strategy = format!("{strategy}; size: l0=200 base=300 ratio=2 table=100").parse().unwrap();
+        let strategy =
+            format!("{strategy}; size: l0=200 base=300 ratio=2 table=100 sizes=fixed").parse().unwrap();
         let ids = Ids::above(&version);
         Scene { version, claims: Claims::default(), cursors: BTreeMap::new(), ids, strategy }
     }
@@ -51,6 +52,10 @@ impl Scene {
         }
         out
     }
+}
+
+fn wish(range: KeyRange, before: u64) -> Wish {
+    Wish { range, to_level: None, until: SeqNo::MAX, before: TableId(before) }
 }
 
 fn drawn(pick: &Pick) -> String {
@@ -128,6 +133,12 @@ fn each_layout_puts_the_output_in_its_place() {
             "when=runs how=runs:1 much=runs; L0: how=runs:2",
             "L0 T 2[a-c] | 1[b-e]\nL1 L 3[a-d] 4[e-g] 5[x-z]\nL2 L 6[e-y]",
             "l0-to-l1: L0 2[a-c] | 1[b-e] L1 3[a-d] 4[e-g] -> L1 into #3 older e..y+",
+        ),
+        // Range tombstones reach as far as their bounds do: 5 is under those of 2, 7 is not.
+        (
+            "when=runs how=runs:1 much=runs; L0: how=runs:2",
+            "L0 T 2[a..o] | 1[b-e]\nL1 L 3[a-d] 5[m-n] 7[o-z]\nL2 L 6[e-y]",
+            "l0-to-l1: L0 2[a..o] | 1[b-e] L1 3[a-d] 5[m-n] -> L1 into #3 older e..y+",
         ),
         // With `fill` the newest run is filled while it stays within its share of 300 / 3.
         (
@@ -313,8 +324,9 @@ fn what_lies_between_is_taken_along() {
     // A manual compaction of a to b seeds 9; 8 lies under it, and 5 under 8.
     let scene = Scene::new(TIER, "L0 T 9[a-c] | 8[b-k] | 7[x-z]\nL1 L 4[a-a] 5[i-m] 6[n-p]\nL2 L 1[a-z]");
     let range = KeyRange::new(b"a", Some(b"b"));
-    let leveled = Scene { strategy: FULL.parse().unwrap(), ..scene };
-    let got = manual(&leveled.view(), &leveled.strategy, &range, 0, TableId(10));
+    let strategy = format!("{FULL}; size: sizes=fixed").parse().unwrap();
+    let leveled = Scene { strategy, ..scene };
+    let got = manual(&leveled.view(), &leveled.strategy, &wish(range, 10), 0);
     assert_eq!(drawn(&got), "l0-to-l1: L0 9[a-c] | 8[b-k] L1 4[a-a] 5[i-m] -> L1 into #4 older a..z+");
 }
 
@@ -396,14 +408,14 @@ fn a_range_is_compacted_level_by_level_on_request() {
     let tree = "L0 T 9[a-c] | 8[x-z]\nL1 L 4[a-f dels=1] 5[g-k]\nL2 T 1[a-d dels=2] 2[k-m dels=1] | 3[a-c]";
     let scene = Scene::new(TIER, tree);
     let range = KeyRange::new(b"b", Some(b"h"));
-    let at = |level| drawn(&manual(&scene.view(), &scene.strategy, &range, level, TableId(100)));
+    let at = |level| drawn(&manual(&scene.view(), &scene.strategy, &wish(range.clone(), 100), level));
     assert_eq!(at(0), "l0-to-l1 move: L0 9[a-c] -> L1 #6 above #3 older a..f+");
     assert_eq!(at(1), "deep: L1 4[a-f] 5[g-k] -> L2 #6 above #4 older a..d+ older k..m+");
     assert_eq!(at(2), "deep: L2 1[a-d] | 3[a-c] -> L2 collapse #5");
     assert_eq!(at(3), "nothing");
     // A single run is rewritten where it has tombstones from before.
     let scene = Scene::new(TIER, "L0 T\nL1 T 1[a-d dels=2] 2[e-m] 3[n-p dels=1]");
-    let all = |before| drawn(&manual(&scene.view(), &scene.strategy, &KeyRange::all(), 1, TableId(before)));
+    let all = |before| drawn(&manual(&scene.view(), &scene.strategy, &wish(KeyRange::all(), before), 1));
     assert_eq!(all(100), "deep: L1 1[a-d] 3[n-p] -> L1 collapse #1");
     assert_eq!(all(1), "nothing");
 }

@@ -11,7 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::closure::{SlotIndex, TablePos, Target, close, slot_index};
 use super::compaction::{Compaction, InputRun, Slot, SlotPlace};
 use super::legality;
-use super::strategy::{Layout, Strategy};
+use super::level_sizes::{goal_bytes, level_below};
+use super::strategy::{Align, Layout, Strategy};
 use super::tree_view::{Ids, TreeView};
 use crate::base::class::Class;
 use crate::base::key_range::KeyRange;
@@ -94,7 +95,10 @@ pub fn draft(view: &TreeView<'_>, strategy: &Strategy, plan: &Plan) -> Drafted {
     let version = view.version;
     let seed: Vec<&TableRef> = plan.seed.iter().filter_map(|pos| pos.get(version)).collect();
     let range = hull(seed.iter().copied());
-    let target_level = plan.level + usize::from(plan.to == Direction::Down);
+    let target_level = match plan.to {
+        Direction::Down => level_below(&strategy.size, version, plan.level),
+        Direction::Collapse { .. } => plan.level,
+    };
     let groups = version.levels.get(target_level).map_or(1, |l| l.groups_over(&range).1.len().max(1));
     let arrival = seed.iter().map(|t| t.bytes()).sum::<u64>() / groups as u64;
     let full = Cell::new(None);
@@ -169,7 +173,7 @@ fn place_down(
 
 /// The level's capacity in the group's share of its bytes, at least an equal share.
 fn group_capacity(view: &TreeView<'_>, strategy: &Strategy, level: usize, group: &Group) -> u64 {
-    let capacity = strategy.size.capacity_bytes(level);
+    let capacity = goal_bytes(&strategy.size, view.version, level);
     let Some(found) = view.version.levels.get(level) else { return capacity };
     let equal = capacity / found.groups.len().max(1) as u64;
     let share = u128::from(capacity) * u128::from(group.bytes()) / u128::from(found.bytes().max(1));
@@ -221,12 +225,25 @@ fn write_down(
         older: older(version, target_level, places, &hull(tables())),
         input_bytes: tables().map(TableRef::bytes).sum(),
         table_bytes: strategy.cut.table_bytes,
+        ends_below: ends_below(version, strategy, target_level, &hull(tables())),
         filter_bits: *strategy.filter_bits.get(target_level, levels),
         cursor: plan.cursor.clone().map(|key| (plan.level, key)),
         inputs: runs,
         slots,
     };
     Picked { compaction, before, ids }
+}
+
+/// Where tables of the level below the target end within `range`, if outputs are to be aligned with them. Where that level
+/// has several runs, none of them says where to end.
+fn ends_below(version: &Version, strategy: &Strategy, target: usize, range: &KeyRange) -> Vec<Box<[u8]>> {
+    let below = level_below(&strategy.size, version, target);
+    let (Align::Next, Some(level)) = (strategy.cut.align, version.levels.get(below)) else {
+        return Vec::new();
+    };
+    let groups = level.groups_over(range).1.iter().filter(|g| g.run_count() == 1);
+    let tables = groups.flat_map(|g| &g.runs).flat_map(|r| r.overlapping(range));
+    tables.filter_map(|t| t.bounds.hi.clone()).filter(|end| range.is_below_end(end)).collect()
 }
 
 /// The inputs by run, in read order.

@@ -136,34 +136,57 @@ pub struct LevelPolicy {
     pub movement: Vec<Movement>,
 }
 
-/// How large levels may be. Fixed sizes: when the last level is full, a new one is born below.
+/// What a level's size is measured from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sizes {
+    /// From the first level downward: when the last level is full, a new one is born below.
+    Fixed,
+    /// From the last level upward: a new one is born just below L0 when the first one's goal exceeds the base, and one that
+    /// is too many is emptied and goes. Little of what is on disk is superseded, however full the last level is.
+    #[default]
+    Dynamic,
+}
+
+/// How large levels may be; `level_sizes.rs` reads it against a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeRule {
     /// L0's capacity for the saturation trigger, and what a leveled L0 may hold.
     pub l0_bytes: u64,
-    /// L1's capacity.
+    /// L1's capacity with fixed sizes, the most it may have with dynamic ones.
     pub level_base_bytes: u64,
     /// Each further level holds so many times as much as the one above.
     pub level_ratio: u64,
-}
-
-impl SizeRule {
-    /// A level's capacity.
-    pub fn capacity_bytes(&self, level: usize) -> u64 {
-        match level.checked_sub(1) {
-            None => self.l0_bytes,
-            Some(steps) => {
-                let factor = self.level_ratio.saturating_pow(u32::try_from(steps).unwrap_or(u32::MAX));
-                self.level_base_bytes.saturating_mul(factor)
-            }
-        }
-    }
+    /// From which end.
+    pub sizes: Sizes,
 }
 
 impl Default for SizeRule {
     fn default() -> SizeRule {
-        SizeRule { l0_bytes: 256 * MIB, level_base_bytes: 256 * MIB, level_ratio: 10 }
+        SizeRule {
+            l0_bytes: 256 * MIB,
+            level_base_bytes: 256 * MIB,
+            level_ratio: 10,
+            sizes: Sizes::default(),
+        }
     }
+}
+
+impl SizeRule {
+    /// True if no bytes were stated: then the store's options say them.
+    pub fn has_default_bytes(&self) -> bool {
+        *self == SizeRule { sizes: self.sizes, ..SizeRule::default() }
+    }
+}
+
+/// What else than its size ends an output table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Align {
+    /// Nothing.
+    Size,
+    /// Once it holds at least half its size, where a table of the level below its own ends: its own later compaction then
+    /// drags fewer tables along that it overlaps by a corner only. It may grow to one and a half times its size for that.
+    #[default]
+    Next,
 }
 
 /// Where output tables end.
@@ -171,11 +194,13 @@ impl Default for SizeRule {
 pub struct CutRule {
     /// A table is cut at about this size.
     pub table_bytes: u64,
+    /// And where else.
+    pub align: Align,
 }
 
 impl Default for CutRule {
     fn default() -> CutRule {
-        CutRule { table_bytes: 32 * MIB }
+        CutRule { table_bytes: 32 * MIB, align: Align::default() }
     }
 }
 

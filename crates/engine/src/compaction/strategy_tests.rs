@@ -1,6 +1,8 @@
 //! The text form of strategies: what is printed is read back, and nonsense is answered with what would be valid.
 
-use crate::compaction::strategy::{Granularity, Layout, Strategy};
+use crate::compaction::level_sizes::capacity_bytes;
+use crate::compaction::strategy::{Align, Granularity, Layout, Sizes, Strategy};
+use crate::version::version::Version;
 
 fn error(text: &str) -> String {
     text.parse::<Strategy>().unwrap_err().to_string()
@@ -25,6 +27,7 @@ fn every_combination_comes_back_as_it_was_written() {
                         "",
                         "; last: how=runs:2",
                         "; L2: how=runs:7 bits=4; size: l0=1MiB base=3 ratio=4 table=9",
+                        "; size: table=9 sizes=fixed cut=size",
                     ] {
                         let text = format!("{base}{more}");
                         let strategy: Strategy = text.parse().unwrap();
@@ -35,7 +38,7 @@ fn every_combination_comes_back_as_it_was_written() {
             }
         }
     }
-    assert_eq!(combinations, 4 * 3 * 4 * 4 * 3);
+    assert_eq!(combinations, 4 * 3 * 4 * 4 * 4);
 }
 
 #[test]
@@ -44,6 +47,7 @@ fn canonical_text_prints_as_it_is() {
         "when=saturation how=runs:1 much=file which=least-overlap-parent; L0: when=runs how=runs:4 much=runs",
         "when=runs how=runs:4:fill much=files:2MiB which=least-overlap-grandparent,oldest bits=8; last: bits=12",
         "when=runs how=runs:4 much=runs; L2: how=runs:2; L5:; size: l0=100 base=4KiB ratio=3 table=1MiB",
+        "when=runs how=runs:4 much=runs; size: sizes=fixed cut=size",
     ] {
         assert_eq!(text.parse::<Strategy>().unwrap().to_string(), text);
     }
@@ -79,10 +83,20 @@ fn a_movement_is_not_inherited_where_nothing_is_chosen() {
 
 #[test]
 fn capacities_grow_by_the_ratio_and_do_not_overflow() {
-    let text = "when=runs how=runs:1 much=runs; size: l0=7 base=10 ratio=3 table=1";
-    let size = text.parse::<Strategy>().unwrap().size;
-    assert_eq!([0, 1, 2, 3].map(|l| size.capacity_bytes(l)), [7, 10, 30, 90]);
-    assert_eq!(size.capacity_bytes(200), u64::MAX);
+    let text = "when=runs how=runs:1 much=runs; size: l0=7 base=10 ratio=3 table=1 sizes=fixed";
+    let (size, tree) = (text.parse::<Strategy>().unwrap().size, Version::default());
+    assert_eq!([0, 1, 2, 3].map(|l| capacity_bytes(&size, &tree, l)), [7, 10, 30, 90]);
+    assert_eq!(capacity_bytes(&size, &tree, 200), u64::MAX);
+}
+
+#[test]
+fn sizes_are_dynamic_and_cuts_aligned_unless_the_line_says_otherwise() {
+    let of = |more: &str| format!("when=runs how=runs:1 much=runs{more}").parse::<Strategy>().unwrap();
+    assert_eq!((of("").size.sizes, of("").cut.align), (Sizes::Dynamic, Align::Next));
+    let other = of("; size: sizes=fixed cut=size");
+    assert_eq!((other.size.sizes, other.cut.align), (Sizes::Fixed, Align::Size));
+    // Neither states bytes: those are still the store's options'.
+    assert!(other.size.has_default_bytes() && !of("; size: base=1KiB").size.has_default_bytes());
 }
 
 #[test]
@@ -144,7 +158,15 @@ fn an_error_names_the_field_and_what_is_valid() {
         ("when=runs how=runs:1 much=level; size: ratio=1", "strategy, size: ratio=1 must be at least 2"),
         (
             "when=runs how=runs:1 much=level; size: height=1",
-            "strategy, size: height=1: no such field; valid are l0= base= ratio= table=",
+            "strategy, size: height=1: no such field; valid are l0= base= ratio= table= sizes= cut=",
+        ),
+        (
+            "when=runs how=runs:1 much=level; size: sizes=growing",
+            "strategy, size: sizes=growing is unknown; valid are fixed dynamic",
+        ),
+        (
+            "when=runs how=runs:1 much=level; size: cut=last",
+            "strategy, size: cut=last is unknown; valid are size next",
         ),
         ("when=runs how=runs:1 much=level bits=99", "strategy, all levels: bits=99 must be from 0 to 64"),
     ] {

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Segments are separated by `;`. The first is for all levels; `L0:` (or `first:`), `last:` and `L2:` say what differs
-//! there; `size:` has `l0= base= ratio= table=`. Keys: `when=` triggers, `how=` layout, `much=` granularity, `which=`
+//! there; `size:` has `l0= base= ratio= table= sizes= cut=`. Keys: `when=` triggers, `how=` layout, `much=` granularity, `which=`
 //! movement, `bits=` filter bits per key. Lists are separated by commas. An error names the segment, the field and what
 //! would be valid. Words of the primitives are declared once, in the tables below.
 
@@ -13,8 +13,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::strategy::{
-    CutRule, Granularity, Heat, Layout, LevelPolicy, Movement, PerLevel, Relative, Saturation, SizeRule,
-    Strategy, Trigger,
+    Align, CutRule, Granularity, Heat, Layout, LevelPolicy, Movement, PerLevel, Relative, Saturation,
+    SizeRule, Sizes, Strategy, Trigger,
 };
 use crate::base::error::{Error, Result};
 use crate::base::units::{GIB, KIB, MIB};
@@ -35,6 +35,10 @@ const MOVEMENTS: &[(&str, Movement)] = &[
     ("oldest", Movement::Oldest),
     ("coldest-write", Movement::Coldest(Heat::Write)),
 ];
+
+const SIZES: &[(&str, Sizes)] = &[("fixed", Sizes::Fixed), ("dynamic", Sizes::Dynamic)];
+
+const ALIGNS: &[(&str, Align)] = &[("size", Align::Size), ("next", Align::Next)];
 
 /// What a segment says about a level.
 #[derive(Clone, Debug, Default)]
@@ -156,13 +160,14 @@ fn word<T: Copy + PartialEq>(table: &[(&'static str, T)], value: T) -> &'static 
 }
 
 fn list<T: Copy>(key: &str, table: &[(&str, T)], value: &str) -> Result<Vec<T>, String> {
-    let one = |name: &str| {
-        table.iter().find(|(n, _)| *n == name).map(|(_, v)| *v).ok_or_else(|| {
-            let valid: Vec<&str> = table.iter().map(|(n, _)| *n).collect();
-            format!("{key}={name} is unknown; valid are {}", valid.join(" "))
-        })
-    };
-    value.split(',').map(one).collect()
+    value.split(',').map(|name| one(key, table, name)).collect()
+}
+
+fn one<T: Copy>(key: &str, table: &[(&str, T)], name: &str) -> Result<T, String> {
+    table.iter().find(|(n, _)| *n == name).map(|(_, v)| *v).ok_or_else(|| {
+        let valid: Vec<&str> = table.iter().map(|(n, _)| *n).collect();
+        format!("{key}={name} is unknown; valid are {}", valid.join(" "))
+    })
 }
 
 fn parse_layout(value: &str) -> Result<Layout, String> {
@@ -192,9 +197,17 @@ fn parse_granularity(value: &str) -> Result<Granularity, String> {
 
 fn parse_size(fields: &str, size: &mut SizeRule, cut: &mut CutRule) -> Result<(), String> {
     for field in fields.split_whitespace() {
-        let unknown = || format!("{field}: no such field; valid are l0= base= ratio= table=");
+        let unknown = || format!("{field}: no such field; valid are l0= base= ratio= table= sizes= cut=");
         let (key, value) = field.split_once('=').ok_or_else(unknown)?;
         let target = match key {
+            "sizes" => {
+                size.sizes = one(key, SIZES, value)?;
+                continue;
+            }
+            "cut" => {
+                cut.align = one(key, ALIGNS, value)?;
+                continue;
+            }
             "l0" => &mut size.l0_bytes,
             "base" => &mut size.level_base_bytes,
             "ratio" => &mut size.level_ratio,
@@ -225,10 +238,24 @@ fn bytes_text(bytes: u64) -> String {
 impl fmt::Display for Strategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.levels_text())?;
-        if self.size != SizeRule::default() || self.cut != CutRule::default() {
-            let SizeRule { l0_bytes, level_base_bytes, level_ratio } = self.size;
-            let [l0, base, table] = [l0_bytes, level_base_bytes, self.cut.table_bytes].map(bytes_text);
-            write!(f, "; size: l0={l0} base={base} ratio={level_ratio} table={table}")?;
+        let SizeRule { l0_bytes, level_base_bytes, level_ratio, sizes } = self.size;
+        let default = SizeRule::default();
+        let mut fields = Vec::new();
+        if !self.size.has_default_bytes() {
+            let [l0, base] = [l0_bytes, level_base_bytes].map(bytes_text);
+            fields.push(format!("l0={l0} base={base} ratio={level_ratio}"));
+        }
+        if self.cut.table_bytes != CutRule::default().table_bytes {
+            fields.push(format!("table={}", bytes_text(self.cut.table_bytes)));
+        }
+        if sizes != default.sizes {
+            fields.push(format!("sizes={}", word(SIZES, sizes)));
+        }
+        if self.cut.align != CutRule::default().align {
+            fields.push(format!("cut={}", word(ALIGNS, self.cut.align)));
+        }
+        if !fields.is_empty() {
+            write!(f, "; size: {}", fields.join(" "))?;
         }
         Ok(())
     }

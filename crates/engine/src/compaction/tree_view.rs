@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::claims::Claims;
 use super::closure::{TablePos, run_at};
+use super::level_sizes::capacity_bytes;
 use super::strategy::{LevelPolicy, Strategy};
 use super::trigger::Figures;
 use crate::base::units::{GroupId, RunId, TableId};
@@ -90,7 +91,7 @@ impl<'a> TreeView<'a> {
     /// What triggers look at, for each group of a level. Tables that open jobs are taking elsewhere no longer count.
     pub fn figures(&self, strategy: &Strategy, level: usize) -> Vec<Figures> {
         let mut whole = Figures {
-            capacity_bytes: strategy.size.capacity_bytes(level),
+            capacity_bytes: capacity_bytes(&strategy.size, self.version, level),
             table_bytes: strategy.cut.table_bytes,
             max_runs: self.policy(strategy, level).layout.max_runs(),
             ..Figures::default()
@@ -120,6 +121,7 @@ impl<'a> TreeView<'a> {
     /// True if an open job takes this table out of the level.
     fn leaves(&self, table: TableId, level: usize) -> bool {
         let job = self.claims.holder(table);
-        job.and_then(|j| self.claims.compaction(j)).is_some_and(|c| c.target_level != level)
+        let compaction = job.and_then(|j| self.claims.compaction(j));
+        compaction.is_some_and(|c| c.target_level_in(self.version) != level)
     }
 }

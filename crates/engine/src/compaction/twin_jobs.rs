@@ -7,13 +7,13 @@ use std::sync::Arc;
 use super::closure::{TablePos, broken};
 use super::commit::{CommitPart, commit_part, end_job, move_tables};
 use super::compaction::{Compaction, SlotPlace};
-use super::picker::{Pick, manual, pick};
+use super::picker::{Pick, Wish, manual, pick};
 use super::placement::{Direction, Drafted, Picked, Plan, draft_at};
 use super::tree_view::TreeView;
-use super::twin_world::{Broken, Chance, Entry, KEYS, World, index_of, key};
+use super::twin_world::{Broken, Chance, Entry, KEYS, What, World, index_of, key};
 use crate::base::class::{Class, L0Permit, Permit};
 use crate::base::key_range::{KeyRange, after};
-use crate::base::units::{JobId, TableId};
+use crate::base::units::{JobId, SeqNo, TableId};
 use crate::table::meta::{Born, TableMeta};
 use crate::version::group::Group;
 use crate::version::run::TableRef;
@@ -98,12 +98,15 @@ impl World {
     }
 
     pub fn start_picked(&mut self) -> Result<(), String> {
+        self.set_levels()?;
         let (strategy, cursors) = (self.strategy.clone(), self.cursors.clone());
         let by_hand = self.chance.once_in(10);
         let level = self.chance.below(self.version.levels.len());
         let (a, b) = (self.chance.below(KEYS), self.chance.below(KEYS));
         let range = KeyRange::new(&key(a.min(b)), Some(&key(a.max(b))));
-        let before = TableId(self.tables.len() as u64);
+        let until = if self.chance.once_in(2) { SeqNo::MAX } else { SeqNo(self.seq / 2) };
+        let to_level = self.chance.once_in(3).then(|| self.chance.below(6));
+        let wish = Wish { range, to_level, until, before: TableId(self.tables.len() as u64) };
         let mut permit = Permit::everything();
         if self.chance.once_in(4) {
             permit.max_bytes = 100;
@@ -111,11 +114,7 @@ impl World {
         }
         let picked = {
             let view = self.view(&cursors);
-            if by_hand {
-                manual(&view, &strategy, &range, level, before)
-            } else {
-                pick(&view, &strategy, &permit)
-            }
+            if by_hand { manual(&view, &strategy, &wish, level) } else { pick(&view, &strategy, &permit) }
         };
         self.take(picked, false)
     }
@@ -244,10 +243,18 @@ impl World {
         entries.sort_by_key(|e| std::cmp::Reverse(e.0));
         let mut entries = self.retained(&entries);
         let unseen = |seq: u64| self.snapshots.keys().next().is_none_or(|oldest| seq <= *oldest);
-        let droppable = !compaction.may_have_older(&key(k)) || self.broken == Broken::Tombstones;
-        if droppable && entries.last().is_some_and(|(seq, value)| value.is_none() && unseen(*seq)) {
+        let spent = !compaction.may_have_older(&key(k));
+        while let Some((_, what)) = entries.last().copied().filter(|(seq, _)| unseen(*seq)) {
+            let (broken, name) = match what {
+                What::Put(_) => break,
+                What::Delete => (Broken::Tombstones, "dropped tombstone"),
+                What::Range => (Broken::Ranges, "dropped range tombstone"),
+            };
+            if !spent && self.broken != broken {
+                break;
+            }
             entries.pop();
-            self.stats.count("dropped tombstone");
+            self.stats.count(name);
         }
         if !entries.is_empty() {
             let slot = compaction.slots.iter().position(|s| s.range.contains(&key(k))).unwrap_or_default();
@@ -289,7 +296,8 @@ impl World {
             _ => after(&key(sealed - 1)),
         };
         let below = |t: &TableRef| -> u64 {
-            self.tables[t.id().0 as usize].iter().take(sealed).map(|e| e.len() as u64).sum()
+            let lists = self.tables[t.id().0 as usize].iter().take(sealed);
+            lists.flatten().filter(|e| e.1 != What::Range).count() as u64
         };
         let consumed = compaction.tables().map(|t| (t.id(), below(t))).collect();
         let part = CommitPart { outputs, cut: (!finished).then_some(cut), consumed, ends };

@@ -50,10 +50,19 @@ fn every_read_at_every_snapshot_gives_the_maps_answer() {
         "fuse",
         "trim",
         "level born",
+        "level inserted",
+        "load under jobs",
+        "load below L0",
+        "level removed",
+        "levels changed under jobs",
         "group edit",
         "group edit refused",
         "crash",
         "dropped tombstone",
+        "dropped range tombstone",
+        "range delete",
+        "table of ranges",
+        "covered",
         "three jobs open",
     ] {
         assert!(stats.0.contains_key(what), "never happened: {what}");
@@ -65,6 +74,8 @@ fn a_rule_that_is_switched_off_is_noticed() {
     // Gaps go wrong rarely: some three of a hundred seeds.
     let fails = |broken: Broken| (1..=300).any(|seed| run(seed, 500, broken, &mut Stats::default()).is_err());
     assert!(fails(Broken::Tombstones), "tombstones dropped too early");
+    assert!(fails(Broken::Ranges), "range tombstones dropped too early");
+    assert!(fails(Broken::Covered), "tables dropped under the eyes of a snapshot");
     assert!(fails(Broken::Gaps), "outputs over gaps");
     CONVEXITY.set(true);
     let convexity = fails(Broken::Nothing);

@@ -2,34 +2,47 @@
 //! entries are kept in memory, beside a plain map that always knows the answer. The Rust twin of the design's model.
 //!
 //! One thread steps everything in an order drawn from a seed: writers, flushes of several memtables, jobs of random and of
-//! catalogue shapes, prefix commits, yields, discards, moves by metadata, group edits, strategy switches, crashes.
+//! catalogue shapes, prefix commits, yields, discards, moves by metadata, group edits, strategy switches, crashes, range deletes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use super::bulk::load;
 use super::catalog::{CATALOG, strategy};
 use super::claims::Claims;
-use super::commit::{Committed, flush, recover};
+use super::commit::{Committed, drop_covered, flush, recover, set_levels};
 use super::picker::{Pick, pick};
-use super::strategy::{CutRule, SizeRule, Strategy};
+use super::strategy::{CutRule, SizeRule, Sizes, Strategy};
 use super::tree_view::Ids;
 use super::twin_jobs::Running;
 use crate::base::class::Permit;
 use crate::base::coding::Decoder;
+use crate::base::key_range::after;
 use crate::base::units::{GroupId, JobId, SeqNo, TableId};
 use crate::table::meta::{Born, TableMeta};
 use crate::version::check::{check, check_order};
 use crate::version::edit::{EditStep, VersionEdit};
 use crate::version::picture::draw_full;
 use crate::version::picture_parse::fabricated_meta;
+use crate::version::run::TableRef;
 use crate::version::version::Version;
 
 /// How many keys there are.
 pub const KEYS: usize = 32;
 const GROUP_EDITOR: JobId = JobId(u64::MAX);
 
-/// A sequence and a value; no value is a tombstone.
-pub type Entry = (u64, Option<u64>);
+/// A sequence and what was written then.
+pub type Entry = (u64, What);
+
+/// What an entry says of its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    Put(u64),
+    Delete,
+    /// A range tombstone lies over the key. It is no entry, but it is in the bounds.
+    Range,
+}
+
 /// Entries by key, newest first.
 pub type Entries = Vec<Vec<Entry>>;
 pub type Answers = BTreeMap<usize, u64>;
@@ -38,6 +51,10 @@ pub type Answers = BTreeMap<usize, u64>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
     Nothing,
+    /// Range tombstones are dropped whatever lies below.
+    Ranges,
+    /// Range tombstones drop tables that a snapshot still sees.
+    Covered,
     /// Tombstones are dropped whatever lies below.
     Tombstones,
     /// Outputs span gaps between inputs.
@@ -119,13 +136,14 @@ const MORE: [&str; 4] = [
 /// Every strategy that the twin knows, with sizes of a few tables.
 pub fn strategies() -> Vec<(String, Strategy)> {
     let named = CATALOG.iter().map(|row| row.name).chain(MORE);
-    let small = |name: &str| {
+    let small = |name: &str, sizes: Sizes| {
         let mut strategy = strategy(name).unwrap();
-        strategy.size = SizeRule { l0_bytes: 300, level_base_bytes: 200, level_ratio: 3 };
-        strategy.cut = CutRule { table_bytes: 60 };
-        (name.to_owned(), strategy)
+        strategy.size = SizeRule { l0_bytes: 300, level_base_bytes: 200, level_ratio: 3, sizes };
+        strategy.cut = CutRule { table_bytes: 60, ..CutRule::default() };
+        (format!("{name}, {sizes:?}"), strategy)
     };
-    named.map(small).collect()
+    let fixed = ["lo+1", "tier", "1-leveling", "l-leveling"].map(|name| small(name, Sizes::Fixed));
+    named.map(|name| small(name, Sizes::Dynamic)).chain(fixed).collect()
 }
 
 pub fn small_strategy(chance: &mut Chance) -> Strategy {
@@ -171,7 +189,9 @@ impl World {
     /// One random action, then every check.
     pub fn step(&mut self) -> Result<(), String> {
         match self.chance.below(100) {
-            0..34 => self.write(),
+            0..31 => self.write(),
+            31..33 => self.bulk_load()?,
+            33 => self.drop_covered()?,
             34..44 => self.flush_oldest()?,
             44..54 => self.start_random()?,
             54..64 => self.start_picked()?,
@@ -191,27 +211,73 @@ impl World {
         for _ in 0..=self.chance.below(5) {
             let k = self.chance.below(KEYS);
             self.seq += 1;
-            let value = (!self.chance.once_in(3)).then_some(self.seq);
-            self.memtables.back_mut().unwrap()[k].insert(0, (self.seq, value));
-            match value {
-                Some(v) => drop(self.answers.insert(k, v)),
-                None => drop(self.answers.remove(&k)),
+            if self.chance.once_in(12) {
+                self.delete_range(k);
+                continue;
+            }
+            let what = if self.chance.once_in(3) { What::Delete } else { What::Put(self.seq) };
+            self.memtables.back_mut().unwrap()[k].insert(0, (self.seq, what));
+            match what {
+                What::Put(v) => drop(self.answers.insert(k, v)),
+                _ => drop(self.answers.remove(&k)),
             }
         }
     }
 
-    /// Of each stripe between snapshots only the newest entry stays (I5).
+    /// Deletes a few keys from `k` on, or many.
+    fn delete_range(&mut self, k: usize) {
+        let width = if self.chance.once_in(4) { KEYS } else { 6 };
+        let end = (k + 1 + self.chance.below(width)).min(KEYS);
+        for k in k..end {
+            self.memtables.back_mut().unwrap()[k].insert(0, (self.seq, What::Range));
+            self.answers.remove(&k);
+        }
+        self.stats.count("range delete");
+    }
+
+    /// Of each stripe between snapshots only the newest entry stays, if no range tombstone of the stripe is newer, and the newest
+    /// range tombstone (I5).
     pub fn retained(&self, entries: &[Entry]) -> Vec<Entry> {
         let mut out: Vec<Entry> = Vec::new();
-        let mut last = None;
+        let (mut last, mut last_range) = (None, None);
         for entry in entries {
             let stripe = self.snapshots.range(entry.0..).next().map(|(s, _)| *s);
-            if last != Some(stripe) {
+            if entry.1 == What::Range && last_range != Some(stripe) {
+                out.push(*entry);
+                (last, last_range) = (Some(stripe), Some(stripe));
+            } else if entry.1 != What::Range && last != Some(stripe) {
                 out.push(*entry);
                 last = Some(stripe);
             }
         }
         out
+    }
+
+    /// Tables of which nobody sees anything go by metadata, as far as no job has them.
+    fn drop_covered(&mut self) -> Result<(), String> {
+        let covered = |table: &TableRef| {
+            let (oldest, newest) = (table.meta.seqs.0.0, table.meta.seqs.1.0);
+            let hides = |entry: &Entry| {
+                entry.1 == What::Range
+                    && entry.0 > newest
+                    && (self.broken == Broken::Covered
+                        || self.snapshots.range(oldest..entry.0).next().is_none())
+            };
+            let is_over = |k: usize| {
+                let key = key(k);
+                let mut tables = self.version.runs_at(&key).filter_map(|(_, run)| run.table_for(&key));
+                tables.any(|t| self.tables[t.id().0 as usize][k].iter().any(&hides))
+            };
+            (0..KEYS).filter(|k| table.bounds.contains(&key(*k))).all(is_over)
+        };
+        let covered: BTreeSet<TableId> =
+            self.version.tables().map(|(_, t)| t).filter(|t| covered(t)).map(TableRef::id).collect();
+        let done = drop_covered(&self.version, &self.claims, &covered).map_err(|e| e.to_string())?;
+        if !done.edit.steps.is_empty() {
+            self.stats.count("covered");
+        }
+        self.install(done);
+        Ok(())
     }
 
     pub fn make_table(&mut self, part: &[(usize, Vec<Entry>)], born: Born) -> Arc<TableMeta> {
@@ -222,12 +288,19 @@ impl World {
         }
         self.tables.push(entries);
         let all = || part.iter().flat_map(|(_, list)| list);
-        let mut meta = fabricated_meta(id, &key(part.first().unwrap().0), &key(part.last().unwrap().0));
-        meta.entries = all().count() as u64;
-        meta.keys = part.len() as u64;
-        meta.bytes = meta.entries * 10;
+        let first = key(part.first().unwrap().0);
+        let with_entries = part.iter().filter(|(_, list)| list.iter().any(|e| e.1 != What::Range));
+        let last_entry = with_entries.clone().next_back().map(|(k, _)| *k);
+        let mut meta = fabricated_meta(id, &first, &last_entry.map_or(first, key));
+        let end = after(&key(part.last().unwrap().0));
+        meta.end = (last_entry.is_none() || end > after(&meta.largest)).then_some(end);
+        meta.entries = all().filter(|e| e.1 != What::Range).count() as u64;
+        meta.keys = with_entries.count() as u64;
+        meta.range_tombstones = all().count() as u64 - meta.entries;
+        meta.bytes = all().count() as u64 * 10;
         meta.seqs = (SeqNo(all().map(|e| e.0).min().unwrap()), SeqNo(all().map(|e| e.0).max().unwrap()));
-        meta.tombstones = all().filter(|e| e.1.is_none()).count() as u64;
+        meta.tombstones = all().filter(|e| e.1 == What::Delete).count() as u64;
+        self.stats.count(if meta.entries == 0 { "table of ranges" } else { "table" });
         meta.born = born;
         Arc::new(meta)
     }
@@ -261,6 +334,50 @@ impl World {
         Ok(())
     }
 
+    /// Sorted records straight into the tree, newer than everything: what is in memory over their keys is flushed first.
+    pub fn bulk_load(&mut self) -> Result<(), String> {
+        let mut parts: Vec<Vec<usize>> = Vec::new();
+        let mut next = self.chance.below(KEYS);
+        for _ in 0..=self.chance.below(4) {
+            let last = next + self.chance.below(6);
+            let keys: Vec<usize> = (next..=last).filter(|k| *k < KEYS).collect();
+            next = last + 1 + self.chance.below(4);
+            parts.extend((!keys.is_empty()).then_some(keys));
+        }
+        let covers = |k: usize| parts.iter().any(|p| p[0] <= k && k <= p[p.len() - 1]);
+        let in_memory =
+            |m: &Entries| m.iter().enumerate().any(|(k, entries)| covers(k) && !entries.is_empty());
+        while self.memtables.iter().any(in_memory) {
+            self.flush_oldest()?;
+        }
+        self.seq += 1;
+        let seq = self.seq;
+        let mut tables = Vec::new();
+        for keys in &parts {
+            let part: Vec<(usize, Vec<Entry>)> =
+                keys.iter().map(|k| (*k, vec![(seq, What::Put(seq))])).collect();
+            tables.push(self.make_table(&part, Born::Load));
+        }
+        let mut ids = self.ids;
+        let done = load(&self.version, &self.claims, &self.strategy, &mut ids, tables, 0);
+        let done = match done {
+            // Where L0 has several groups a table may fit into none.
+            Err(_) if self.version.levels[0].groups.len() > 1 => return Ok(()),
+            done => done.map_err(|e| e.to_string())?,
+        };
+        self.ids = ids;
+        if !self.running.is_empty() {
+            self.stats.count("load under jobs");
+        }
+        let deeper = |step: &EditStep| matches!(step, EditStep::AddRun { level, .. } if *level > 0);
+        if done.edit.steps.iter().any(deeper) {
+            self.stats.count("load below L0");
+        }
+        self.install(done);
+        self.answers.extend(parts.iter().flatten().map(|k| (*k, seq)));
+        Ok(())
+    }
+
     pub fn log(&mut self, edit: &VersionEdit) {
         let mut bytes = Vec::new();
         edit.encode(&mut bytes);
@@ -273,12 +390,14 @@ impl World {
                 EditStep::FuseRuns { .. } => self.stats.count("fuse"),
                 EditStep::TrimTable { .. } => self.stats.count("trim"),
                 EditStep::AddLevel { .. } => self.stats.count("level born"),
+                EditStep::InsertLevel { .. } => self.stats.count("level inserted"),
+                EditStep::RemoveLevel { .. } => self.stats.count("level removed"),
                 _ => {}
             }
         }
         self.log(&done.edit);
         self.claims.committed(&done.edit);
-        self.cursors.extend(done.edit.cursors.iter().cloned());
+        done.edit.move_cursors(&mut self.cursors);
         self.version = done.version;
     }
 
@@ -361,6 +480,7 @@ impl World {
         }
         self.strategy = strategy.clone();
         for jobs in 0..1000 {
+            self.set_levels()?;
             let cursors = self.cursors.clone();
             let Pick::Run(picked) = pick(&self.view(&cursors), strategy, &Permit::everything()) else {
                 return Ok(jobs);
@@ -374,8 +494,28 @@ impl World {
         Err("the picker does not come to rest".to_owned())
     }
 
+    /// What the engine does before each look for work.
+    pub fn set_levels(&mut self) -> Result<(), String> {
+        let mut ids = self.ids;
+        while let Some(done) =
+            set_levels(&self.version, &self.claims, &self.strategy, &mut ids).map_err(|e| e.to_string())?
+        {
+            self.ids = ids;
+            if !self.running.is_empty() {
+                self.stats.count("levels changed under jobs");
+            }
+            self.install(done);
+        }
+        Ok(())
+    }
+
     pub fn get(&self, k: usize, at: u64) -> Option<u64> {
-        let newest = |entries: &[Entry]| entries.iter().find(|e| e.0 <= at).map(|e| e.1);
+        let newest = |entries: &[Entry]| {
+            entries.iter().find(|e| e.0 <= at).map(|e| match e.1 {
+                What::Put(value) => Some(value),
+                What::Delete | What::Range => None,
+            })
+        };
         if let Some(value) = self.memtables.iter().rev().find_map(|m| newest(&m[k])) {
             return value;
         }

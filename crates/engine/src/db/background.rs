@@ -7,7 +7,7 @@
 //! ```
 //! A job that is not stepped is paused; it holds no thread. Tests run without threads: they call `step` themselves.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -17,6 +17,7 @@ use super::keyspace_state::KeyspaceState;
 use crate::base::class::Class;
 use crate::base::error::Error;
 use crate::base::units::{JobId, TableId};
+use crate::compaction::compaction::Compaction;
 use crate::execution::compaction_job::CompactionJob;
 use crate::execution::flush_job::FlushJob;
 use crate::execution::rate_limiter::RateLimiter;
@@ -24,6 +25,9 @@ use crate::scheduler::policy::{SchedulingPolicy, State};
 
 /// Bytes a job may move in one step.
 pub const STEP_BYTES: u64 = 256 << 10;
+
+/// A compaction that fails so many times in a row is not waited for any longer.
+pub const FAILURES_MAX: u32 = 3;
 
 /// Open jobs and what the threads share.
 #[derive(Debug)]
@@ -33,6 +37,8 @@ pub struct Background {
     stopping: AtomicBool,
     /// Callers that wait for background work: while there are any, it does not run below others.
     waiting: AtomicUsize,
+    /// Pauses in force: while there is one no step begins. Grows under the lock.
+    pauses: AtomicUsize,
     /// False where a test steps.
     pub threaded: bool,
 }
@@ -46,6 +52,8 @@ pub struct BackgroundState {
     pub look_for_work: bool,
     /// The schedule.
     pub policy: SchedulingPolicy,
+    /// The same, as it was given.
+    pub policy_text: String,
     /// Its memory.
     pub policy_state: State,
     /// The compactions' rate.
@@ -56,8 +64,6 @@ pub struct BackgroundState {
     pub compaction_error: Option<Error>,
     /// Failures since a compaction succeeded.
     pub failures_in_a_row: u32,
-    /// What the last jobs that failed failed of, for whoever waits for one.
-    pub failed_jobs: VecDeque<(JobId, Error)>,
     /// When compactions may be tried again after a failure.
     pub retry_at: Duration,
     /// Syncs that the lane has finished.
@@ -68,6 +74,8 @@ pub struct BackgroundState {
     pub flush: Option<OpenFlush>,
     /// True while a flush is under way or being stepped.
     pub flushing: bool,
+    /// Steps under way.
+    stepping: u32,
     /// First input tables of jobs that yielded without committing anything: their next attempt gets on by a step and
     /// keeps all.
     pub lost_work: HashSet<TableId>,
@@ -80,6 +88,8 @@ pub struct OpenFlush {
     pub keyspace: Arc<KeyspaceState>,
     /// The flush.
     pub job: FlushJob,
+    /// When it began.
+    pub begun_at: Duration,
 }
 
 /// A job that holds its claims.
@@ -91,6 +101,8 @@ pub struct OpenJob {
     pub keyspace: Arc<KeyspaceState>,
     /// Its urgency.
     pub class: Class,
+    /// What was decided.
+    pub compaction: Arc<Compaction>,
     /// Here while nobody steps it.
     pub job: Option<Box<CompactionJob>>,
     /// True while it waits for a sync.
@@ -107,34 +119,69 @@ pub struct OpenJob {
     pub stepped_at: Duration,
     /// First input table, which names the seed.
     pub seed: Option<TableId>,
+    /// How much of the bytes it moves it takes out of L0.
+    pub l0_share: f64,
     /// Commit after each table: the disk is nearly full.
     pub sliced: bool,
+    /// Told of by whoever asked for it.
+    pub watch: Option<Arc<JobWatch>>,
+}
+
+/// What a job that was asked for has come to so far.
+#[derive(Debug, Default)]
+pub struct JobWatch(Mutex<Watched>);
+
+/// See [`JobWatch`].
+#[derive(Clone, Debug, Default)]
+pub struct Watched {
+    /// Bytes of its inputs that it has read.
+    pub bytes_read: u64,
+    /// Bytes that it has written.
+    pub bytes_written: u64,
+    /// Tables that it has committed.
+    pub tables_written: u64,
+    /// What it failed of.
+    pub failed: Option<Error>,
+}
+
+impl JobWatch {
+    /// What there is to know.
+    pub fn get(&self) -> Watched {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes what there is to know.
+    pub fn note(&self, note: impl FnOnce(&mut Watched)) {
+        note(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
 }
 
 impl Background {
     /// No jobs; `threaded` unless a test steps.
-    pub fn new(policy: SchedulingPolicy, threaded: bool) -> Background {
+    pub fn new(policy: SchedulingPolicy, policy_text: String, threaded: bool) -> Background {
         Background {
             state: Mutex::new(BackgroundState {
                 jobs: Vec::new(),
                 look_for_work: true,
                 policy,
+                policy_text,
                 policy_state: State::default(),
                 limiter: RateLimiter::new(None),
                 flush_error: None,
                 compaction_error: None,
                 failures_in_a_row: 0,
-                failed_jobs: VecDeque::new(),
                 retry_at: Duration::ZERO,
                 syncs_done: 0,
                 changes: 0,
                 flush: None,
                 flushing: false,
+                stepping: 0,
                 lost_work: HashSet::new(),
             }),
             changed: Condvar::new(),
             stopping: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
+            pauses: AtomicUsize::new(0),
             threaded,
         }
     }
@@ -142,6 +189,11 @@ impl Background {
     /// The lock.
     pub fn lock(&self) -> MutexGuard<'_, BackgroundState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lock, unless somebody has it.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, BackgroundState>> {
+        self.state.try_lock().ok()
     }
 
     /// Something changed that a thread or a waiting writer may want to know.
@@ -200,6 +252,42 @@ impl Background {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
+    /// How many callers wait for background work.
+    pub fn waiting_callers(&self) -> u64 {
+        self.waiting.load(Ordering::Relaxed) as u64
+    }
+
+    /// Begins a step of work, which lasts until what this answers is dropped; `None` while work is paused.
+    pub fn begin_step(&self) -> Option<impl Drop + '_> {
+        let mut state = self.lock();
+        if self.pauses() > 0 {
+            return None;
+        }
+        state.stepping += 1;
+        Some(StepUnderWay(self))
+    }
+
+    /// Pauses the work, and waits until no step is under way. Not for a thread that is in one.
+    pub fn pause(&self) {
+        let mut state = self.lock();
+        self.pauses.fetch_add(1, Ordering::Relaxed);
+        while state.stepping > 0 {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Takes back one pause.
+    pub fn resume(&self) {
+        drop(self.lock());
+        self.pauses.fetch_sub(1, Ordering::Relaxed);
+        self.work_changed();
+    }
+
+    /// Pauses in force.
+    pub fn pauses(&self) -> usize {
+        self.pauses.load(Ordering::Relaxed)
+    }
+
     /// Tells the threads to end.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
@@ -209,6 +297,19 @@ impl Background {
     /// True once the threads are to end.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
+    }
+}
+
+struct StepUnderWay<'a>(&'a Background);
+
+impl Drop for StepUnderWay<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.stepping -= 1;
+        if state.stepping == 0 && self.0.pauses() > 0 {
+            drop(state);
+            self.0.changed.notify_all();
+        }
     }
 }
 
@@ -222,13 +323,18 @@ impl Drop for Waits<'_> {
 
 /// The threads of an open store; joined when it is closed.
 #[derive(Debug, Default)]
-pub struct Threads(pub Vec<JoinHandle<()>>);
+pub struct Threads {
+    /// All of them.
+    pub handles: Vec<JoinHandle<()>>,
+    /// How many workers there have been; the last of them rest if fewer are wanted.
+    pub workers: u32,
+}
 
 impl Threads {
     /// Waits until all have ended. A thread that drops the last handle of the store cannot wait for itself.
     pub fn join(self) {
         let own = std::thread::current().id();
-        for thread in self.0 {
+        for thread in self.handles {
             if thread.thread().id() != own {
                 // A panic of the thread has been reported where it was caught.
                 let _ = thread.join();

@@ -1,8 +1,10 @@
 //! Opening a store: parts put together, recovery run, threads started.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use xxhash_rust::xxh3::xxh3_64;
@@ -10,40 +12,53 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::background::{Background, Threads};
 use super::commit_queue::CommitQueue;
 use super::commit_state::{CommitState, OpenMemtable};
+#[cfg(unix)]
+use super::control_socket;
+use super::gate::Admission;
 use super::handle::Handle;
-use super::keyspace_state::{KeyspaceState, NamedStrategy, ReadView};
+use super::identity;
+use super::journal::Journal;
+use super::keyspace_state::{DEFAULT_NAME, KeyspaceState, NamedStrategy, ReadView};
 use super::lane::Lane;
-use super::options_file::{self, KeyspaceSettings};
+use super::options_file::{self, KeyspaceSettings, Stored};
+use super::read_only;
 use super::recovery::{self, ReplaySettings};
+use super::settings;
+use super::settling::settle;
 use super::snapshots::Snapshots;
-use super::state::{Events, Keyspaces, Store, TreeState};
-use super::strategies::{creation, persist, resolve};
+use super::state::{Events, Keyspaces, Opened, Store, TreeState, Unsettled};
+use super::strategies::{creation, resolve};
 use super::threads::start_threads;
+use super::ticker::write_banner;
+use super::ticker_state::Ticker;
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::error::{Error, Result};
 use crate::base::units::{KeyspaceId, TableId};
 use crate::compaction::catalog;
 use crate::execution::output::{JobContext, TableIds};
+use crate::execution::rate_limiter::RateLimiter;
 use crate::execution::sync_lane::{InlineSyncLane, SyncLane};
 use crate::observe::counters::Counters;
 use crate::observe::event::{Event, Listener};
-use crate::options::Options;
+use crate::observe::memory::MemoryBudget;
+use crate::observe::slow::SlowOperations;
+use crate::options::{Options, TableStyle};
 use crate::scheduler::catalog::parse as parse_schedule;
 use crate::scheduler::policy::SchedulingPolicy;
 use crate::storage::disk::DiskFileSystem;
 use crate::storage::file_name::FileName;
 use crate::storage::file_system::{DirLock, FileSystem};
+use crate::storage::table_files::TableFiles;
 use crate::table::block_cache::BlockCache;
 use crate::table::table_cache::TableCache;
+use crate::version::level::Level;
 use crate::version::version_set::{Ids, Tree, VersionSet};
 use crate::write::batch::DEFAULT_KEYSPACE;
 use crate::write::memtable::Memtable;
 use crate::write::wal::{NextNumber, Wal, WalFiles};
 
-/// The name of the keyspace that always exists.
-pub const DEFAULT_NAME: &str = "default";
-
 /// How to open a store: settings, and the parts it works with.
+#[derive(Clone)]
 pub struct Builder {
     path: PathBuf,
     options: Options,
@@ -51,6 +66,12 @@ pub struct Builder {
     clock: Arc<dyn Clock>,
     listener: Events,
     threaded: bool,
+    /// LOG and STATS are written without threads, too.
+    writes_logs: bool,
+    /// Stands above the option.
+    control_socket: Option<bool>,
+    read_only: bool,
+    by_name: Vec<(String, String)>,
 }
 
 impl Builder {
@@ -63,13 +84,26 @@ impl Builder {
             clock: Arc::new(SystemClock::default()),
             listener: Events::default(),
             threaded: true,
+            writes_logs: true,
+            control_socket: None,
+            read_only: false,
+            by_name: Vec::new(),
         }
     }
 
-    /// The settings.
+    /// The settings. One that is as by default is what the store was last opened with or changed to; to have the default
+    /// whatever was before, say so with [`Builder::set`].
     #[must_use]
     pub fn options(mut self, options: Options) -> Builder {
         self.options = options;
+        self
+    }
+
+    /// Sets one option by its name, as `--set name=value` does. It wins over `options` and over what the store remembers. `open`
+    /// says what is wrong with it.
+    #[must_use]
+    pub fn set(mut self, name: &str, value: &str) -> Builder {
+        self.by_name.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -94,46 +128,133 @@ impl Builder {
         self
     }
 
-    /// Who hears of flushes, compactions, stalls and failures: called on the thread where they happen, so be quick.
+    /// Who hears of flushes, compactions, stalls and failures: called on the thread where they happen, so be quick. It may read the
+    /// store; what would change it is refused there, because the store's threads wait for it.
     #[must_use]
     pub fn listener(mut self, listener: Listener) -> Builder {
         self.listener = Events(Some(listener));
         self
     }
 
-    /// Starts no threads: background work is done by `Db::step`, and by waiting calls as they need it.
+    /// Opens a store that exists, to look at it: no lock is taken and no byte is changed, so it works beside a process that
+    /// has it open, and on a disk that is full or cannot be written. What is seen is the store at the moment of the open,
+    /// whole commits only; it does not follow what is written later. Writes are refused with `ReadOnly`.
+    ///
+    /// What is not in tables is read from the log into memory, at most `Options::memory_bytes` of it. All tables are held open.
+    #[must_use]
+    pub fn read_only(mut self, read_only: bool) -> Builder {
+        self.read_only = read_only;
+        self
+    }
+
+    /// Starts no threads: background work is done by `Db::step`, and by waiting calls as they need it. `LOG` and `STATS` are
+    /// not written, and there is no control socket.
     #[must_use]
     pub fn without_threads(mut self) -> Builder {
         self.threaded = false;
+        self.writes_logs = false;
+        self
+    }
+
+    /// Writes `LOG` and `STATS` without threads all the same, in the steps of background work: after `without_threads`.
+    #[cfg(any(test, feature = "testing"))]
+    #[must_use]
+    pub fn logs_in_steps(mut self) -> Builder {
+        self.writes_logs = true;
+        self
+    }
+
+    /// Answers questions at the Unix socket `SOCKET` in the store's directory while it is open, or does not: whatever the option
+    /// `control_socket` says, and not remembered.
+    #[must_use]
+    pub fn control_socket(mut self, answers: bool) -> Builder {
+        self.control_socket = Some(answers);
         self
     }
 
     /// Opens the store and starts its threads.
     pub(crate) fn open_handle(self) -> Result<Arc<Handle>> {
-        self.options.validate()?;
-        let policy = parse_schedule(&self.options.schedule)?;
+        // What makes no sense whatever the store remembers is refused before anything is looked at.
+        let (options, _) = settings::settle(&self.options, &self.by_name, None)?;
+        if !self.read_only {
+            return self.open_files();
+        }
+        // What the store remembers counts as far as it can be read beside its writer.
+        let stored = read_only::remembered(&*self.fs, &self.path);
+        let settled = settings::settle(&self.options, &self.by_name, stored.as_ref());
+        let memory_bytes = settled.map_or(options.memory_bytes, |(settled, _)| settled.memory_bytes);
+        read_only::open_beside(&self.fs, &self.path, memory_bytes, |frozen| {
+            let mut builder = self.clone();
+            builder.fs = frozen;
+            builder.threaded = false;
+            builder.writes_logs = false;
+            builder.options.create_if_missing = false;
+            builder.open_files()
+        })
+    }
+
+    fn open_files(mut self) -> Result<Arc<Handle>> {
+        let begun_at = self.clock.now();
         let lock = self.take_directory()?;
         let versions = match VersionSet::recover(Arc::clone(&self.fs), &self.path)? {
             Some(versions) => versions,
             None => self.new_store()?,
         };
         versions.ids().file_at_least(recovery::next_file_number(&*self.fs, &self.path)?);
-        let options_number = recovery::options_number(&*self.fs, &self.path)?;
-        let persisted = match options_number {
-            Some(number) => options_file::read(&*self.fs, &self.path, number)?,
-            None => KeyspaceSettings::new(),
-        };
+        let persisted = self.read_settings(&versions)?;
+        let (options, told) = settings::settle(&self.options, &self.by_name, persisted.as_ref())?;
+        let policy = parse_schedule(&options.schedule)?;
+        self.options = options;
+        let persisted = persisted.map_or_else(KeyspaceSettings::new, |stored| stored.keyspaces);
         // Before anything is changed: a strategy that does not parse must leave the store as it is.
         self.strategy_of(DEFAULT_NAME, &persisted)?;
+        let files = TableFiles::new(Arc::clone(&self.fs));
         let lane = Lane::new(self.threaded);
         let sync_lane: Arc<dyn SyncLane> =
             if self.threaded { Arc::clone(&lane) as _ } else { Arc::new(InlineSyncLane) };
-        let context = self.job_context(&versions, sync_lane);
-        let store = self.recover(versions, lock, lane, context, &persisted, options_number, policy)?;
+        let context = self.job_context(&versions, &files, sync_lane, &Arc::default());
+        let store = self.recover(versions, lock, lane, context, &persisted, policy)?;
+        let logs = store.unsettled.old_logs.lock().map_or(0, |logs| logs.len() as u64);
+        recovered(&store)?;
+        if store.read_only {
+            store.poisoned.get_or_init(|| "it was opened read-only".to_owned());
+        } else {
+            identified(&store)?;
+        }
+        write_banner(&store);
+        store.event(&opened_event(&store, logs, begun_at));
+        told.iter().for_each(|event| store.event(event));
         let threads = if store.background.threaded { start_threads(&store) } else { Threads::default() };
+        #[cfg(unix)]
+        let threads = {
+            let mut threads = threads;
+            threads.handles.extend(store.opened.answers.then(|| control_socket::start(&store)).flatten());
+            threads
+        };
         // The first log is small: the next one had better be there soon.
         store.lane.poke();
         Ok(Arc::new(Handle::new(store, threads)))
+    }
+
+    /// What the OPTIONS file says that the manifest names. One that is missing is not silently done without.
+    fn read_settings(&self, versions: &VersionSet) -> Result<Option<Stored>> {
+        let Some(number) = versions.options_file() else { return Ok(None) };
+        let path = FileName::Options(number).path(&self.path);
+        if self.fs.exists(&path)? {
+            return options_file::read(&*self.fs, &self.path, number).map(Some);
+        }
+        let error = Error::corruption(
+            &path,
+            0,
+            "this file is missing, and with it the options and the strategies that were set: put it back, or open the \
+             store once with a strategy given (`--strategy NAME`), and everything else is as by default",
+        );
+        // Answers do not depend on it, and a store that is only read loses nothing by it.
+        if self.options.strategy.is_none() && !self.read_only {
+            return Err(error);
+        }
+        self.listener.tell(&Event::BackgroundError { error: error.to_string() });
+        Ok(None)
     }
 
     /// Makes or finds the directory and takes its lock. Nothing is made where there is no store and none may be made.
@@ -165,21 +286,29 @@ impl Builder {
         }
         let mut versions = VersionSet::empty(Arc::clone(&self.fs), &self.path);
         let strategy = self.strategy_of(DEFAULT_NAME, &KeyspaceSettings::new())?.strategy;
-        let created = creation(versions.ids(), DEFAULT_NAME, &strategy);
+        let created = creation(versions.ids(), DEFAULT_NAME, &strategy, false);
         debug_assert!(created.created.iter().all(|keyspace| keyspace.id == DEFAULT_KEYSPACE));
         versions.apply_unrecorded(&created)?;
         Ok(versions)
     }
 
-    fn job_context(&self, versions: &VersionSet, lane: Arc<dyn SyncLane>) -> Arc<JobContext> {
+    fn job_context(
+        &self,
+        versions: &VersionSet,
+        files: &Arc<TableFiles>,
+        lane: Arc<dyn SyncLane>,
+        memory: &Arc<MemoryBudget>,
+    ) -> Arc<JobContext> {
         let salt = self.clock.wall_ms() ^ (u64::from(std::process::id()) << 32);
         Arc::new(JobContext {
             fs: Arc::clone(&self.fs),
             dir: self.path.clone(),
             clock: Arc::clone(&self.clock),
             lane,
-            ids: Box::new(FileIds { ids: Arc::clone(versions.ids()), salt }),
-            block_bytes: self.options.block_bytes,
+            files: Arc::clone(files),
+            ids: table_ids(versions, salt),
+            block_bytes: AtomicU64::new(self.options.block_bytes),
+            memory: Arc::clone(memory),
         })
     }
 
@@ -197,8 +326,20 @@ impl Builder {
         kept.unwrap_or(self.options.memtable_bytes)
     }
 
-    /// Replays the logs, begins a new log and a new manifest, and removes what is left over.
-    #[expect(clippy::too_many_arguments, reason = "the parts of a store, put together once")]
+    /// How each keyspace's tables are written; the default one has the store's settings, as with its memtables.
+    fn styles_of(
+        &self,
+        versions: &VersionSet,
+        persisted: &KeyspaceSettings,
+    ) -> Result<BTreeMap<KeyspaceId, TableStyle>> {
+        let own = |name: &str| persisted.get(name).filter(|_| name != DEFAULT_NAME);
+        let style = |(id, tree): (&KeyspaceId, &Tree)| {
+            Ok((*id, own(&tree.name).map_or(Ok(TableStyle::default()), TableStyle::of)?))
+        };
+        versions.trees().iter().map(style).collect()
+    }
+
+    /// Replays the logs and puts the store together; nothing that is on the disk refers to anything new yet.
     fn recover(
         self,
         mut versions: VersionSet,
@@ -206,77 +347,142 @@ impl Builder {
         lane: Arc<Lane>,
         context: Arc<JobContext>,
         persisted: &KeyspaceSettings,
-        options_number: Option<u64>,
         policy: SchedulingPolicy,
     ) -> Result<Arc<Store>> {
         let events = self.listener.clone();
-        let tell = |event: &Event| {
-            if let Some(listener) = &events.0 {
-                listener(event);
-            }
-        };
+        let journal = Journal::new(self.writes_logs && self.options.log_files > 0);
         let settings = ReplaySettings {
             memtable_bytes: self.options.memtable_bytes,
             table_bytes: self.options.table_bytes,
             filter_bits: self.options.filter_bits,
+            options: self.options.clone(),
+            styles: self.styles_of(&versions, persisted)?,
         };
         versions.rotate_manifest_at(self.options.memtable_bytes);
         recovery::tidy_trees(&mut versions)?;
         // The lane has no thread yet: recovery syncs where it is.
-        let replaying = self.job_context(&versions, Arc::new(InlineSyncLane));
-        let (last_seq, old_logs) = recovery::replay_logs(&replaying, &mut versions, &settings, &tell)?;
+        let inline_context =
+            self.job_context(&versions, &context.files, Arc::new(InlineSyncLane), &context.memory);
+        let mut replayed = recovery::replay_logs(&inline_context, &mut versions, &settings, &|event| {
+            events.tell(event);
+            journal.tell(event, None, self.clock.wall_ms());
+        })?;
         let numbers: Box<dyn NextNumber> = Box::new(FileIds { ids: Arc::clone(versions.ids()), salt: 0 });
         let (fs, dir) = (Arc::clone(&self.fs), self.path.clone());
         let wal_files = WalFiles::new(Arc::clone(&fs), dir.clone(), self.options.wal_file_bytes(), numbers);
-        let wal = Wal::begin(Arc::clone(&wal_files), last_seq.next())?;
-        versions.set_recovered(last_seq, wal.number());
-        versions.begin_manifest()?;
-        recovery::remove_orphans(&*fs, &dir, &versions, options_number)?;
-        old_logs.into_iter().for_each(|log| wal_files.adopt(log));
-
         let mut keyspaces = Keyspaces::default();
         let mut memtables = Vec::new();
         for (id, tree) in versions.trees() {
             let memtable_bytes = self.memtable_bytes_of(&tree.name, persisted);
             let strategy = self.strategy_of(&tree.name, persisted)?;
-            let (state, open) = open_keyspace(*id, tree, memtable_bytes, strategy);
+            let style = settings.styles.get(id).cloned().unwrap_or_default();
+            let (state, open) = open_keyspace(*id, tree, memtable_bytes, style, strategy, &context.memory);
+            // Newest first.
+            let unflushed =
+                replayed.unflushed.remove(id).into_iter().flatten().rev().inspect(|m| m.charge(0));
+            state.update_view(|view| view.immutable.extend(unflushed));
             keyspaces.by_name.insert(tree.name.clone(), state);
             memtables.push(open);
         }
+        let schedule = self.options.schedule.clone();
+        let answers = self.threaded && self.control_socket.unwrap_or(self.options.control_socket);
         let claims = versions.trees().keys().map(|id| (*id, Default::default())).collect();
-        let sizes = keyspaces.by_name.values().map(|k| k.memtable_bytes);
-        let cache = BlockCache::new(self.options.cache_capacity(sizes), self.options.block_bytes as usize);
-        let tables = Arc::new(TableCache::new(Arc::clone(&fs), dir.clone(), Arc::new(cache)));
+        let cache = BlockCache::new(
+            self.options.cache_bytes.min(self.options.memory_bytes),
+            self.options.block_bytes as usize,
+        );
+        let tables = Arc::new(TableCache::new(Arc::clone(&context.files), dir.clone(), Arc::new(cache)));
+        tables.set_direct_reads(self.options.direct_reads);
+        let opened = Opened {
+            at: self.clock.now(),
+            identity: OnceLock::new(),
+            writes_logs: self.writes_logs,
+            answers,
+        };
+        let wal = Wal::new(Arc::clone(&wal_files));
         let store = Store {
+            ticker: Mutex::new(Ticker::new(opened.at)),
+            slow: Arc::new(SlowOperations::new(Arc::clone(&self.clock), self.options.slow_us.into())),
+            journal,
+            opened,
             fs,
             dir,
             clock: self.clock,
-            options: self.options,
+            options: ArcSwap::from_pointee(self.options),
+            changing_options: Mutex::new(()),
             counters: Arc::new(Counters::default()),
             commit_queue: CommitQueue::default(),
-            commit: Mutex::new(CommitState { wal, last_seq, memtables }),
-            visible: AtomicU64::new(last_seq.0),
+            commit: Mutex::new(CommitState::new(wal, replayed.last_seq, memtables)),
+            visible: AtomicU64::new(replayed.last_seq.0),
             keyspaces: ArcSwap::from_pointee(keyspaces),
             tree: Mutex::new(TreeState {
+                options_number: versions.options_file(),
                 versions,
                 claims,
                 obsolete: Vec::new(),
+                unlink_rate: RateLimiter::new(None),
+                by_hand: BTreeMap::new(),
                 last_job: 0,
-                options_number,
             }),
             snapshots: Snapshots::default(),
             tables,
             wal_files,
+            memory: Arc::clone(&context.memory),
+            admission: Admission::new(self.threaded),
             job_context: context,
-            background: Background::new(policy, self.threaded),
+            inline_context,
+            background: Background::new(policy, schedule, self.threaded),
             lane,
             listener: self.listener,
+            read_only: self.read_only,
             poisoned: OnceLock::new(),
             closed: AtomicBool::new(false),
+            unsettled: Unsettled { pending: AtomicBool::new(true), old_logs: Mutex::new(replayed.logs) },
             lock,
         };
-        persist(&store)?;
-        Ok(Arc::new(store))
+        let store = Arc::new(store);
+        let told = Arc::downgrade(&store);
+        store.job_context.files.on_refusal(move || {
+            if let Some(store) = told.upgrade() {
+                store.event(&Event::DirectRefused { dir: store.dir.display().to_string() });
+            }
+        });
+        Ok(store)
+    }
+}
+
+fn opened_event(store: &Store, logs: u64, begun_at: Duration) -> Event {
+    let (mut tables, mut bytes) = (0, 0);
+    for keyspace in store.keyspaces.load().by_name.values() {
+        let version = Arc::clone(&keyspace.view.load().version);
+        tables += version.tables().count() as u64;
+        bytes += version.levels.iter().map(Level::bytes).sum::<u64>();
+    }
+    let micros = store.clock.now().saturating_sub(begun_at).as_micros() as u64;
+    Event::Opened { sequence: store.visible.load(Ordering::Relaxed), tables, bytes, logs, micros }
+}
+
+/// Finishes the recovery, or leaves that to the flush lane if the disk is full.
+fn recovered(store: &Store) -> Result<()> {
+    match settle(store, &store.inline_context) {
+        Err(error @ Error::NoSpace { .. }) => {
+            store.event(&Event::BackgroundError { error: error.to_string() });
+            Ok(())
+        }
+        outcome => outcome,
+    }
+}
+
+/// The store's unique name. On a full disk it has none until it is opened with space.
+fn identified(store: &Store) -> Result<()> {
+    let number = store.tree().versions.ids().file();
+    match identity::read_or_make(&*store.fs, &store.dir, number) {
+        Ok(identity) => {
+            store.opened.identity.get_or_init(|| identity);
+            Ok(())
+        }
+        Err(Error::NoSpace { .. }) => Ok(()),
+        Err(error) => Err(error),
     }
 }
 
@@ -285,12 +491,20 @@ pub fn open_keyspace(
     id: KeyspaceId,
     tree: &Tree,
     memtable_bytes: u64,
+    style: TableStyle,
     strategy: NamedStrategy,
+    memory: &Arc<MemoryBudget>,
 ) -> (Arc<KeyspaceState>, OpenMemtable) {
-    let (writer, active) = Memtable::new(b"", memtable_bytes);
+    let (writer, active) = Memtable::new(b"", memtable_bytes, memory);
     let view = ReadView { active, immutable: Vec::new(), version: Arc::clone(&tree.version) };
-    let state = Arc::new(KeyspaceState::new(id, tree.name.clone(), memtable_bytes, view, strategy));
-    (Arc::clone(&state), OpenMemtable { keyspace: state, writer })
+    let (name, no_wal) = (tree.name.clone(), tree.no_wal);
+    let state = Arc::new(KeyspaceState::new(id, name, memtable_bytes, no_wal, style, view, strategy));
+    (Arc::clone(&state), OpenMemtable { keyspace: state, writer, look_at: 0 })
+}
+
+/// Table ids of a store; `salt` tells its files' random ids from those of another store.
+pub fn table_ids(versions: &VersionSet, salt: u64) -> Box<dyn TableIds> {
+    Box::new(FileIds { ids: Arc::clone(versions.ids()), salt })
 }
 
 /// File numbers, and random ids made of them.

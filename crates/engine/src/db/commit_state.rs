@@ -16,6 +16,8 @@ pub struct CommitState {
     pub last_seq: SeqNo,
     /// The open memtables, ascending by keyspace.
     pub memtables: Vec<OpenMemtable>,
+    /// True if a keyspace without a log is among them: batches are looked at more closely then.
+    pub some_unlogged: bool,
 }
 
 /// A keyspace and the writer of its active memtable.
@@ -25,9 +27,23 @@ pub struct OpenMemtable {
     pub keyspace: Arc<KeyspaceState>,
     /// Its writer.
     pub writer: MemtableWriter,
+    /// When the memtable has this many bytes, the leader looks whether it is full and how much memory is left.
+    pub look_at: u64,
 }
 
 impl CommitState {
+    /// With these keyspaces.
+    pub fn new(wal: Wal, last_seq: SeqNo, memtables: Vec<OpenMemtable>) -> CommitState {
+        let mut state = CommitState { wal, last_seq, memtables, some_unlogged: false };
+        state.keyspaces_changed();
+        state
+    }
+
+    /// A keyspace came or went.
+    pub fn keyspaces_changed(&mut self) {
+        self.some_unlogged = self.memtables.iter().any(|open| open.keyspace.no_wal);
+    }
+
     /// The open memtable of a keyspace.
     #[inline]
     pub fn memtable(&mut self, id: KeyspaceId) -> Option<&mut OpenMemtable> {
@@ -46,11 +62,13 @@ impl OpenMemtable {
     /// between groups. The caller wakes the flush lane.
     pub fn switch(&mut self) {
         let head = self.writer.table().common_head();
-        let (writer, fresh) = Memtable::new(&head, self.keyspace.memtable_bytes);
+        let memory = self.writer.table().memory();
+        let (writer, fresh) = Memtable::new(&head, self.keyspace.memtable_bytes(), memory);
         self.keyspace.update_view(|view| {
             let full = std::mem::replace(&mut view.active, fresh);
             view.immutable.insert(0, full);
         });
         self.writer = writer;
+        self.look_at = 0;
     }
 }

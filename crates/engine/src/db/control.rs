@@ -1,28 +1,24 @@
-//! What users ask of the background: flush now, compact a range, wait until idle, change the strategy. And what writers ask:
-//! room.
+//! What users ask of the background: flush now, wait until idle, change the schedule. And, in a store without threads, what
+//! writers ask: room.
 //!
 //! Whoever waits here waits on a condition; where a test steps the background itself, waiting is stepping.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::background::BackgroundState;
+use super::background::{BackgroundState, FAILURES_MAX};
 use super::flushing;
-use super::install::{tree_view, unlink_obsolete};
-use super::jobs::{self, Begun, Stepped};
+use super::jobs::{self, Stepped};
 use super::keyspace_state::KeyspaceState;
+use super::memory::fit_cache;
 use super::state::{CLOSED, Store};
+use super::ticker::tick;
+use super::unlinks::unlink_obsolete;
 use crate::base::class::Class;
 use crate::base::error::{Error, Result};
-use crate::base::key_range::KeyRange;
-use crate::base::units::{JobId, TableId};
-use crate::compaction::picker::{Pick, manual};
 use crate::observe::event::Event;
 use crate::scheduler::catalog::parse as parse_schedule;
 use crate::scheduler::policy::State as PolicyState;
-
-/// A compaction that fails so many times in a row is not waited for any longer.
-const FAILURES_MAX: u32 = 3;
+use crate::write::wal::LogError;
 
 /// How long a waiter sleeps at most before it looks again by itself.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -35,53 +31,70 @@ pub fn step_all(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Opti
     flushed == Stepped::Worked || compacted == Stepped::Worked
 }
 
-/// The lane's upkeep: log files and unlinks.
-pub fn maintain(store: &Store) {
-    if store.check_writable().is_err() {
-        return;
+/// The lane's upkeep: a sync of the log that is due, log files, and unlinks. Answers when there is more to do, if nothing
+/// else tells before.
+pub fn maintain(store: &Store) -> Option<Duration> {
+    let due = store.lane.take_due_sync(store.clock.now());
+    if store.check_writable().is_err() || store.check_settled().is_err() {
+        return None;
     }
-    if let Err(error) = store.wal_files.maintain() {
-        if matches!(error, Error::NoSpace { .. }) {
-            store.event(&Event::BackgroundError { error: error.to_string() });
-        } else {
+    if due {
+        match store.wal_files.sync() {
+            Ok(()) => store.counters.wal_interval_syncs.add(1),
+            Err(error) => {
+                store.log_failed(error);
+                return None;
+            }
+        }
+    }
+    match store.wal_files.maintain() {
+        Ok(()) => {}
+        // Tried again at the next call; until then writers make the log they need, or fail.
+        Err(LogError::Refused(error)) => store.event(&Event::BackgroundError { error: error.to_string() }),
+        Err(LogError::Failed(error)) => {
             store.log_failed(error);
         }
     }
-    if let Err(error) = unlink_obsolete(store) {
-        store.event(&Event::BackgroundError { error: error.to_string() });
+    if !store.background.threaded {
+        tick(store);
+    }
+    fit_cache(store);
+    if store.background.pauses() > 0 {
+        return None;
+    }
+    match unlink_obsolete(store) {
+        Ok(again) => again,
+        Err(error) => {
+            store.event(&Event::BackgroundError { error: error.to_string() });
+            None
+        }
     }
 }
 
-/// True if writers of this keyspace have to wait for compactions of L0.
-#[inline]
-pub fn is_throttled(store: &Store, keyspace: &KeyspaceState) -> bool {
-    keyspace.l0_runs() >= store.options.l0_limit as usize
-}
-
-/// Returns when a writer may go on: an immutable memtable less, if its own is full, and L0 below its limit.
+/// Steps the background until there is room for a write: for a store without threads, where a writer is its own background. An
+/// immutable memtable less, if the active one is full, and L0 below its limit.
 ///
 /// # Errors
 /// What keeps a flush from succeeding, for instance `NoSpace`; nothing was written.
-pub fn wait_for_room(store: &Store, keyspace: &KeyspaceState, full: bool) -> Result<()> {
-    let reason = || {
-        let waiting = keyspace.view.load().immutable.len();
-        if full && waiting + 1 >= store.options.memtables as usize {
-            return Some(format!("because we have {waiting} memtables waiting for their flush"));
-        }
-        is_throttled(store, keyspace).then(|| format!("because we have {} level-0 runs", keyspace.l0_runs()))
+pub fn wait_for_room(store: &Store, keyspace: &KeyspaceState) -> Result<()> {
+    let full = || {
+        let view = keyspace.view.load();
+        let options = store.options.load();
+        let memtables = view.active.bytes() >= keyspace.memtable_bytes()
+            && view.immutable.len() + 1 >= options.memtables as usize;
+        memtables || keyspace.l0_runs() >= options.l0_limit as usize
     };
-    let Some(first_reason) = reason() else { return Ok(()) };
-    store.event(&Event::Stalling { keyspace: keyspace.id, reason: first_reason });
+    if !full() {
+        return Ok(());
+    }
     store.counters.stalls.add(1);
-    let since = store.clock.now();
-    let outcome = wait_until(store, Fails::Both, || reason().is_none());
-    store.counters.stall_nanos.add((store.clock.now().saturating_sub(since)).as_nanos() as u64);
-    outcome
+    let _wait = store.slow.wait_for_room();
+    wait_until(store, Fails::Both, || !full())
 }
 
 /// What keeps something from being done.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fails {
+pub enum Fails {
     /// Flushes that fail.
     Flushes,
     /// Flushes and compactions that fail.
@@ -96,13 +109,14 @@ impl Fails {
         // A failure that space does not mend may pass: it is tried again before it is everyone's.
         let lasts =
             |e: &&Error| matches!(e, Error::NoSpace { .. }) || state.failures_in_a_row >= FAILURES_MAX;
-        let compaction = state.compaction_error.as_ref().filter(|_| self == Fails::Both).filter(lasts);
+        let both = self == Fails::Both;
+        let compaction = state.compaction_error.as_ref().filter(|_| both).filter(lasts);
         flush.or(compaction).cloned()
     }
 }
 
-/// Waits until `done`, which the background makes true unless it `fails`.
-fn wait_until(store: &Store, fails: Fails, done: impl Fn() -> bool) -> Result<()> {
+/// Waits until `done`, which the background makes true unless it `fails` or is paused.
+pub fn wait_until(store: &Store, fails: Fails, done: impl Fn() -> bool) -> Result<()> {
     let _waits = store.background.caller_waits();
     let mut choose = jobs::by_schedule(store);
     loop {
@@ -113,6 +127,10 @@ fn wait_until(store: &Store, fails: Fails, done: impl Fn() -> bool) -> Result<()
         if store.background.is_stopping() {
             // Nobody will make it true any more, and whoever closes the store may wait for a lock that this caller holds.
             return Err(Error::Poisoned { cause: CLOSED.to_owned() });
+        }
+        if store.background.pauses() > 0 {
+            // What may never come is not waited for.
+            return Err(Error::Paused);
         }
         if store.background.threaded {
             let state = store.background.lock();
@@ -134,6 +152,10 @@ fn wait_until(store: &Store, fails: Fails, done: impl Fn() -> bool) -> Result<()
 
 /// Returns when everything written to the keyspace before the call is in tables, and so durable.
 pub fn flush(store: &Store, keyspace: &KeyspaceState) -> Result<()> {
+    store.listener.check_outside()?;
+    if store.background.pauses() > 0 && !keyspace.view.load().is_flushed() {
+        return Err(Error::Paused);
+    }
     let until = {
         let mut commit = store.commit_state();
         let Some(open) = commit.memtable(keyspace.id) else {
@@ -151,75 +173,12 @@ pub fn flush(store: &Store, keyspace: &KeyspaceState) -> Result<()> {
     })
 }
 
-/// Pushes everything in `range` to the last level that holds any of it, in place if that is where it is.
-pub fn compact_range(store: &Store, keyspace: &Arc<KeyspaceState>, range: &KeyRange) -> Result<()> {
-    flush(store, keyspace)?;
-    // Tables made from here on are this compaction's own.
-    let before = store.tree().versions.ids().table();
-    let mut level = 0;
-    loop {
-        match begin_manual(store, keyspace, range, level, before)? {
-            Manual::Nothing => level += 1,
-            Manual::Past => return Ok(()),
-            Manual::Begun(Begun::Moved) => store.background.work_changed(),
-            Manual::Begun(Begun::Open(id)) => {
-                store.background.wake();
-                wait_until(store, Fails::Nothing, || !is_open(store, id))?;
-                let failed = &store.background.lock().failed_jobs;
-                if let Some((_, error)) = failed.iter().find(|(failed, _)| *failed == id) {
-                    return Err(error.clone());
-                }
-            }
-            Manual::Blocked(by) => {
-                wait_until(store, Fails::Nothing, || !by.iter().any(|id| is_open(store, *id)))?;
-            }
-            Manual::Refused => {
-                return Err(Error::NoSpace { context: format!("compact keyspace `{}`", keyspace.name) });
-            }
-        }
-    }
-}
-
-enum Manual {
-    Nothing,
-    Past,
-    Refused,
-    Begun(Begun),
-    Blocked(Vec<JobId>),
-}
-
-fn begin_manual(
-    store: &Store,
-    keyspace: &Arc<KeyspaceState>,
-    range: &KeyRange,
-    level: usize,
-    before: TableId,
-) -> Result<Manual> {
-    let strategy = keyspace.strategy.load_full();
-    let mut tree = store.tree();
-    let tree = &mut *tree;
-    let Some(view) = tree_view(store, tree, keyspace.id) else {
-        return Err(Error::invalid(format!("keyspace `{}` was dropped", keyspace.name)));
-    };
-    if level >= view.version.levels.len() {
-        return Ok(Manual::Past);
-    }
-    Ok(match manual(&view, &strategy.strategy, range, level, before) {
-        Pick::Nothing => Manual::Nothing,
-        Pick::Blocked { by, .. } => Manual::Blocked(by),
-        Pick::Run(picked) => match jobs::begin(store, tree, keyspace, *picked)? {
-            Some(begun) => Manual::Begun(begun),
-            None => Manual::Refused,
-        },
-    })
-}
-
-fn is_open(store: &Store, id: JobId) -> bool {
-    store.background.lock().jobs.iter().any(|job| job.id == id)
-}
-
 /// Returns when no flush and no compaction is under way or wanted.
 pub fn wait_idle(store: &Store) -> Result<()> {
+    store.listener.check_outside()?;
+    if store.read_only {
+        return Ok(());
+    }
     wait_until(store, Fails::Both, || {
         let flushed = store.keyspaces.load().by_name.values().all(|k| k.view.load().immutable.is_empty());
         let state = store.background.lock();
@@ -236,6 +195,7 @@ pub fn set_schedule(store: &Store, text: &str) -> Result<()> {
         let mut state = store.background.lock();
         state.policy = policy;
         state.policy_state = PolicyState::default();
+        text.clone_into(&mut state.policy_text);
     }
     store.background.work_changed();
     Ok(())

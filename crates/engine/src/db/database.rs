@@ -3,14 +3,21 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::builder::{Builder, DEFAULT_NAME};
+use super::builder::Builder;
+use super::bulk_load::BulkLoad;
+use super::checkpoint::{CheckpointProgress, CheckpointReport, checkpoint};
 use super::commit::commit;
+use super::compact::{CompactOptions, CompactReport};
 use super::control;
+use super::control_protocol;
 use super::handle::Handle;
 use super::keyspace::Keyspace;
+use super::keyspace_state::DEFAULT_NAME;
 use super::keyspaces;
 use super::lookup::Value;
 use super::metrics::{Metrics, metrics};
+use super::pause::Paused;
+use super::properties;
 use super::scan::{Cursor, Scan, ScanRange};
 use super::snapshot::Snapshot;
 use super::verify::{VerifyReport, verify};
@@ -65,6 +72,14 @@ impl Db {
         Db::builder(path).options(options).open()
     }
 
+    /// Opens a store that exists to look at it, beside a process that may have it open: see [`Builder::read_only`].
+    ///
+    /// # Errors
+    /// As [`Builder::open`], without `Locked`; `Limit` if the log does not fit into `memory_bytes`.
+    pub fn open_read_only(path: impl AsRef<Path>, options: Options) -> Result<Db> {
+        Db::builder(path).options(options).read_only(true).open()
+    }
+
     /// To open a store with more than options.
     pub fn builder(path: impl AsRef<Path>) -> Builder {
         Builder::new(path.as_ref())
@@ -96,6 +111,14 @@ impl Db {
         self.default.delete(key)
     }
 
+    /// Deletes every key from `start` to below `end`: see [`Keyspace::delete_range`].
+    ///
+    /// # Errors
+    /// As [`Db::put`].
+    pub fn delete_range(&self, start: &[u8], end: &[u8]) -> Result<()> {
+        self.default.delete_range(start, end)
+    }
+
     /// The value of `key`, pinned, not copied.
     ///
     /// # Errors
@@ -113,17 +136,19 @@ impl Db {
     /// Writes a batch, whole or not at all, with the store's durability.
     ///
     /// # Errors
-    /// As [`Db::put`]; `InvalidArgument` if a keyspace of it was dropped.
-    pub fn write(&self, batch: WriteBatch) -> Result<()> {
-        self.write_with(batch, self.handle.store.options.durability)
+    /// As [`Db::put`]; `InvalidArgument` if a keyspace of it was dropped, or if it writes to a keyspace without a log and to
+    /// another one.
+    pub fn write(&self, mut batch: WriteBatch) -> Result<()> {
+        commit(&self.handle.store, &mut batch, None)
     }
 
     /// Writes a batch with its own durability.
     ///
     /// # Errors
-    /// As [`Db::write`].
+    /// As [`Db::write`]; `InvalidArgument` if its keyspace does not know the durability: one without a log only
+    /// [`Durability::NoWal`], the others all but that.
     pub fn write_with(&self, mut batch: WriteBatch, durability: Durability) -> Result<()> {
-        commit(&self.handle.store, &mut batch, durability)
+        commit(&self.handle.store, &mut batch, Some(durability))
     }
 
     /// Keys and values of a range, from either end, as of now.
@@ -141,18 +166,29 @@ impl Db {
         Snapshot::new(Arc::clone(&self.handle), Arc::clone(self.default.state()))
     }
 
+    /// Begins a bulk load of sorted records into the default keyspace: see [`BulkLoad`].
+    ///
+    /// # Errors
+    /// `Poisoned` if the store takes no writes.
+    pub fn bulk_load(&self) -> Result<BulkLoad> {
+        self.default.bulk_load()
+    }
+
     /// Writes memtables of the default keyspace to tables and returns when they are durable.
     pub fn flush(&self) -> Result<()> {
         self.default.flush()
     }
 
-    /// Makes every write before the call durable, whatever durability it asked for.
+    /// Makes every write before the call durable, whatever durability it asked for; but not those of keyspaces without a log,
+    /// for which there is [`Keyspace::flush`].
     ///
     /// # Errors
     /// A failed sync makes the store read-only: nobody knows what the disk holds.
     pub fn sync(&self) -> Result<()> {
         let store = &self.handle.store;
+        store.listener.check_outside()?;
         store.check_writable()?;
+        store.check_settled()?;
         store.wal_files.sync().map_err(|e| store.log_failed(e))
     }
 
@@ -161,9 +197,27 @@ impl Db {
         self.default.compact_range(range)
     }
 
+    /// Compacts what `options` say of the default keyspace: see [`Keyspace::compact`].
+    pub fn compact(&self, options: CompactOptions) -> Result<CompactReport> {
+        self.default.compact(options)
+    }
+
     /// Returns when no flush and no compaction is under way or wanted.
     pub fn wait_idle(&self) -> Result<()> {
         control::wait_idle(&self.handle.store)
+    }
+
+    /// Pauses all background work until what this answers is dropped: flushes, compactions, unlinks. Returns when none of
+    /// it is under way any more. Nothing is lost: open compactions go on where they stopped.
+    ///
+    /// Writes go on, slower and slower as memory fills, as they do whenever nothing drains; nobody is stopped. Calls that need
+    /// the work answer `Paused`: [`Db::flush`], [`Db::compact`], [`Db::wait_idle`], the end of a bulk load over keys in memory.
+    /// The store can be closed meanwhile.
+    ///
+    /// # Errors
+    /// `InvalidArgument` from an event listener, which the work itself calls.
+    pub fn pause_background(&self) -> Result<Paused> {
+        Paused::new(&self.handle)
     }
 
     /// Changes the compaction strategy of the default keyspace: see [`Keyspace::set_strategy`].
@@ -171,12 +225,27 @@ impl Db {
         self.default.set_strategy(text)
     }
 
+    /// Changes an option of the running store, by its name: see [`Options::names`]. Durable when it returns, so that it holds at the
+    /// next open too, unless that one says otherwise.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an unknown name (the nearest is suggested), a value out of range, a contradiction, or an option that is
+    /// only read at open: nothing is changed.
+    pub fn set_option(&self, name: &str, value: &str) -> Result<()> {
+        self.handle.set_option(name, value)
+    }
+
+    /// The options in force.
+    pub fn options(&self) -> Options {
+        Options::clone(&self.handle.store.options.load())
+    }
+
     /// Changes when background work may run, from its next step on: `unlimited` or `fixed:BYTES_PER_SECOND`.
     ///
     /// # Errors
     /// `InvalidArgument` for anything else.
     pub fn set_schedule(&self, text: &str) -> Result<()> {
-        control::set_schedule(&self.handle.store, text)
+        self.set_option("schedule", text)
     }
 
     /// Makes a keyspace; durable when it returns.
@@ -212,6 +281,26 @@ impl Db {
         metrics(&self.handle.store)
     }
 
+    /// A figure of the default keyspace by its name, with RocksDB's words: `evenkeel.num-files-at-level0`. `None` if there is
+    /// none of this name; [`Db::properties`] lists them.
+    pub fn property(&self, name: &str) -> Option<String> {
+        properties::property(&self.metrics(), DEFAULT_NAME, name)
+    }
+
+    /// The names that [`Db::property`] knows, each with what it is.
+    pub fn properties() -> Vec<(String, &'static str)> {
+        properties::list().collect()
+    }
+
+    /// Answers a question as the control socket does, in one line of JSON: `stats`, `levels KEYSPACE`, `explain`, and what else
+    /// `docs/observability.md` lists.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a question there is not, or a keyspace; else what the store says.
+    pub fn control(&self, question: &str) -> Result<String> {
+        control_protocol::request(&self.handle.store, question)
+    }
+
     /// Reads every byte of every table and checks every invariant. Writes are not held up.
     ///
     /// # Errors
@@ -220,11 +309,38 @@ impl Db {
         verify(&self.handle.store)
     }
 
-    /// Closes the store and says whether that went well: the log is sealed, so that the next open can tell any damage from an
-    /// unfinished write. Handles still held elsewhere can read, and get `Poisoned` for writes.
+    /// Makes a copy of the store as of now in the directory `target`, which must not exist: all keyspaces as of one commit,
+    /// what is not in tables yet included. Tables are shared by hard links, or copied to another file system. Writers go on
+    /// meanwhile. When it returns the copy is whole and durable; it opens like any store and shares nothing that either changes.
+    ///
+    /// The copy is built under another name and renamed, so that an interrupted one never has the name `target`; the next
+    /// attempt removes what it left. Also works on a store that a failure has made read-only.
     ///
     /// # Errors
-    /// A failed sync of the log; what was written with [`Durability::Sync`] is safe all the same.
+    /// `InvalidArgument` if `target` exists, `Locked` while another checkpoint to it is under way, `NoSpace`, `Io`, `Corruption`
+    /// of what is copied; the store is as it was.
+    pub fn checkpoint(&self, target: impl AsRef<Path>) -> Result<CheckpointReport> {
+        self.checkpoint_with(target, &mut |_| {})
+    }
+
+    /// The same, telling `progress` after each table.
+    ///
+    /// # Errors
+    /// As [`Db::checkpoint`].
+    pub fn checkpoint_with(
+        &self,
+        target: impl AsRef<Path>,
+        progress: &mut dyn FnMut(CheckpointProgress),
+    ) -> Result<CheckpointReport> {
+        checkpoint(&self.handle.store, target.as_ref(), progress)
+    }
+
+    /// Closes the store and says whether that went well: keyspaces without a log are flushed, and the log is sealed, so that the
+    /// next open can tell any damage from an unfinished write. Handles still held elsewhere can read, and get `Poisoned` for writes.
+    ///
+    /// # Errors
+    /// A failed sync of the log, or a failed flush of a keyspace without one; what was written with [`Durability::Sync`] is safe
+    /// all the same.
     pub fn close(self) -> Result<()> {
         self.handle.close()
     }

@@ -8,6 +8,9 @@ use super::background::{OpenFlush, STEP_BYTES};
 use super::install::install_flush;
 use super::jobs::Stepped;
 use super::keyspace_state::KeyspaceState;
+use super::memory::flush_early;
+use super::pressure::{drained, flush_went_on, flushes_wait};
+use super::settling::settle;
 use super::state::Store;
 use crate::base::class::Class;
 use crate::base::error::Error;
@@ -15,8 +18,7 @@ use crate::execution::flush_job::FlushJob;
 use crate::execution::merge_loop::Progress;
 use crate::execution::output::OutputShape;
 use crate::observe::event::Event;
-use crate::options::CompressionRule;
-use crate::table::compression::Compression;
+use crate::observe::words;
 use crate::table::meta::Born;
 use crate::write::memtable::Memtable;
 
@@ -28,6 +30,11 @@ pub fn step(store: &Store) -> Stepped {
     if store.check_writable().is_err() {
         return Stepped::Idle;
     }
+    if store.check_settled().is_err() {
+        return settle_again(store);
+    }
+    flush_early(store);
+    let Some(_step) = store.background.begin_step() else { return Stepped::Idle };
     let open = {
         let mut state = store.background.lock();
         match state.flush.take() {
@@ -37,10 +44,12 @@ pub fn step(store: &Store) -> Stepped {
                 None => {
                     // What could not be flushed is gone with its keyspace.
                     state.flush_error = None;
+                    flushes_wait(store, false);
                     return Stepped::Idle;
                 }
                 Some(open) => {
                     state.flushing = true;
+                    flushes_wait(store, true);
                     open
                 }
             },
@@ -49,18 +58,34 @@ pub fn step(store: &Store) -> Stepped {
     advance(store, open)
 }
 
+/// The store was opened on a full disk: perhaps there is space now.
+fn settle_again(store: &Store) -> Stepped {
+    let outcome = settle(store, &store.inline_context);
+    if outcome.is_ok() {
+        store.lane.poke();
+    }
+    finished(store, outcome)
+}
+
 fn advance(store: &Store, mut open: OpenFlush) -> Stepped {
     let (now, cpu) = (store.clock.now(), evenkeel_sys::thread_cpu_time());
     let syncs = store.background.lock().syncs_done;
+    let left = open.job.bytes_left();
     let outcome = open.job.step(STEP_BYTES);
+    let still_left = open.job.bytes_left();
+    flush_went_on(store, still_left, left.saturating_sub(still_left) as f64);
     let outcome = match outcome {
         Ok((Progress::Finished, _)) => {
             let memtable = Arc::clone(open.job.memtable());
             let tables = open.job.take_tables();
             let ids: Vec<_> = tables.iter().map(|t| t.id).collect();
-            match install_flush(store, &open.keyspace, &memtable, tables) {
-                Ok(()) => Ok(true),
+            match install_flush(store, &open.keyspace, &memtable, tables, open.begun_at) {
+                Ok(()) => {
+                    flush_went_on(store, 0, still_left as f64);
+                    Ok(())
+                }
                 Err(error) => {
+                    memtable.set_being_flushed(false);
                     // Not in the tree, or nobody knows: then the store is read-only and the next open tells.
                     if store.check_writable().is_ok() {
                         for id in ids {
@@ -81,14 +106,17 @@ fn advance(store: &Store, mut open: OpenFlush) -> Stepped {
         Err(error) => {
             // What cannot be removed is an orphan, which the next open removes.
             let _ = open.job.abandon();
+            open.job.memtable().set_being_flushed(false);
             Err(error)
         }
     };
     count_cpu(store, cpu);
-    finished(store, outcome)
+    let stepped = finished(store, outcome);
+    drained(store);
+    stepped
 }
 
-fn finished(store: &Store, outcome: Result<bool, Error>) -> Stepped {
+fn finished(store: &Store, outcome: Result<(), Error>) -> Stepped {
     let mut state = store.background.lock();
     state.flushing = false;
     let stepped = match outcome {
@@ -97,6 +125,7 @@ fn finished(store: &Store, outcome: Result<bool, Error>) -> Stepped {
             Stepped::Worked
         }
         Err(error) => {
+            flush_went_on(store, 0, 0.0);
             store.event(&Event::BackgroundError { error: error.to_string() });
             state.flush_error = Some(error);
             Stepped::Wait(store.clock.now() + RETRY_AFTER)
@@ -125,21 +154,41 @@ fn next(store: &Store) -> Option<OpenFlush> {
 }
 
 fn begin(store: &Store, keyspace: &Arc<KeyspaceState>, memtable: Arc<Memtable>) -> OpenFlush {
+    let shape = shape_of(store, keyspace, &memtable);
+    // Listed now: the memtable takes no more writes, and all of them are published.
+    let snapshots = store.snapshots.list();
+    let (reason, bytes) = (reason(store, keyspace, &memtable), memtable.bytes());
+    store.event(&Event::FlushBegun { keyspace: keyspace.id, reason, bytes });
+    memtable.set_being_flushed(true);
+    let job = FlushJob::new(Arc::clone(&store.job_context), memtable, snapshots, shape);
+    OpenFlush { keyspace: Arc::clone(keyspace), job, begun_at: store.clock.now() }
+}
+
+/// How the tables of a flushed memtable are to be.
+pub fn shape_of(store: &Store, keyspace: &KeyspaceState, memtable: &Memtable) -> OutputShape {
     let strategy = keyspace.strategy.load();
     let view = keyspace.view.load();
-    let shape = OutputShape {
+    let options = store.options.load();
+    OutputShape {
         class: Class::Flush,
         born: Born::Flush,
         table_bytes: strategy.strategy.cut.table_bytes,
         filter_bits: *strategy.strategy.filter_bits.get(0, view.version.levels.len()),
-        compression: match store.options.compression {
-            CompressionRule::Lz4 => Compression::Lz4,
-            CompressionRule::Deep | CompressionRule::None => Compression::None,
-        },
+        compression: keyspace.style.compression_at(0, &options),
+        prefix_rule: keyspace.style.prefix_rule(&options),
+        direct: options.direct_flush,
         oldest_tombstone_ms: memtable.oldest_tombstone_ms(),
-    };
-    // Listed now: the memtable takes no more writes, and all of them are published.
-    let snapshots = store.snapshots.list();
-    let job = FlushJob::new(Arc::clone(&store.job_context), memtable, snapshots, shape);
-    OpenFlush { keyspace: Arc::clone(keyspace), job }
+    }
+}
+
+/// Why a memtable became immutable, as far as it shows now.
+fn reason(store: &Store, keyspace: &KeyspaceState, memtable: &Memtable) -> String {
+    if memtable.bytes() >= keyspace.memtable_bytes() {
+        return "the memtable is full".to_owned();
+    }
+    let (log, max) = (store.wal_files.live_bytes(), store.options.load().wal_bytes_max);
+    if log > max {
+        return format!("it holds on to the oldest part of the log, which has {}", words::bytes(log));
+    }
+    "it was asked for".to_owned()
 }

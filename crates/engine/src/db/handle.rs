@@ -4,9 +4,15 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::background::Threads;
-use super::install::unlink_obsolete;
+use super::control::flush;
+#[cfg(unix)]
+use super::control_socket;
+use super::settings;
 use super::state::{CLOSED, Store};
-use crate::base::error::Result;
+use super::threads::start_workers;
+use super::ticker;
+use super::unlinks::unlink_at_close;
+use crate::base::error::{Error, Result};
 
 /// An open store and its threads.
 #[derive(Debug)]
@@ -22,15 +28,32 @@ impl Handle {
         Handle { store, threads: Mutex::new(threads) }
     }
 
-    /// Ends the threads, seals the log, and answers whether everything written is with the disk. Idempotent. Paused jobs
-    /// end unfinished: what they had not committed is found again by the picker.
+    /// Changes an option; more workers are started here, fewer end by themselves.
+    pub fn set_option(&self, name: &str, value: &str) -> Result<()> {
+        settings::change(&self.store, name, value)?;
+        if self.store.background.threaded {
+            start_workers(&self.store, &mut self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        Ok(())
+    }
+
+    /// Flushes keyspaces without a log, ends the threads, seals the log, and answers whether everything written is with the disk.
+    /// Idempotent. Paused jobs end unfinished: what they had not committed is found again by the picker.
     pub fn close(&self) -> Result<()> {
         let store = &self.store;
         if store.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
+        // No write is taken any more.
+        let flushed = if store.read_only { Ok(()) } else { flush_unlogged(store) };
         store.background.stop();
+        store.wake_writers();
         store.lane.stop();
+        store.journal.stop();
+        #[cfg(unix)]
+        if store.opened.answers {
+            control_socket::wake(&store.dir);
+        }
         std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner)).join();
         let jobs = std::mem::take(&mut store.background.lock().jobs);
         let flush = store.background.lock().flush.take();
@@ -41,14 +64,45 @@ impl Handle {
         if let Some(mut open) = flush {
             let _ = open.job.abandon();
         }
-        store.check_writable()?;
-        let mut commit = store.commit_state();
-        let sealed = commit.wal.close().map_err(|e| store.log_failed(e));
-        // Files that nothing refers to; what cannot be removed now, or is still being read, is an orphan too.
-        let _ = unlink_obsolete(store);
+        if store.read_only {
+            return Ok(());
+        }
+        if let Err(error) = store.check_writable() {
+            ticker::finish(store, false);
+            return Err(error);
+        }
+        let sealed = seal(store);
+        ticker::finish(store, sealed.is_ok());
+        unlink_at_close(store);
         store.wal_files.remove_spare();
         store.poisoned.get_or_init(|| CLOSED.to_owned());
-        sealed
+        sealed.and(flushed)
+    }
+}
+
+/// What only memory holds becomes tables: closing loses nothing.
+fn flush_unlogged(store: &Store) -> Result<()> {
+    let keyspaces = store.keyspaces.load_full();
+    let unlogged = keyspaces.by_name.values().filter(|keyspace| keyspace.no_wal);
+    unlogged.map(|keyspace| flush(store, keyspace)).fold(Ok(()), Result::and)
+}
+
+/// Ends the log, and notes in the manifest where: whatever is missing later is noticed.
+fn seal(store: &Store) -> Result<()> {
+    let mut commit = store.commit_state();
+    let sealed_logs = commit.wal.close().map_err(|e| store.log_failed(e))?;
+    if store.check_settled().is_err() {
+        // The next open finds what this one found.
+        return Ok(());
+    }
+    match store.tree().versions.end(commit.last_seq, sealed_logs) {
+        Ok(()) => Ok(()),
+        // The log itself says that it ended, as far as it is there.
+        Err(Error::NoSpace { .. }) => Ok(()),
+        Err(error) => {
+            store.poison(&error);
+            Err(error)
+        }
     }
 }
 

@@ -4,15 +4,18 @@
 //! table files synced ─► directory synced ─► edit validated, recorded, synced (version_set) ─► view swapped ─► old files unlinked
 //! ```
 //! A flush is installed only when the log covers, or tables hold, every older write of every other keyspace: otherwise a power cut
-//! could keep it and lose what came before (`docs/durability.md`, C1).
+//! could keep it and lose what came before (`docs/durability.md`, C1). A keyspace without a log is its own world.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::keyspace_state::KeyspaceState;
+use super::pressure::drained;
 use super::state::{Store, TreeState};
 use crate::base::error::{Error, Result};
 use crate::base::units::{JobId, KeyspaceId, SeqNo, TableId};
+use crate::compaction::bulk::load;
 use crate::compaction::commit::{CommitPart, commit_part, end_job, flush};
 use crate::compaction::compaction::Compaction;
 use crate::compaction::tree_view::{Ids, TreeView};
@@ -28,12 +31,13 @@ pub fn install_flush(
     keyspace: &KeyspaceState,
     memtable: &Arc<Memtable>,
     tables: Vec<TableMeta>,
+    begun_at: Duration,
 ) -> Result<()> {
     let last = memtable.last_seq();
-    if others_lag_behind(store, keyspace.id) {
+    if !keyspace.no_wal && others_lag_behind(store, keyspace.id) {
         store.wal_files.sync().map_err(|e| store.log_failed(e))?;
     }
-    store.fs.sync_dir(&store.dir).map_err(|e| store.log_failed(e))?;
+    store.sync_dir()?;
     let bytes = tables.iter().map(|t| t.bytes).sum();
     let ids = tables.iter().map(|t| t.id).collect();
     let tables: Vec<Arc<TableMeta>> = tables.into_iter().map(Arc::new).collect();
@@ -58,7 +62,7 @@ pub fn install_flush(
         };
         record_change(store, tree, record)?;
         let version = Arc::clone(&tree.versions.trees()[&keyspace.id].version);
-        keyspace.set_l0_runs(&version);
+        keyspace.set_l0(&version);
         keyspace.update_view(|view| {
             view.immutable.retain(|m| !Arc::ptr_eq(m, memtable));
             view.version = version;
@@ -66,9 +70,32 @@ pub fn install_flush(
         store.wal_files.release_before(tree.versions.wal_from());
     }
     store.counters.flushes.add(1);
-    store.event(&Event::Flushed { keyspace: keyspace.id, tables: ids, bytes });
+    let micros = store.clock.now().saturating_sub(begun_at).as_micros() as u64;
+    store.counters.flush_us.add(micros);
+    store.event(&Event::Flushed { keyspace: keyspace.id, tables: ids, bytes, micros });
     store.lane.poke();
     store.background.work_changed();
+    Ok(())
+}
+
+/// Makes the tables of a bulk load part of the tree, at once. All that is older over their keys is in tables.
+pub fn install_load(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    tables: Vec<Arc<TableMeta>>,
+    seq: SeqNo,
+) -> Result<()> {
+    let strategy = keyspace.strategy.load_full();
+    let mut tree = store.tree();
+    let tree = &mut *tree;
+    let (current, claims) = parts(tree, keyspace.id)?;
+    let mut ids = ids_for_picker(tree);
+    let now_ms = store.clock.wall_ms();
+    let edit = load(&current.version, claims, &strategy.strategy, &mut ids, tables, now_ms)?.edit;
+    tree.versions.ids().run_and_group_at_least(ids.next_run, ids.next_group);
+    let edits = vec![(keyspace.id, edit)];
+    record_change(store, tree, ManifestRecord { edits, last_seq: seq, ..ManifestRecord::default() })?;
+    publish_version(tree, keyspace);
     Ok(())
 }
 
@@ -89,6 +116,7 @@ pub fn install_part(store: &Store, keyspace: &KeyspaceState, job: JobId, part: C
         store.counters.prefix_commits.add(1);
     }
     store.event(&Event::Committed { job, tables, prefix });
+    drained(store);
     store.lane.poke();
     store.background.work_changed();
     Ok(())
@@ -96,7 +124,7 @@ pub fn install_part(store: &Store, keyspace: &KeyspaceState, job: JobId, part: C
 
 fn record_part(store: &Store, keyspace: &KeyspaceState, job: JobId, part: &CommitPart) -> Result<()> {
     if part.outputs.iter().any(|tables| !tables.is_empty()) {
-        store.fs.sync_dir(&store.dir).map_err(|e| store.log_failed(e))?;
+        store.sync_dir()?;
     }
     let mut tree = store.tree();
     let (current, claims) = parts(&tree, keyspace.id)?;
@@ -174,7 +202,7 @@ pub fn apply_job_edit(
 pub fn publish_version(tree: &TreeState, keyspace: &KeyspaceState) {
     if let Some(current) = tree.versions.trees().get(&keyspace.id) {
         let version = Arc::clone(&current.version);
-        keyspace.set_l0_runs(&version);
+        keyspace.set_l0(&version);
         keyspace.update_view(|view| view.version = version);
     }
 }
@@ -182,7 +210,8 @@ pub fn publish_version(tree: &TreeState, keyspace: &KeyspaceState) {
 /// Writes a record to the manifest. A manifest that may or may not hold it makes the store read-only.
 pub fn record_change(store: &Store, tree: &mut TreeState, mut record: ManifestRecord) -> Result<()> {
     store.check_writable()?;
-    record.last_seq = SeqNo(store.visible.load(Ordering::Acquire));
+    store.check_settled()?;
+    record.last_seq = record.last_seq.max(SeqNo(store.visible.load(Ordering::Acquire)));
     tree.versions.commit(record).map_err(|error| {
         // A change that does not fit the tree was refused before anything was written.
         if !matches!(error, Error::InvalidArgument(_) | Error::NoSpace { .. }) {
@@ -192,22 +221,7 @@ pub fn record_change(store: &Store, tree: &mut TreeState, mut record: ManifestRe
     })
 }
 
-/// Unlinks tables that nothing refers to any more. Readers keep theirs alive by the views they hold.
-pub fn unlink_obsolete(store: &Store) -> Result<()> {
-    let ready: Vec<Arc<TableMeta>> = {
-        let mut tree = store.tree();
-        let (ready, pinned) =
-            std::mem::take(&mut tree.obsolete).into_iter().partition(|t| Arc::strong_count(t) == 1);
-        tree.obsolete = pinned;
-        ready
-    };
-    // Each is tried: what cannot be removed is an orphan, which the next open removes.
-    let removed: Vec<Result<()>> =
-        ready.iter().map(|table| store.fs.remove(&store.tables.path(table.id))).collect();
-    removed.into_iter().collect()
-}
-
-/// Sequence of the oldest write of any keyspace that is not in tables, `flushing` counted as if it were.
+/// Sequence of the oldest logged write of any keyspace that is not in tables, `flushing` counted as if it were.
 pub fn oldest_unflushed(store: &Store, flushing: Option<&Arc<Memtable>>) -> Option<SeqNo> {
     // Read before the memtables: what is logged above it may not be in a memtable yet.
     let next = SeqNo(store.visible.load(Ordering::Acquire)).next();
@@ -216,7 +230,7 @@ pub fn oldest_unflushed(store: &Store, flushing: Option<&Arc<Memtable>>) -> Opti
         let memtables = view.immutable.iter().rev().chain([&view.active]);
         memtables.filter(|m| !flushing.is_some_and(|f| Arc::ptr_eq(m, f))).find_map(|m| m.first_seq())
     };
-    let oldest = store.keyspaces.load().by_name.values().filter_map(oldest).min();
+    let oldest = store.keyspaces.load().by_name.values().filter(|k| !k.no_wal).filter_map(oldest).min();
     Some(oldest.map_or(next, |seq| seq.min(next)))
 }
 
@@ -225,7 +239,7 @@ pub fn oldest_unflushed(store: &Store, flushing: Option<&Arc<Memtable>>) -> Opti
 fn others_lag_behind(store: &Store, keyspace: KeyspaceId) -> bool {
     let keyspaces = store.keyspaces.load();
     let mut others = keyspaces.by_name.values().filter(|k| k.id != keyspace);
-    others.any(|k| k.oldest_unflushed().is_some())
+    others.any(|k| k.oldest_logged().is_some())
 }
 
 fn parts(

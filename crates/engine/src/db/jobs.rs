@@ -9,24 +9,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::background::{BackgroundState, OpenJob, STEP_BYTES};
+use super::background::{BackgroundState, JobWatch, OpenJob, STEP_BYTES, Watched};
+use super::covered::drop_covered_tables;
 use super::install::{install_part, publish_version, record_change, release_job, tree_view};
 use super::keyspace_state::KeyspaceState;
+use super::pressure::drained;
 use super::state::{Store, TreeState};
 use crate::base::class::{Class, Permit};
 use crate::base::error::{Error, Result};
 use crate::base::units::JobId;
-use crate::compaction::commit::{move_tables, set_bounds};
+use crate::compaction::commit::{move_tables, set_bounds, set_levels};
 use crate::compaction::compaction::Compaction;
 use crate::compaction::picker::{Pick, is_ahead, pick};
 use crate::compaction::placement::Picked;
+use crate::compaction::strategy::Strategy;
 use crate::execution::compaction_job::CompactionJob;
 use crate::execution::merge_loop::Progress;
 use crate::execution::output::OutputShape;
+use crate::observe::counters::CompactionKind;
 use crate::observe::event::Event;
-use crate::options::CompressionRule;
 use crate::scheduler::policy::{Backlog, Sample, decide, next_to_step};
-use crate::table::compression::Compression;
 use crate::table::meta::Born;
 use crate::version::manifest::ManifestRecord;
 
@@ -35,9 +37,6 @@ const TABLES_PER_PART: usize = 8;
 
 /// After a failure compactions rest this long.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
-
-/// So many jobs that failed are remembered for those who wait for them.
-const FAILED_JOBS_KEPT: usize = 64;
 
 /// A job that has been paused this long lets go of its claims if others want them.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -56,9 +55,10 @@ pub enum Stepped {
 /// One step of compaction work: looks for work if a tree has changed, then steps the job that `choose` names among the
 /// runnable ones (index into the open jobs, and class).
 pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<usize>) -> Stepped {
-    if store.check_writable().is_err() {
+    if store.check_writable().is_err() || store.check_settled().is_err() {
         return Stepped::Idle;
     }
+    let Some(_step) = store.background.begin_step() else { return Stepped::Idle };
     let now = store.clock.now();
     let mut state = store.background.lock();
     let mut otherwise = Stepped::Idle;
@@ -101,6 +101,7 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
     }
     let open = &state.jobs[chosen];
     let (id, class, sliced, keyspace) = (open.id, open.class, open.sliced, Arc::clone(&open.keyspace));
+    let l0_share = open.l0_share;
     drop(state);
 
     let cpu = evenkeel_sys::thread_cpu_time();
@@ -108,7 +109,11 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
     let outcome = match outcome {
         Ok((Progress::TableDone, moved)) if sliced || job.ready_tables() >= TABLES_PER_PART => {
             match job.take_commit(false, false).map(|part| install_part(store, &keyspace, id, part)) {
-                None | Some(Ok(())) => Ok((Progress::TableDone, moved)),
+                None => Ok((Progress::TableDone, moved)),
+                Some(Ok(())) => {
+                    let_go(store, &keyspace, id, &mut job);
+                    Ok((Progress::TableDone, moved))
+                }
                 Some(Err(error)) => Err(error),
             }
         }
@@ -117,6 +122,9 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
     store.counters.cpu_nanos[class as usize]
         .add((evenkeel_sys::thread_cpu_time().saturating_sub(cpu)).as_nanos() as u64);
     store.counters.step_us.add((store.clock.now().saturating_sub(now)).as_micros() as u64);
+    if let (Ok((_, moved)), true) = (&outcome, l0_share > 0.0) {
+        keyspace.l0_drain.drained(store.clock.now(), *moved as f64 * l0_share);
+    }
     match outcome {
         Ok((Progress::Finished, moved)) => {
             charge(store, moved);
@@ -126,6 +134,18 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
         Err(error) => discard(store, &keyspace, id, job, error),
     }
     Stepped::Worked
+}
+
+/// Has a job that goes on hold no longer what its last commit consumed, so that those files can go.
+fn let_go(store: &Store, keyspace: &KeyspaceState, id: JobId, job: &mut CompactionJob) {
+    let rest = store.tree().claims.get(&keyspace.id).and_then(|claims| claims.compaction(id).cloned());
+    if let Some(rest) = rest {
+        if let Some(open) = store.background.lock().jobs.iter_mut().find(|open| open.id == id) {
+            open.compaction = Arc::clone(&rest);
+        }
+        job.let_go(rest);
+        store.lane.poke();
+    }
 }
 
 /// The order of the schedule.
@@ -162,9 +182,26 @@ fn put_back(store: &Store, id: JobId, job: Box<CompactionJob>, progress: Progres
     // A sync that ended while the job was being stepped has nobody else to tell.
     let waiting = progress == Progress::Waiting && state.syncs_done == syncs;
     if let Some(open) = state.jobs.iter_mut().find(|j| j.id == id) {
+        if let Some(watch) = &open.watch {
+            watch.note(|watched| note_job(watched, &job));
+        }
         open.job = Some(job);
         open.waiting = waiting;
     }
+}
+
+/// Tells whoever asked for this job, if anybody did.
+fn tell_watch(store: &Store, id: JobId, note: impl FnOnce(&mut Watched)) {
+    let state = store.background.lock();
+    if let Some(watch) = state.jobs.iter().find(|j| j.id == id).and_then(|j| j.watch.as_ref()) {
+        watch.note(note);
+    }
+}
+
+fn note_job(watched: &mut Watched, job: &CompactionJob) {
+    watched.bytes_read = job.bytes_read();
+    watched.bytes_written = job.bytes_written();
+    watched.tables_written = job.tables_committed();
 }
 
 /// A job has done all it will: commits the rest and lets go of the claims.
@@ -181,11 +218,26 @@ fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<Compacti
     }
     let (lost, removed) = job.abandon();
     store.counters.wasted_bytes.add(lost);
-    let seed = job.compaction().tables().next().map(super::super::version::run::TableRef::id);
     let written = job.bytes_written();
     let read = job.compaction().input_bytes;
+    tell_watch(store, id, |watched| note_job(watched, &job));
+    let compaction = Arc::clone(job.compaction());
     drop(job);
     let open = close_job(store, keyspace, id);
+    let seed = open.as_ref().and_then(|open| open.seed);
+    let took = open.as_ref().map(|open| store.clock.now().saturating_sub(open.picked_at)).unwrap_or_default();
+    let kind = CompactionKind { level: compaction.target_level, trigger: trigger_word(&compaction.reason) };
+    store.counters.compaction_bytes.add(kind, read, written);
+    store.event(&Event::CompactionEnded {
+        job: id,
+        keyspace: keyspace.id,
+        class: compaction.class,
+        levels: (compaction.level, compaction.target_level),
+        bytes_read: read,
+        bytes_written: written,
+        micros: took.as_micros() as u64,
+        yielded,
+    });
     if yielded {
         store.counters.jobs_yielded.add(1);
         store.event(&Event::Yielded { job: id });
@@ -201,10 +253,7 @@ fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<Compacti
         if let Some(seed) = seed {
             state.lost_work.remove(&seed);
         }
-        if let Some(open) = open {
-            let took = store.clock.now().saturating_sub(open.picked_at);
-            store.counters.compaction_us.add(took.as_micros() as u64);
-        }
+        store.counters.compaction_us.add(took.as_micros() as u64);
     }
     if let Err(error) = removed {
         failed(store, error);
@@ -222,13 +271,8 @@ pub fn discard(
 ) {
     let (bytes, removed) = job.abandon();
     drop(job);
-    {
-        // Before it goes from the list of open jobs, which is what is waited for.
-        let mut state = store.background.lock();
-        state.failed_jobs.push_back((id, error.clone()));
-        let surplus = state.failed_jobs.len().saturating_sub(FAILED_JOBS_KEPT);
-        state.failed_jobs.drain(..surplus);
-    }
+    // Before it goes from the list of open jobs, which is what is waited for.
+    tell_watch(store, id, |watched| watched.failed = Some(error.clone()));
     close_job(store, keyspace, id);
     store.counters.wasted_bytes.add(bytes);
     store.event(&Event::Discarded { job: id, bytes });
@@ -241,6 +285,15 @@ pub fn discard(
     }
     if let Err(error) = removed {
         failed(store, error);
+    }
+}
+
+/// What asked for a compaction, in a word for figures: the trigger of its reason.
+fn trigger_word(reason: &str) -> String {
+    match reason {
+        _ if reason.starts_with("asked for") => "manual".to_owned(),
+        _ if reason.starts_with("merges flushes") => "intra-l0".to_owned(),
+        _ => reason.split([',', ' ']).next().unwrap_or_default().to_owned(),
     }
 }
 
@@ -277,14 +330,19 @@ fn look_for_work(store: &Store) -> Result<()> {
             return Ok(());
         }
         let mut opened = false;
+        let mut failure = None;
         for keyspace in store.keyspaces.load().by_name.values() {
-            opened |= look_in(store, keyspace, &permit)?;
+            // What one tree suffers from must not keep the others waiting.
+            match look_in(store, keyspace, &permit) {
+                Ok(begun) => opened = begun,
+                Err(error) => failure = failure.or(Some(error)),
+            }
             if opened {
                 break;
             }
         }
         if !opened {
-            return Ok(());
+            return failure.map_or(Ok(()), Err);
         }
         // For the other workers, and for writers that wait for L0, which a move may have emptied.
         store.background.wake();
@@ -296,7 +354,7 @@ fn permit(store: &Store) -> Permit {
     let mut state = store.background.lock();
     let backlog = Backlog {
         open: state.jobs.iter().map(|j| j.class).collect(),
-        workers: store.options.workers as usize,
+        workers: store.options.load().workers as usize,
     };
     let (memory, directive) = decide(&state.policy, state.policy_state, Sample { now }, &backlog);
     state.policy_state = memory;
@@ -306,15 +364,17 @@ fn permit(store: &Store) -> Permit {
 
 /// Looks for work in one tree; true if some was begun.
 fn look_in(store: &Store, keyspace: &Arc<KeyspaceState>, permit: &Permit) -> Result<bool> {
+    drop_covered_tables(store, keyspace)?;
     let strategy = keyspace.strategy.load_full();
     let mut tree = store.tree();
     let tree = &mut *tree;
+    adjust_levels(store, tree, keyspace, &strategy.strategy)?;
     let Some(view) = tree_view(store, tree, keyspace.id) else {
         return Ok(false);
     };
     match pick(&view, &strategy.strategy, permit) {
         Pick::Run(picked) => {
-            let begun = begin(store, tree, keyspace, *picked)?;
+            let begun = begin(store, tree, keyspace, *picked, None)?;
             if begun.is_none() {
                 // Looked for again when there may be space. Writers that wait for this must not wait for ever.
                 let mut state = store.background.lock();
@@ -342,6 +402,27 @@ fn look_in(store: &Store, keyspace: &Arc<KeyspaceState>, permit: &Permit) -> Res
     }
 }
 
+/// Lets a level be born or go where dynamic sizes want it; not while a compaction by hand counts its levels.
+fn adjust_levels(
+    store: &Store,
+    tree: &mut TreeState,
+    keyspace: &KeyspaceState,
+    strategy: &Strategy,
+) -> Result<()> {
+    if tree.by_hand.contains_key(&keyspace.id) {
+        return Ok(());
+    }
+    while let Some(view) = tree_view(store, tree, keyspace.id) {
+        let mut ids = view.ids;
+        let Some(committed) = set_levels(view.version, view.claims, strategy, &mut ids)? else { break };
+        tree.versions.ids().run_and_group_at_least(ids.next_run, ids.next_group);
+        let edits = vec![(keyspace.id, committed.edit)];
+        record_change(store, tree, ManifestRecord { edits, ..ManifestRecord::default() })?;
+        publish_version(tree, keyspace);
+    }
+    Ok(())
+}
+
 /// Asks the jobs in the way of more urgent work to let go.
 pub fn request_yields(store: &Store, wanted: Class, by: &[JobId]) {
     let now = store.clock.now();
@@ -358,8 +439,8 @@ pub fn request_yields(store: &Store, wanted: Class, by: &[JobId]) {
 /// What came of a decided compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begun {
-    /// It was a move, and is done.
-    Moved,
+    /// It was a move of so many bytes, and is done.
+    Moved(u64),
     /// A job is open.
     Open(JobId),
 }
@@ -370,6 +451,7 @@ pub fn begin(
     tree: &mut TreeState,
     keyspace: &Arc<KeyspaceState>,
     picked: Picked,
+    watch: Option<Arc<JobWatch>>,
 ) -> Result<Option<Begun>> {
     tree.versions.ids().run_and_group_at_least(picked.ids.next_run, picked.ids.next_group);
     if picked.compaction.trivial_move {
@@ -401,7 +483,7 @@ pub fn begin(
     let id = JobId(tree.last_job);
     let compaction = Arc::new(compaction);
     tree.claims.entry(keyspace.id).or_default().claim(id, Arc::clone(&compaction))?;
-    open(store, keyspace, id, compaction, sliced);
+    open(store, keyspace, id, compaction, sliced, watch);
     Ok(Some(Begun::Open(id)))
 }
 
@@ -422,23 +504,28 @@ fn move_now(store: &Store, tree: &mut TreeState, keyspace: &KeyspaceState, picke
     let bytes = picked.compaction.input_bytes;
     store.counters.moves.add(1);
     store.counters.moved_bytes.add(bytes);
+    drained(store);
     store.event(&Event::Moved { keyspace: keyspace.id, bytes });
-    Ok(Begun::Moved)
+    Ok(Begun::Moved(bytes))
 }
 
-fn open(store: &Store, keyspace: &Arc<KeyspaceState>, id: JobId, compaction: Arc<Compaction>, sliced: bool) {
-    let deep = compaction.target_level >= 2;
-    let compression = match store.options.compression {
-        CompressionRule::Lz4 => Compression::Lz4,
-        CompressionRule::Deep if deep => Compression::Lz4,
-        CompressionRule::Deep | CompressionRule::None => Compression::None,
-    };
+fn open(
+    store: &Store,
+    keyspace: &Arc<KeyspaceState>,
+    id: JobId,
+    compaction: Arc<Compaction>,
+    sliced: bool,
+    watch: Option<Arc<JobWatch>>,
+) {
+    let options = store.options.load();
     let shape = OutputShape {
         class: compaction.class,
         born: Born::Merge,
         table_bytes: compaction.table_bytes,
         filter_bits: compaction.filter_bits,
-        compression,
+        compression: keyspace.style.compression_at(compaction.target_level, &options),
+        prefix_rule: keyspace.style.prefix_rule(&options),
+        direct: options.direct_compaction,
         oldest_tombstone_ms: compaction.tables().filter_map(|t| t.meta.oldest_tombstone_ms).min(),
     };
     store.event(&Event::CompactionPicked {
@@ -450,13 +537,24 @@ fn open(store: &Store, keyspace: &Arc<KeyspaceState>, id: JobId, compaction: Arc
     });
     let (class, seed) =
         (compaction.class, compaction.tables().next().map(super::super::version::run::TableRef::id));
+    // Bytes moved are read and written.
+    let of_l0: u64 = compaction
+        .inputs
+        .iter()
+        .filter(|run| run.level == 0)
+        .flat_map(|run| &run.tables)
+        .map(crate::version::run::TableRef::bytes)
+        .sum();
+    let l0_share = of_l0 as f64 / compaction.input_bytes.max(1) as f64 / 2.0;
     // Listed now: the inputs are claimed, and hold only what was published before.
     let snapshots = store.snapshots.list();
+    let decided = Arc::clone(&compaction);
     let job = CompactionJob::new(Arc::clone(&store.job_context), &store.tables, compaction, snapshots, shape);
     store.background.lock().jobs.push(OpenJob {
         id,
         keyspace: Arc::clone(keyspace),
         class,
+        compaction: decided,
         job: Some(Box::new(job)),
         waiting: false,
         yield_requested: false,
@@ -465,7 +563,9 @@ fn open(store: &Store, keyspace: &Arc<KeyspaceState>, id: JobId, compaction: Arc
         picked_at: store.clock.now(),
         stepped_at: store.clock.now(),
         seed,
+        l0_share,
         sliced,
+        watch,
     });
     // For the other workers: one of them may have looked before this job was there.
     store.background.wake();
@@ -486,7 +586,7 @@ fn space_for(store: &Store, compaction: &Compaction) -> Result<Space> {
         return Ok(Space::Enough);
     }
     let free_bytes = store.fs.free_space(&store.dir)?;
-    let usable = free_bytes.saturating_sub(store.options.reserve_bytes);
+    let usable = free_bytes.saturating_sub(store.options.load().reserve_bytes);
     Ok(if usable >= compaction.input_bytes {
         Space::Enough
     } else if usable >= 4 * compaction.table_bytes {

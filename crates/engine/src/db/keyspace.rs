@@ -2,15 +2,20 @@
 
 use std::sync::Arc;
 
+use super::bulk_load::BulkLoad;
 use super::commit::commit_one;
+use super::compact::{CompactOptions, CompactReport, compact};
 use super::control;
 use super::handle::Handle;
 use super::keyspace_state::KeyspaceState;
 use super::lookup::{self, Value};
+use super::metrics::metrics;
+use super::properties;
 use super::scan::{self, Cursor, Scan, ScanRange};
 use super::strategies;
 use crate::base::error::Result;
 use crate::base::units::KeyspaceId;
+use crate::observe::slow::Op;
 use crate::version::picture;
 use crate::write::batch::WriteBatch;
 
@@ -45,8 +50,7 @@ impl Keyspace {
     /// `Limit` before anything is written; `NoSpace`, `Io`, `Poisoned`: the write is not visible.
     #[inline]
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        let store = &*self.handle.store;
-        commit_one(store, |batch| batch.put_id(self.state.id, key, value), store.options.durability)
+        commit_one(&self.handle.store, |batch| batch.put_id(self.state.id, key, value))
     }
 
     /// Deletes; a key that is not there is fine.
@@ -55,8 +59,18 @@ impl Keyspace {
     /// As [`Keyspace::put`].
     #[inline]
     pub fn delete(&self, key: &[u8]) -> Result<()> {
+        commit_one(&self.handle.store, |batch| batch.delete_id(self.state.id, key))
+    }
+
+    /// Deletes every key from `start` to below `end`, however many there are, at the cost of one write. A range that ends where or
+    /// before it begins is empty: nothing is written.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`].
+    pub fn delete_range(&self, start: &[u8], end: &[u8]) -> Result<()> {
         let store = &*self.handle.store;
-        commit_one(store, |batch| batch.delete_id(self.state.id, key), store.options.durability)
+        let delete = |batch: &mut WriteBatch| batch.delete_range_id(self.state.id, start, end);
+        commit_one(store, delete)
     }
 
     /// The value of `key`, pinned, not copied.
@@ -65,20 +79,23 @@ impl Keyspace {
     /// `Io` or `Corruption`; never "not found" in their place.
     #[inline]
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        lookup::get(&self.handle.store, &self.state, key)
+        let store = &*self.handle.store;
+        store.slow.watch(Op::Get, Some(self.state.id), || lookup::get(store, &self.state, key))
     }
 
     /// The values of `keys`, all as of one moment.
     pub fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
         let store = &self.handle.store;
         let (view, at) = scan::current(store, &self.state);
-        keys.iter().map(|key| lookup::get_at(store, &view, key, at)).collect()
+        let get = |key: &&[u8]| lookup::get_at(store, &view, key, at);
+        store.slow.watch(Op::Get, Some(self.state.id), || keys.iter().map(get).collect())
     }
 
     /// Keys and values of a range, from either end, as of now.
     pub fn scan(&self, range: ScanRange) -> Result<Scan> {
         let (handle, (view, at)) = (Arc::clone(&self.handle), scan::current(&self.handle.store, &self.state));
-        Ok(Scan::new(move || scan::cursor_at(&handle.store, &view, range.clone(), at, None)))
+        let state = Arc::clone(&self.state);
+        Ok(Scan::new(move || scan::cursor_at(&handle.store, &state, &view, range.clone(), at, None)))
     }
 
     /// A cursor over a range, as of now.
@@ -96,7 +113,25 @@ impl Keyspace {
     /// # Errors
     /// `NoSpace` if there is not enough disk for the compaction; nothing is lost.
     pub fn compact_range(&self, range: ScanRange) -> Result<()> {
-        control::compact_range(&self.handle.store, &self.state, &range.0)
+        self.compact(CompactOptions::new().range(range)).map(drop)
+    }
+
+    /// Compacts what `options` say: a range, certain levels, with progress, until it is cancelled. Returns when done; reads and
+    /// writes go on meanwhile, and what they write is left where it is.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for levels that make no sense, `NoSpace` if there is not enough disk, `Paused` while background work
+    /// is paused, `Io`; what was finished before is kept.
+    pub fn compact(&self, options: CompactOptions) -> Result<CompactReport> {
+        compact(&self.handle.store, &self.state, &options)
+    }
+
+    /// Begins a bulk load of sorted records, which become visible all at once: see [`BulkLoad`].
+    ///
+    /// # Errors
+    /// `Poisoned` if the store takes no writes.
+    pub fn bulk_load(&self) -> Result<BulkLoad> {
+        BulkLoad::new(&self.handle, &self.state)
     }
 
     /// Changes the compaction strategy of the running store: a name of [`crate::strategy::catalog`] or a strategy line. Costs
@@ -108,9 +143,19 @@ impl Keyspace {
         strategies::set(&self.handle.store, &self.state, text)
     }
 
+    /// True if its writes do not go to the log ([`KeyspaceOptions::no_wal`](crate::KeyspaceOptions::no_wal)).
+    pub fn no_wal(&self) -> bool {
+        self.state.no_wal
+    }
+
     /// The strategy in force, as it was given.
     pub fn strategy_text(&self) -> String {
         self.state.strategy.load().text.clone()
+    }
+
+    /// A figure by its name: see [`crate::Db::property`].
+    pub fn property(&self, name: &str) -> Option<String> {
+        properties::property(&metrics(&self.handle.store), &self.state.name, name)
     }
 
     /// The tree as a picture, for people.
@@ -137,6 +182,12 @@ impl WriteBatch {
         self.delete_id(crate::write::batch::DEFAULT_KEYSPACE, key);
     }
 
+    /// Deletes every key from `start` to below `end` from the default keyspace, those that the batch has put before included. Adds
+    /// nothing to the batch if `end` ≤ `start`.
+    pub fn delete_range(&mut self, start: &[u8], end: &[u8]) {
+        self.delete_range_id(crate::write::batch::DEFAULT_KEYSPACE, start, end);
+    }
+
     /// Puts into a keyspace.
     pub fn put_in(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) {
         self.put_id(keyspace.id(), key, value);
@@ -145,5 +196,10 @@ impl WriteBatch {
     /// Deletes from a keyspace.
     pub fn delete_in(&mut self, keyspace: &Keyspace, key: &[u8]) {
         self.delete_id(keyspace.id(), key);
+    }
+
+    /// Deletes every key from `start` to below `end` from a keyspace.
+    pub fn delete_range_in(&mut self, keyspace: &Keyspace, start: &[u8], end: &[u8]) {
+        self.delete_range_id(keyspace.id(), start, end);
     }
 }

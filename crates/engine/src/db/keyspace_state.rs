@@ -3,15 +3,20 @@
 //! A view is one consistent picture, immutable: swapped whole when a memtable fills up or a tree changes. Readers load it without
 //! a lock; whoever swaps it holds `swapping`, so that a memtable switch and an install do not lose each other's change.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
 
+use super::gate::{DrainMeter, Gate};
 use crate::base::units::{KeyspaceId, SeqNo};
 use crate::compaction::strategy::Strategy;
+use crate::options::TableStyle;
 use crate::version::version::Version;
 use crate::write::memtable::Memtable;
+
+/// The name of the keyspace that always exists.
+pub const DEFAULT_NAME: &str = "default";
 
 /// All there is to read of a keyspace at a moment.
 #[derive(Clone, Debug)]
@@ -22,6 +27,13 @@ pub struct ReadView {
     pub immutable: Vec<Arc<Memtable>>,
     /// The tables.
     pub version: Arc<Version>,
+}
+
+impl ReadView {
+    /// True if everything is in tables.
+    pub fn is_flushed(&self) -> bool {
+        self.immutable.is_empty() && self.active.is_empty()
+    }
 }
 
 /// A keyspace's strategy, and what the user called it.
@@ -40,15 +52,26 @@ pub struct KeyspaceState {
     pub id: KeyspaceId,
     /// Its name.
     pub name: String,
-    /// Its memtables are flushed at this size.
-    pub memtable_bytes: u64,
+    /// Its writes do not go to the log.
+    pub no_wal: bool,
+    /// How its tables are written where it differs from the store's settings.
+    pub style: TableStyle,
     /// What readers see.
     pub view: ArcSwap<ReadView>,
     /// Its strategy; swapping it is all that changing it takes.
     pub strategy: ArcSwap<NamedStrategy>,
-    /// Runs in L0: what writers look at. Stored with each new tree.
+    /// Its memtables are flushed at this size.
+    memtable_bytes: AtomicU64,
+    /// Where its writers wait for their turn.
+    pub gate: Gate,
+    /// How fast its L0 drains.
+    pub l0_drain: DrainMeter,
+    /// Runs and bytes in L0: what admission looks at. Stored with each new tree.
     l0_runs: AtomicUsize,
+    l0_bytes: AtomicU64,
     swapping: Mutex<()>,
+    /// What was last looked at for tables under range tombstones: the tree, and the snapshots open then.
+    covered_checked: Mutex<Option<(Weak<Version>, Vec<SeqNo>)>>,
     /// What it held when it was dropped, and the last sequence then: for snapshots that are older.
     dropped: OnceLock<(SeqNo, Arc<ReadView>)>,
 }
@@ -59,18 +82,25 @@ impl KeyspaceState {
         id: KeyspaceId,
         name: String,
         memtable_bytes: u64,
+        no_wal: bool,
+        style: TableStyle,
         view: ReadView,
         strategy: NamedStrategy,
     ) -> KeyspaceState {
-        let l0_runs = AtomicUsize::new(l0_runs(&view.version));
         KeyspaceState {
-            l0_runs,
+            gate: Gate::default(),
+            l0_drain: DrainMeter::of_l0(),
+            l0_runs: AtomicUsize::new(l0_runs(&view.version)),
+            l0_bytes: AtomicU64::new(l0_bytes(&view.version)),
             id,
             name,
-            memtable_bytes,
+            no_wal,
+            memtable_bytes: AtomicU64::new(memtable_bytes),
+            style,
             view: ArcSwap::from_pointee(view),
             strategy: ArcSwap::from_pointee(strategy),
             swapping: Mutex::new(()),
+            covered_checked: Mutex::new(None),
             dropped: OnceLock::new(),
         }
     }
@@ -96,10 +126,21 @@ impl KeyspaceState {
         if let Some(last) = last {
             self.dropped.get_or_init(|| (last, self.view.load_full()));
         }
-        let (_, empty) = Memtable::new(b"", 0);
+        let (_, empty) = Memtable::new(b"", 0, self.view.load().active.memory());
         self.update_view(|view| {
             *view = ReadView { active: empty, immutable: Vec::new(), version: Arc::default() }
         });
+    }
+
+    /// Its memtables are flushed at this size.
+    #[inline]
+    pub fn memtable_bytes(&self) -> u64 {
+        self.memtable_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Changes the size at which its memtables are flushed; the active one follows.
+    pub fn set_memtable_bytes(&self, bytes: u64) {
+        self.memtable_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Runs in L0.
@@ -108,13 +149,35 @@ impl KeyspaceState {
         self.l0_runs.load(Ordering::Relaxed)
     }
 
-    /// Notes the runs in L0 of a new tree.
-    pub fn set_l0_runs(&self, version: &Version) {
-        self.l0_runs.store(l0_runs(version), Ordering::Relaxed);
+    /// Runs and bytes in L0.
+    pub fn l0(&self) -> (u64, u64) {
+        (self.l0_runs() as u64, self.l0_bytes.load(Ordering::Relaxed))
     }
 
-    /// Sequence of the oldest write that is not in tables; `None` if all are.
-    pub fn oldest_unflushed(&self) -> Option<SeqNo> {
+    /// Notes what is in L0 of a new tree.
+    pub fn set_l0(&self, version: &Version) {
+        self.l0_runs.store(l0_runs(version), Ordering::Relaxed);
+        self.l0_bytes.store(l0_bytes(version), Ordering::Relaxed);
+    }
+
+    /// True if this tree has not been looked at for tables under range tombstones with these snapshots; from then on it has.
+    pub fn take_covered_check(&self, version: &Arc<Version>, snapshots: &[SeqNo]) -> bool {
+        let mut checked = self.covered_checked.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((last, open)) = &*checked
+            && last.as_ptr() == Arc::as_ptr(version)
+            && open == snapshots
+        {
+            return false;
+        }
+        *checked = Some((Arc::downgrade(version), snapshots.to_vec()));
+        true
+    }
+
+    /// Sequence of the oldest write that is in the log and not in tables; `None` if all are in tables, or none is in the log.
+    pub fn oldest_logged(&self) -> Option<SeqNo> {
+        if self.no_wal {
+            return None;
+        }
         let view = self.view.load();
         view.immutable.iter().rev().chain([&view.active]).find_map(|m| m.first_seq())
     }
@@ -122,4 +185,8 @@ impl KeyspaceState {
 
 fn l0_runs(version: &Version) -> usize {
     version.levels.first().map_or(0, |level| level.groups.iter().map(|g| g.run_count()).max().unwrap_or(0))
+}
+
+fn l0_bytes(version: &Version) -> u64 {
+    version.levels.first().map_or(0, crate::version::level::Level::bytes)
 }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::builder::{DEFAULT_NAME, open_keyspace};
-use super::install::{record_change, unlink_obsolete};
-use super::keyspace_state::KeyspaceState;
+use super::builder::open_keyspace;
+use super::keyspace_state::{DEFAULT_NAME, KeyspaceState};
 use super::state::{Keyspaces, Store};
-use super::strategies::{creation, persist, resolve};
+use super::strategies::{change_settings, creation, resolve, stored};
+use super::unlinks::unlink_obsolete;
 use crate::base::error::{Error, Result};
 use crate::compaction::catalog;
-use crate::options::KeyspaceOptions;
+use crate::options::{KeyspaceOptions, TableStyle};
 use crate::version::manifest::ManifestRecord;
 
 /// Longest name in bytes.
@@ -17,40 +17,48 @@ const NAME_BYTES_MAX: usize = 255;
 
 /// Makes a keyspace.
 pub fn create(store: &Store, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceState>> {
+    store.listener.check_outside()?;
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
         return Err(Error::invalid(format!("a keyspace's name has 1 to {NAME_BYTES_MAX} bytes")));
     }
-    let memtable_bytes = options.memtable_bytes.unwrap_or(store.options.memtable_bytes);
+    let memtable_bytes = options.memtable_bytes.unwrap_or(store.options.load().memtable_bytes);
     let text = options.strategy.as_deref().unwrap_or(catalog::DEFAULT);
-    let strategy = resolve(text, memtable_bytes, &store.options)?;
+    let strategy = resolve(text, memtable_bytes, &store.options.load())?;
+    let style = TableStyle::of(&options)?;
     let mut commit = store.commit_state();
     let mut tree = store.tree();
     if tree.versions.trees().values().any(|t| t.name == name) {
         return Err(Error::invalid(format!("keyspace `{name}` exists already")));
     }
-    let record = creation(tree.versions.ids(), name, &strategy.strategy);
+    let record = creation(tree.versions.ids(), name, &strategy.strategy, options.no_wal);
     let Some(id) = record.created.first().map(|created| created.id) else {
         return Err(Error::invalid(format!("keyspace `{name}` could not be made")));
     };
-    record_change(store, &mut tree, record)?;
+    let mut settings = stored(store);
+    let own = KeyspaceOptions {
+        strategy: Some(strategy.text.clone()),
+        memtable_bytes: Some(memtable_bytes),
+        ..options
+    };
+    settings.keyspaces.insert(name.to_owned(), own);
+    change_settings(store, &mut tree, &settings, record)?;
     tree.claims.entry(id).or_default();
     let Some(new) = tree.versions.trees().get(&id) else {
         return Err(Error::invalid(format!("keyspace `{name}` could not be made")));
     };
-    let (state, open) = open_keyspace(id, new, memtable_bytes, strategy);
+    let (state, open) = open_keyspace(id, new, memtable_bytes, style, strategy, &store.memory);
     // Ids only grow, so the list stays sorted.
     commit.memtables.push(open);
+    commit.keyspaces_changed();
     let mut keyspaces = Keyspaces::clone(&store.keyspaces.load());
     keyspaces.by_name.insert(name.to_owned(), Arc::clone(&state));
     replace(store, keyspaces);
-    drop(tree);
-    drop(commit);
-    persist(store)?;
     Ok(state)
 }
 
 /// Drops a keyspace: its open jobs are discarded, its tables unlinked when nobody reads them any more.
 pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
+    store.listener.check_outside()?;
     if name == DEFAULT_NAME {
         return Err(Error::invalid("the default keyspace cannot be dropped"));
     }
@@ -61,8 +69,11 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     };
     let tables = tree.versions.trees().get(&state.id).map(|t| Arc::clone(&t.version));
     let record = ManifestRecord { dropped: vec![state.id], ..ManifestRecord::default() };
-    record_change(store, &mut tree, record)?;
+    let mut settings = stored(store);
+    settings.keyspaces.remove(name);
+    change_settings(store, &mut tree, &settings, record)?;
     commit.memtables.retain(|m| m.keyspace.id != state.id);
+    commit.keyspaces_changed();
     tree.claims.remove(&state.id);
     let mut keyspaces = Keyspaces::clone(&store.keyspaces.load());
     keyspaces.by_name.remove(name);
@@ -74,14 +85,11 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     drop(tables);
     drop(tree);
     drop(commit);
-    persist(store)?;
     store.background.work_changed();
-    unlink_obsolete(store)
+    unlink_obsolete(store).map(drop)
 }
 
-/// Puts other keyspaces in force, and divides the memory anew.
+/// Puts other keyspaces in force.
 fn replace(store: &Store, keyspaces: Keyspaces) {
-    let capacity = store.options.cache_capacity(keyspaces.by_name.values().map(|k| k.memtable_bytes));
-    store.tables.block_cache().set_capacity(capacity);
     store.keyspaces.store(Arc::new(keyspaces));
 }

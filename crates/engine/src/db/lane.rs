@@ -1,11 +1,15 @@
 //! The lane for what nobody should wait for: syncs of finished tables, sealing and preparing log files, unlinks.
 //!
+//! It also begins the syncs that writes in mode `interval` want by a certain time. The time is computed, nobody polls for it.
+//!
 //! One thread. Without threads (tests on one thread) a sync is done where it is asked for, and `run_once` does the rest.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::base::clock::Clock;
 use crate::base::error::Result;
 use crate::execution::sync_lane::{SyncLane, SyncTicket};
 use crate::storage::file_system::Syncer;
@@ -15,6 +19,8 @@ use crate::storage::file_system::Syncer;
 pub struct Lane {
     state: Mutex<LaneState>,
     changed: Condvar,
+    /// When the log is to be synced, in nanoseconds of the clock, plus one; 0 if nobody wants it.
+    sync_by_nanos: AtomicU64,
     /// True if a thread serves the lane.
     threaded: bool,
 }
@@ -41,36 +47,78 @@ impl Lane {
         self.changed.notify_one();
     }
 
+    /// A write wants a sync of the log to begin by this time of the clock. Called when the write is in the log.
+    pub fn sync_by(&self, when: Duration) {
+        let when = u64::try_from(when.as_nanos()).unwrap_or(u64::MAX - 1).saturating_add(1);
+        let earlier = |by: u64| (by == 0 || when < by).then_some(when);
+        // Mostly an earlier write wants one sooner already.
+        if self.sync_by_nanos.fetch_update(Ordering::AcqRel, Ordering::Acquire, earlier).is_ok() {
+            // A lane that has just computed how long it may sleep holds the lock until it does.
+            drop(self.lock());
+            self.changed.notify_one();
+        }
+    }
+
+    /// When a sync of the log is to begin.
+    pub fn sync_wanted_by(&self) -> Option<Duration> {
+        let by = self.sync_by_nanos.load(Ordering::Acquire);
+        (by != 0).then(|| Duration::from_nanos(by - 1))
+    }
+
+    /// True if a sync of the log is to begin now. The caller begins it: it covers every write that has asked so far, and later
+    /// ones ask anew.
+    pub fn take_due_sync(&self, now: Duration) -> bool {
+        let due = self.sync_wanted_by().is_some_and(|by| by <= now);
+        if due {
+            self.sync_by_nanos.store(0, Ordering::Release);
+        }
+        due
+    }
+
     /// No more work; the thread ends when the queue is empty.
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.changed.notify_one();
     }
 
-    /// The thread's body: `synced` after each sync, `upkeep` when poked and now and then.
-    pub fn run(&self, synced: impl Fn(), upkeep: impl Fn()) {
+    /// The thread's body: `synced` after each sync, `upkeep` when poked, when a sync of the log is due, now and then, and as soon
+    /// as it has answered.
+    pub fn run(&self, clock: &dyn Clock, synced: impl Fn(), upkeep: impl Fn() -> Option<Duration>) {
+        let mut rest = IDLE;
         loop {
             let next = {
                 let mut state = self.lock();
-                if state.syncs.is_empty() && !state.poked && !state.stopped {
-                    state = self.changed.wait_timeout(state, IDLE).map_or_else(|e| e.into_inner().0, |s| s.0);
+                let longest = self.longest_wait(clock).min(rest);
+                if state.syncs.is_empty() && !state.poked && !state.stopped && !longest.is_zero() {
+                    state =
+                        self.changed.wait_timeout(state, longest).map_or_else(|e| e.into_inner().0, |s| s.0);
                 }
-                match state.syncs.pop_front() {
-                    None if state.stopped => return,
-                    None => {
-                        state.poked = false;
-                        None
+                if self.longest_wait(clock).is_zero() && !state.stopped {
+                    // The log comes before tables: it has been promised by a time.
+                    None
+                } else {
+                    match state.syncs.pop_front() {
+                        None if state.stopped => return,
+                        None => {
+                            state.poked = false;
+                            None
+                        }
+                        sync => sync,
                     }
-                    sync => sync,
                 }
             };
             if let Some((syncer, ticket)) = next {
                 ticket.finish(syncer.sync());
                 synced();
             } else {
-                upkeep();
+                rest = upkeep().map_or(IDLE, |soon| soon.min(IDLE));
             }
         }
+    }
+
+    /// How long there may be nothing to do.
+    fn longest_wait(&self, clock: &dyn Clock) -> Duration {
+        self.sync_wanted_by().map_or(IDLE, |by| by.saturating_sub(clock.now()).min(IDLE))
     }
 
     fn lock(&self) -> MutexGuard<'_, LaneState> {

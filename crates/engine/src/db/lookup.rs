@@ -1,4 +1,5 @@
-//! A get: memtables from the newest, then the tables in read order; the first entry found is the answer.
+//! A get: memtables from the newest, then the tables in read order; the first entry found is the answer, or the first range
+//! tombstone over the key that is newer than it.
 //!
 //! The view is taken first and the visible sequence second, so a view can only be older than the sequence, never miss what
 //! the sequence promises of a single key. The tables that cover the key are located first and the lines of their filters
@@ -71,12 +72,14 @@ pub fn get(store: &Store, keyspace: &KeyspaceState, key: &[u8]) -> Result<Option
 
 /// The value of `key` as of `at`, in a view that holds everything up to `at`.
 pub fn get_at(store: &Store, view: &ReadView, key: &[u8], at: SeqNo) -> Result<Option<Value>> {
-    if let Some((trailer, value)) = view.active.get(key, at) {
-        return answer(trailer, Pinned::Memtable(value));
-    }
-    for memtable in &view.immutable {
+    for memtable in [&view.active].into_iter().chain(&view.immutable) {
+        let covered = memtable.ranges().covering(key, at);
         if let Some((trailer, value)) = memtable.get(key, at) {
-            return answer(trailer, Pinned::Memtable(value));
+            return answer(trailer, covered, Pinned::Memtable(value));
+        }
+        // Whatever is older is under it too.
+        if covered > SeqNo(0) {
+            return Ok(None);
         }
     }
     get_in_tables(store, view, key, at)
@@ -94,10 +97,16 @@ fn get_in_tables(store: &Store, view: &ReadView, key: &[u8], at: SeqNo) -> Resul
             *place = Some((reader, reader.probe(key, hash, IoClass::Client)?));
             n += 1;
         }
-        for (reader, probe) in probes.iter().flatten().filter(|(_, probe)| probe.may_contain()) {
-            let found = reader.get_probed(probe, key, Trailer::seek(at), IoClass::Client, &mut stats)?;
-            if let Some((trailer, value)) = found {
-                return answer(trailer, Pinned::Table(value));
+        for (reader, probe) in probes.iter().flatten() {
+            let covered = reader.ranges().and_then(|ranges| ranges.newest(key, at)).unwrap_or_default();
+            if probe.may_contain() {
+                let found = reader.get_probed(probe, key, Trailer::seek(at), IoClass::Client, &mut stats)?;
+                if let Some((trailer, value)) = found {
+                    return answer(trailer, covered, Pinned::Table(value));
+                }
+            }
+            if covered > SeqNo(0) {
+                return Ok(None);
             }
         }
         if n < TOGETHER {
@@ -107,6 +116,6 @@ fn get_in_tables(store: &Store, view: &ReadView, key: &[u8], at: SeqNo) -> Resul
 }
 
 #[inline]
-fn answer(trailer: Trailer, value: Pinned) -> Result<Option<Value>> {
-    Ok(is_put(trailer)?.then_some(Value(value)))
+fn answer(trailer: Trailer, covered: SeqNo, value: Pinned) -> Result<Option<Value>> {
+    Ok((is_put(trailer)? && trailer.seq() > covered).then_some(Value(value)))
 }

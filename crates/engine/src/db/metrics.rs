@@ -3,9 +3,18 @@
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
+use super::keyspace_state::ReadView;
+use super::memory::{MemoryMetrics, in_use};
+use super::metric_parts::{
+    self, CompactionMetrics, LatencyMetrics, SlowMetrics, SnapshotMetrics, compactions_json, latencies_json,
+    slow_json, snapshots_json, stalls_json,
+};
+use super::pressure::limit;
 use super::state::Store;
 use crate::base::class::{Class, IoClass};
-use crate::compaction::cost_model::{debt, distance};
+use crate::compaction::cost_model::{debt, debt_by_level, distance};
+use crate::compaction::level_sizes::goal_bytes;
+use crate::observe::json::quoted;
 
 /// Numbers of one keyspace.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +33,12 @@ pub struct KeyspaceMetrics {
     pub debt_bytes: u64,
     /// Bytes that stand where the strategy would not have them.
     pub distance_bytes: u64,
+    /// Bytes in the memtable that takes the writes.
+    pub active_memtable_bytes: u64,
+    /// About how many keys there are: those of tables and memtables, each counted as often as it was written.
+    pub estimated_keys: u64,
+    /// How fast its writes are let in now; `None` without a limit.
+    pub admission_bytes_per_sec: Option<f64>,
 }
 
 /// Numbers of one level.
@@ -41,12 +56,46 @@ pub struct LevelMetrics {
     pub entries: u64,
     /// Tombstones.
     pub tombstones: u64,
+    /// Bytes at which the level is full, by its strategy.
+    pub target_bytes: u64,
+    /// Bytes that its triggers want moved.
+    pub debt_bytes: u64,
+    /// When its oldest tombstone was written, wall milliseconds; 0 without one.
+    pub oldest_tombstone_ms: u64,
 }
 
 /// Everything at one moment.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Metrics {
+    /// When these were taken, wall milliseconds.
+    pub now_ms: u64,
+    /// Seconds since the store was opened.
+    pub uptime_seconds: f64,
+    /// The store's unique name: the content of IDENTITY.
+    pub identity: String,
+    /// The schedule, as it was given, and the rate it grants compactions now; 0 for no limit.
+    pub schedule: String,
+    /// Bytes per second for compactions; 0 for no limit.
+    pub limit_bytes_per_sec: u64,
+    /// Snapshots, and what they hold back.
+    pub snapshots: SnapshotMetrics,
+    /// Compactions by level and trigger.
+    pub compactions_by_kind: Vec<CompactionMetrics>,
+    /// Waits of writers by reason: how many, and their seconds.
+    pub stalls_by_reason: Vec<(String, u64, f64)>,
+    /// How long operations and jobs took.
+    pub latencies: Vec<LatencyMetrics>,
+    /// Slow operations.
+    pub slow: SlowMetrics,
+    /// Flushes under way: 0 or 1.
+    pub flushes_running: u64,
+    /// Block cache: its capacity in bytes.
+    pub cache_capacity: u64,
+    /// Failures of background work.
+    pub background_errors: u64,
+    /// Times that `LOG` or `STATS` could not be written.
+    pub log_failures: u64,
     /// By keyspace, the default one among them.
     pub keyspaces: Vec<KeyspaceMetrics>,
     /// The last sequence number that readers see.
@@ -69,6 +118,10 @@ pub struct Metrics {
     pub moves: u64,
     /// Bytes of those.
     pub moved_bytes: u64,
+    /// Tables dropped unread, because newer range tombstones cover all they hold.
+    pub covered_drops: u64,
+    /// Bytes of those.
+    pub covered_bytes: u64,
     /// Parts of compactions committed before their end.
     pub prefix_commits: u64,
     /// Bytes of work thrown away.
@@ -91,6 +144,10 @@ pub struct Metrics {
     pub jobs_open: u64,
     /// Jobs set aside now.
     pub jobs_paused: u64,
+    /// Pauses of all background work in force.
+    pub background_pauses: u64,
+    /// Bytes of tables that nothing refers to any more and that are still to be unlinked.
+    pub pending_unlink_bytes: u64,
     /// Tables in the trees.
     pub files_live: u64,
     /// Table files in the directory: the live ones, and those that readers still hold.
@@ -99,16 +156,30 @@ pub struct Metrics {
     pub table_bytes: u64,
     /// Bytes of log files that hold writes.
     pub wal_bytes: u64,
-    /// Waits of writers for background work, and their seconds.
+    /// Times that a limit began to hold writers up.
     pub stalls: u64,
-    /// Seconds of those waits.
+    /// Seconds that writers waited for their turn, all together.
     pub stall_seconds: f64,
+    /// Writes that waited.
+    pub delayed_writes: u64,
+    /// Times that writers woke while they waited.
+    pub delay_wakeups: u64,
+    /// The longest of those waits, in seconds.
+    pub longest_delay_seconds: f64,
+    /// How fast writes are let in now, the strictest keyspace's; `None` without a limit.
+    pub admission_bytes_per_sec: Option<f64>,
+    /// Memory in use by class, and the limit.
+    pub memory: MemoryMetrics,
+    /// Memtables flushed before they were full, for want of memory.
+    pub early_flushes: u64,
     /// Block cache: bytes in use, hits, misses.
     pub cache_bytes: u64,
     /// Blocks found.
     pub cache_hits: u64,
     /// Blocks read.
     pub cache_misses: u64,
+    /// Tables that scans did not read because their filters deny the prefix (`prefix_filter`).
+    pub tables_skipped: u64,
     /// Bytes read and written by class: `client wal manifest flush intra-l0 l0-to-l1 deep upkeep`.
     pub io: Vec<(String, u64, u64)>,
     /// CPU seconds of background threads by class.
@@ -119,6 +190,10 @@ pub struct Metrics {
     pub manifest_rotations: u64,
     /// Syncs of the log for writers.
     pub wal_syncs: u64,
+    /// Syncs of the log because an interval was over.
+    pub wal_interval_syncs: u64,
+    /// Log files that a writer had to make itself because none was ready.
+    pub wal_made_by_writer: u64,
 }
 
 impl Metrics {
@@ -151,6 +226,8 @@ impl Metrics {
             // Writing to a string does not fail.
             let _ = write!(out, "{}\"{name}\":{value}", if out.len() > 1 { "," } else { "" });
         };
+        field("uptime_seconds", &format!("{:.3}", self.uptime_seconds));
+        field("identity", &quoted(&self.identity));
         field("sequence", &self.sequence);
         field("writes", &self.writes);
         field("user_bytes", &self.user_bytes);
@@ -161,12 +238,15 @@ impl Metrics {
             "compactions",
             &format!(
                 "{{\"count\":{},\"bytes_read\":{},\"bytes_written\":{},\"moves\":{},\"moved_bytes\":{},\
+                 \"covered_drops\":{},\"covered_bytes\":{},\
                  \"prefix_commits\":{},\"wasted_bytes\":{},\"latency_us\":{{\"p50\":{p50},\"p99\":{p99},\"max\":{max}}}}}",
                 self.compactions,
                 self.compaction_bytes_read,
                 self.compaction_bytes_written,
                 self.moves,
                 self.moved_bytes,
+                self.covered_drops,
+                self.covered_bytes,
                 self.prefix_commits,
                 self.wasted_bytes
             ),
@@ -200,9 +280,41 @@ impl Metrics {
             (self.write_amplification(), self.read_amplification(), self.space_amplification());
         let (write, read, space) = amplification;
         field("amplification", &format!("{{\"write\":{write:.3},\"read\":{read:.3},\"space\":{space:.3}}}"));
-        field("stalls", &format!("{{\"count\":{},\"seconds\":{:.6}}}", self.stalls, self.stall_seconds));
+        let by_reason = stalls_json(&self.stalls_by_reason);
+        field(
+            "stalls",
+            &format!(
+                "{{\"count\":{},\"seconds\":{:.6},\"delayed_writes\":{},\"longest_seconds\":{:.6},\"wakeups\":{},\
+                 \"by_reason\":{by_reason}}}",
+                self.stalls,
+                self.stall_seconds,
+                self.delayed_writes,
+                self.longest_delay_seconds,
+                self.delay_wakeups
+            ),
+        );
+        let limit = limit_json(self.admission_bytes_per_sec);
+        field("admission", &format!("{{\"limit_bytes_per_sec\":{limit}}}"));
+        field("memory", &memory_json(&self.memory, self.early_flushes));
         let (bytes, hits, misses) = (self.cache_bytes, self.cache_hits, self.cache_misses);
-        field("cache", &format!("{{\"bytes\":{bytes},\"hits\":{hits},\"misses\":{misses}}}"));
+        let capacity = self.cache_capacity;
+        field(
+            "cache",
+            &format!("{{\"bytes\":{bytes},\"capacity\":{capacity},\"hits\":{hits},\"misses\":{misses}}}"),
+        );
+        field("latency_us", &latencies_json(&self.latencies));
+        field("slow", &slow_json(&self.slow));
+        field("snapshots", &snapshots_json(&self.snapshots));
+        let limit = self.limit_bytes_per_sec;
+        let limit = if limit == 0 { "null".to_owned() } else { limit.to_string() };
+        field(
+            "schedule",
+            &format!("{{\"name\":{},\"limit_bytes_per_sec\":{limit}}}", quoted(&self.schedule)),
+        );
+        field("background_errors", &self.background_errors);
+        field("log_failures", &self.log_failures);
+        field("compactions_by_kind", &compactions_json(&self.compactions_by_kind));
+        field("tables_skipped", &self.tables_skipped);
         let io = self
             .io
             .iter()
@@ -219,11 +331,39 @@ impl Metrics {
     }
 }
 
+fn limit_json(limit: Option<f64>) -> String {
+    limit.map_or_else(|| "null".to_owned(), |limit| format!("{limit:.0}"))
+}
+
+fn memory_json(m: &MemoryMetrics, early_flushes: u64) -> String {
+    format!(
+        "{{\"limit_bytes\":{},\"total_bytes\":{},\"memtables_bytes\":{},\"blocks_bytes\":{},\"tables_bytes\":{},\
+         \"cursors_bytes\":{},\"jobs_bytes\":{},\"batches_bytes\":{},\"early_flushes\":{early_flushes}}}",
+        m.limit,
+        m.total(),
+        m.memtables,
+        m.blocks,
+        m.tables,
+        m.cursors,
+        m.jobs,
+        m.batches
+    )
+}
+
 fn levels_json(keyspace: &KeyspaceMetrics) -> String {
     let level = |(i, l): (usize, &LevelMetrics)| {
         format!(
-            "{{\"level\":{i},\"groups\":{},\"runs\":{},\"tables\":{},\"bytes\":{},\"entries\":{},\"tombstones\":{}}}",
-            l.groups, l.runs, l.tables, l.bytes, l.entries, l.tombstones
+            "{{\"level\":{i},\"groups\":{},\"runs\":{},\"tables\":{},\"bytes\":{},\"entries\":{},\"tombstones\":{},\
+             \"target_bytes\":{},\"debt_bytes\":{},\"oldest_tombstone_ms\":{}}}",
+            l.groups,
+            l.runs,
+            l.tables,
+            l.bytes,
+            l.entries,
+            l.tombstones,
+            l.target_bytes,
+            l.debt_bytes,
+            l.oldest_tombstone_ms
         )
     };
     format!("[{}]", keyspace.levels.iter().enumerate().map(level).collect::<Vec<_>>().join(","))
@@ -232,29 +372,18 @@ fn levels_json(keyspace: &KeyspaceMetrics) -> String {
 fn keyspace_json(keyspace: &KeyspaceMetrics) -> String {
     format!(
         "{{\"name\":{},\"strategy\":{},\"memtable_bytes\":{},\"immutable_memtables\":{},\"debt_bytes\":{},\
-         \"distance_bytes\":{},\"levels\":{}}}",
-        quote(&keyspace.name),
-        quote(&keyspace.strategy),
+         \"distance_bytes\":{},\"active_memtable_bytes\":{},\"estimated_keys\":{},\"limit_bytes_per_sec\":{},\"levels\":{}}}",
+        quoted(&keyspace.name),
+        quoted(&keyspace.strategy),
         keyspace.memtable_bytes,
         keyspace.immutable_memtables,
         keyspace.debt_bytes,
         keyspace.distance_bytes,
+        keyspace.active_memtable_bytes,
+        keyspace.estimated_keys,
+        limit_json(keyspace.admission_bytes_per_sec),
         levels_json(keyspace)
     )
-}
-
-fn quote(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            c if c < ' ' => {
-                let _ = write!(out, "\\u{:04x}", c as u32);
-            }
-            c => out.push(c),
-        }
-    }
-    out + "\""
 }
 
 /// The store's numbers now.
@@ -265,21 +394,38 @@ pub fn metrics(store: &Store) -> Metrics {
     let classes = [IoClass::Client, IoClass::Wal, IoClass::Manifest].into_iter().chain(background);
     let names =
         ["client", "wal", "manifest"].map(str::to_owned).into_iter().chain(Class::ALL.map(|c| c.to_string()));
-    let (jobs_open, jobs_paused) = {
+    let (jobs_open, jobs_paused, flushes_running, schedule, limit_bytes_per_sec) = {
         let state = store.background.lock();
-        (state.jobs.len() as u64, state.jobs.iter().filter(|j| j.set_aside).count() as u64)
+        let paused = state.jobs.iter().filter(|j| j.set_aside).count() as u64;
+        let limit = state.limiter.rate().unwrap_or(0);
+        (state.jobs.len() as u64, paused, u64::from(state.flushing), state.policy_text.clone(), limit)
     };
+    let views: Vec<_> = store.keyspaces.load().by_name.values().map(|k| k.view.load_full()).collect();
     let keyspaces: Vec<KeyspaceMetrics> =
         store.keyspaces.load().by_name.values().map(|k| keyspace_metrics(k)).collect();
     let levels = || keyspaces.iter().flat_map(|k| &k.levels);
     let files_live = levels().map(|l| l.tables).sum();
-    let (obsolete, manifest_rotations) = {
+    let (obsolete, pending_unlink_bytes, manifest_rotations) = {
         let tree = store.tree();
-        (tree.obsolete.len() as u64, tree.versions.rotations())
+        (tree.obsolete.len() as u64, tree.obsolete.iter().map(|t| t.bytes).sum(), tree.versions.rotations())
     };
     let three = |h: &crate::observe::histogram::Histogram| [h.quantile(0.5), h.quantile(0.99), h.max()];
     let cache = store.tables.block_cache();
     Metrics {
+        now_ms: store.clock.wall_ms(),
+        uptime_seconds: store.clock.now().saturating_sub(store.opened.at).as_secs_f64(),
+        identity: store.opened.identity().to_owned(),
+        schedule,
+        limit_bytes_per_sec,
+        snapshots: metric_parts::snapshots(store, &views, pending_unlink_bytes),
+        compactions_by_kind: metric_parts::compactions(store),
+        stalls_by_reason: metric_parts::stalls(store),
+        latencies: metric_parts::latencies(store),
+        slow: metric_parts::slow(store),
+        flushes_running,
+        cache_capacity: cache.capacity(),
+        background_errors: c.background_errors.get(),
+        log_failures: c.log_failures.get(),
         files_live,
         files_on_disk: files_live + obsolete,
         table_bytes: levels().map(|l| l.bytes).sum(),
@@ -293,6 +439,8 @@ pub fn metrics(store: &Store) -> Metrics {
         compaction_bytes_written: c.compaction_bytes_written.get(),
         moves: c.moves.get(),
         moved_bytes: c.moved_bytes.get(),
+        covered_drops: c.covered_drops.get(),
+        covered_bytes: c.covered_bytes.get(),
         prefix_commits: c.prefix_commits.get(),
         wasted_bytes: c.wasted_bytes.get(),
         compaction_us: three(&c.compaction_us),
@@ -304,15 +452,26 @@ pub fn metrics(store: &Store) -> Metrics {
         jobs_refused: c.jobs_refused.get(),
         jobs_open,
         jobs_paused,
+        background_pauses: store.background.pauses() as u64,
+        pending_unlink_bytes,
         wal_bytes: store.wal_files.live_bytes(),
         stalls: c.stalls.get(),
         stall_seconds: c.stall_nanos.get() as f64 / 1e9,
+        delayed_writes: c.delays.get(),
+        delay_wakeups: c.delay_wakeups.get(),
+        longest_delay_seconds: c.longest_delay_nanos.get() as f64 / 1e9,
+        admission_bytes_per_sec: limit(store),
+        memory: in_use(store),
+        early_flushes: c.early_flushes.get(),
         cache_bytes: cache.used(),
         cache_hits: cache.hits(),
         cache_misses: cache.misses(),
+        tables_skipped: cache.skipped(),
         io: names.zip(classes).map(|(name, class)| (name, io.read(class), io.written(class))).collect(),
         cpu_seconds: Class::ALL.map(|k| (k.to_string(), c.cpu_nanos[k as usize].get() as f64 / 1e9)).into(),
         wal_rotations: c.wal_rotations.get(),
+        wal_interval_syncs: c.wal_interval_syncs.get(),
+        wal_made_by_writer: c.wal_made_by_writer.get(),
         manifest_rotations,
         wal_syncs: c.wal_syncs.get(),
         keyspaces,
@@ -322,7 +481,8 @@ pub fn metrics(store: &Store) -> Metrics {
 fn keyspace_metrics(keyspace: &super::keyspace_state::KeyspaceState) -> KeyspaceMetrics {
     let view = keyspace.view.load();
     let strategy = keyspace.strategy.load();
-    let level = |level: &crate::version::level::Level| {
+    let debts = debt_by_level(&view.version, &strategy.strategy);
+    let level = |(i, level): (usize, &crate::version::level::Level)| {
         let runs = || level.groups.iter().flat_map(|g| &g.runs);
         let tables = || runs().flat_map(|r| &r.tables);
         LevelMetrics {
@@ -332,15 +492,33 @@ fn keyspace_metrics(keyspace: &super::keyspace_state::KeyspaceState) -> Keyspace
             bytes: tables().map(super::super::version::run::TableRef::bytes).sum(),
             entries: tables().map(|t| t.meta.entries - t.consumed).sum(),
             tombstones: tables().map(|t| t.meta.tombstones).sum(),
+            target_bytes: goal_bytes(&strategy.strategy.size, &view.version, i),
+            debt_bytes: debts.get(i).copied().unwrap_or(0),
+            oldest_tombstone_ms: tables().filter_map(|t| t.meta.oldest_tombstone_ms).min().unwrap_or(0),
         }
     };
     KeyspaceMetrics {
         name: keyspace.name.clone(),
         strategy: strategy.text.clone(),
-        levels: view.version.levels.iter().map(level).collect(),
+        levels: view.version.levels.iter().enumerate().map(level).collect(),
         memtable_bytes: view.active.bytes() + view.immutable.iter().map(|m| m.bytes()).sum::<u64>(),
         immutable_memtables: view.immutable.len() as u64,
+        active_memtable_bytes: view.active.bytes(),
+        estimated_keys: estimated_keys(&view),
         debt_bytes: debt(&view.version, &strategy.strategy),
         distance_bytes: distance(&view.version, &strategy.strategy),
+        admission_bytes_per_sec: keyspace.gate.limit(),
     }
+}
+
+/// Keys of tables less two for each tombstone, which stands for itself and for what it hides; and the memtables' writes.
+fn estimated_keys(view: &ReadView) -> u64 {
+    let tables = view.version.tables();
+    let (keys, gone) = tables.fold((0u64, 0u64), |(keys, gone), (_, t)| {
+        (keys + t.meta.keys.saturating_sub(t.consumed), gone + 2 * t.meta.tombstones)
+    });
+    let memtables = [&view.active].into_iter().chain(&view.immutable);
+    let written =
+        memtables.map(|m| m.first_seq().map_or(0, |first| m.last_seq().0 + 1 - first.0)).sum::<u64>();
+    keys.saturating_sub(gone) + written
 }

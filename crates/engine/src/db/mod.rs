@@ -1,30 +1,70 @@
 //! Floor 11: the paths, wired: commit, lookup, scan, recovery, background work, and the face of it all.
 
+pub mod admission;
+#[cfg(test)]
+mod admission_tests;
 pub mod background;
 pub mod builder;
+pub mod bulk_load;
+pub mod checkpoint;
+#[cfg(test)]
+mod checkpoint_tests;
 pub mod commit;
 pub mod commit_queue;
 pub mod commit_state;
+pub mod compact;
 pub mod control;
+pub mod control_protocol;
+#[cfg(unix)]
+pub mod control_socket;
+pub mod covered;
 pub mod database;
+pub mod explain;
 pub mod flushing;
+pub mod gate;
 pub mod handle;
+pub mod identity;
+pub mod inline_flush;
+pub mod inspect_log;
+pub mod inspect_manifest;
+pub mod inspect_table;
+#[cfg(test)]
+mod inspect_tests;
 pub mod install;
+pub mod job_state;
 pub mod jobs;
+pub mod journal;
 pub mod keyspace;
 pub mod keyspace_state;
 pub mod keyspaces;
 pub mod lane;
+pub mod level_report;
 pub mod lookup;
+pub mod memory;
+pub mod metric_parts;
 pub mod metrics;
 pub mod options_file;
+pub mod pause;
+pub mod pressure;
+pub mod prometheus;
+pub mod properties;
+pub mod read_only;
+#[cfg(test)]
+mod read_only_tests;
 pub mod recovery;
+pub mod rotating_file;
 pub mod scan;
+pub mod settings;
+pub mod settling;
+pub mod slow_report;
 pub mod snapshot;
 pub mod snapshots;
 pub mod state;
 pub mod strategies;
 pub mod threads;
+pub mod ticker;
+pub mod ticker_state;
+pub mod unlinks;
 pub mod verify;
 #[cfg(test)]
 mod write_path_tests;

@@ -1,31 +1,29 @@
 //! Opening: what the manifest and the log say, made into a store again.
 //!
 //! ```text
-//! lock ─► manifest ─► replay logs above each keyspace's `flushed_through` into tables ─► new log ─► new manifest, CURRENT
-//!      ─► remove what nothing refers to
+//! lock ─► manifest ─► replay logs above each keyspace's `flushed_through` into tables ─► settle (`db/settling.rs`):
+//!                                                       new log ─► new manifest, CURRENT ─► remove what nothing refers to
 //! ```
 //! Nothing old is appended to, and no number is used twice. CURRENT is the one step that counts: a crash before it leaves the old
-//! state, whole; recovery then sees the same files and does the same again.
+//! state, whole; recovery then sees the same files and does the same again. Where there is no space for tables, what was replayed
+//! stays in memory until there is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use super::inline_flush::flush_inline;
 use crate::base::class::{Class, IoClass};
 use crate::base::error::{Error, Result};
 use crate::base::units::{KeyspaceId, SeqNo, TableId};
-use crate::compaction::claims::Claims;
-use crate::compaction::commit::{flush, recover};
-use crate::compaction::tree_view::Ids;
-use crate::execution::flush_job::FlushJob;
-use crate::execution::merge_loop::Progress;
+use crate::compaction::commit::recover;
 use crate::execution::output::{JobContext, OutputShape};
 use crate::observe::event::Event;
+use crate::options::{Options, TableStyle};
 use crate::storage::file_name::FileName;
 use crate::storage::file_system::FileSystem;
 use crate::storage::record::LogKind;
 use crate::storage::record_reader::{LogToRead, RecordReader, Tail};
-use crate::table::compression::Compression;
 use crate::table::meta::Born;
 use crate::version::manifest::ManifestRecord;
 use crate::version::version_set::VersionSet;
@@ -41,17 +39,38 @@ pub struct ReplaySettings {
     pub table_bytes: u64,
     /// Filter bits per key.
     pub filter_bits: f32,
+    /// Of the store.
+    pub options: Options,
+    /// How keyspaces' tables are written where it differs.
+    pub styles: BTreeMap<KeyspaceId, TableStyle>,
 }
 
-/// Replays the logs into `versions` (in memory, and in new table files) and answers the last sequence recovered and the logs
-/// that are no longer needed.
+/// What came of a replay.
+#[derive(Debug)]
+pub struct Replayed {
+    /// The last sequence recovered.
+    pub last_seq: SeqNo,
+    /// The logs that are no longer needed once everything replayed is in tables that a manifest knows.
+    pub logs: Vec<u64>,
+    /// What there was no space for as tables, by keyspace, oldest first.
+    pub unflushed: BTreeMap<KeyspaceId, Vec<Arc<Memtable>>>,
+}
+
+/// Replays the logs into `versions`, in memory and in new table files.
 pub fn replay_logs(
     context: &Arc<JobContext>,
     versions: &mut VersionSet,
     settings: &ReplaySettings,
     event: &dyn Fn(&Event),
-) -> Result<(SeqNo, Vec<u64>)> {
+) -> Result<Replayed> {
     let numbers = log_numbers(&*context.fs, &context.dir)?;
+    let wal_from = versions.wal_from();
+    let begun = Some(wal_from).filter(|number| *number > 0);
+    let needed = begun.into_iter().chain(versions.sealed_logs().filter(|number| *number >= wal_from));
+    if let Some(missing) = needed.into_iter().find(|number| !numbers.contains(number)) {
+        let path = FileName::Wal(missing).path(&context.dir);
+        return Err(Error::corruption(path, 0, "this log file is missing"));
+    }
     let mut replay = Replay {
         context,
         settings,
@@ -59,14 +78,10 @@ pub fn replay_logs(
         previous: None,
         headless: BTreeSet::new(),
         memtables: BTreeMap::new(),
+        unflushed: BTreeMap::new(),
         flushed: versions.trees().iter().map(|(id, tree)| (*id, tree.flushed_through)).collect(),
         versions,
     };
-    let wal_from = replay.versions.wal_from();
-    if wal_from > 0 && !numbers.contains(&wal_from) {
-        let path = FileName::Wal(wal_from).path(&context.dir);
-        return Err(Error::corruption(path, 0, "this log file is missing"));
-    }
     let mut chain = numbers.iter().copied().filter(|n| *n >= wal_from);
     while let Some(number) = chain.next() {
         if let LogOutcome::Stop { after } = replay.log(number, event)? {
@@ -82,7 +97,31 @@ pub fn replay_logs(
     }
     replay.flush_all()?;
     let last = replay.last_seq.unwrap_or_default();
-    Ok((last.max(versions.last_seq()), numbers))
+    let unflushed = replay.unflushed;
+    Ok(Replayed { last_seq: last.max(versions.last_seq()), logs: numbers, unflushed })
+}
+
+/// Writes a memtable to tables, and the tables to its tree in memory. After an error nothing has changed.
+pub fn flush_replayed(
+    context: &Arc<JobContext>,
+    versions: &mut VersionSet,
+    settings: &ReplaySettings,
+    id: KeyspaceId,
+    memtable: &Arc<Memtable>,
+) -> Result<()> {
+    let (options, none) = (&settings.options, TableStyle::default());
+    let style = settings.styles.get(&id).unwrap_or(&none);
+    let shape = OutputShape {
+        class: Class::Flush,
+        born: Born::Flush,
+        table_bytes: settings.table_bytes,
+        filter_bits: settings.filter_bits,
+        compression: style.compression_at(0, options),
+        prefix_rule: style.prefix_rule(options),
+        direct: options.direct_flush,
+        oldest_tombstone_ms: memtable.oldest_tombstone_ms(),
+    };
+    flush_inline(context, versions, id, memtable, shape).map(drop)
 }
 
 /// Takes out of the trees what only the jobs of the last process kept there: empty runs.
@@ -132,15 +171,6 @@ pub fn next_file_number(fs: &dyn FileSystem, dir: &Path) -> Result<u64> {
     Ok(numbers.max().map_or(1, |n| n.saturating_add(1)))
 }
 
-/// The number of the newest OPTIONS file.
-pub fn options_number(fs: &dyn FileSystem, dir: &Path) -> Result<Option<u64>> {
-    let number = |name: String| match FileName::parse(&name)? {
-        FileName::Options(n) => Some(n),
-        _ => None,
-    };
-    Ok(fs.list(dir)?.into_iter().filter_map(number).max())
-}
-
 fn log_numbers(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<u64>> {
     let number = |name: String| match FileName::parse(&name)? {
         FileName::Wal(n) => Some(n),
@@ -162,6 +192,8 @@ struct Replay<'a> {
     /// Logs without a whole header: prepared and not begun, or begun and lost with their first page.
     headless: BTreeSet<u64>,
     memtables: BTreeMap<KeyspaceId, (MemtableWriter, Arc<Memtable>)>,
+    /// Once there is no space for tables: full memtables, oldest first.
+    unflushed: BTreeMap<KeyspaceId, Vec<Arc<Memtable>>>,
     flushed: BTreeMap<KeyspaceId, SeqNo>,
 }
 
@@ -179,7 +211,7 @@ impl Replay<'_> {
         let log = LogToRead {
             kind: LogKind::Wal,
             id: number,
-            promised: 0,
+            promised: self.versions.sealed_len(number).unwrap_or(0),
             payload_max: (BATCH_BYTES_MAX + 1024) as u32,
             class: IoClass::Wal,
         };
@@ -251,7 +283,8 @@ impl Replay<'_> {
 
     fn batch(&mut self, payload: &[u8]) -> Result<(), Malformed> {
         let (mut seq, entries) = decode_batch(payload).ok_or(Malformed::Batch("a batch is cut short"))?;
-        if self.last_seq.is_some_and(|last| seq != last.next()) {
+        // Sequences between two batches belong to keyspaces without a log.
+        if self.last_seq.is_some_and(|last| seq <= last) {
             return Err(Malformed::Batch("a batch does not follow the one before"));
         }
         for entry in entries {
@@ -260,7 +293,8 @@ impl Replay<'_> {
             if self.flushed.get(&entry.keyspace).is_some_and(|flushed| seq > *flushed) {
                 let memtable_bytes = self.settings.memtable_bytes;
                 let memtable = self.memtables.entry(entry.keyspace);
-                let (writer, table) = memtable.or_insert_with(|| Memtable::new(b"", memtable_bytes));
+                let (writer, table) =
+                    memtable.or_insert_with(|| Memtable::new(b"", memtable_bytes, &self.context.memory));
                 writer.insert(entry.key, seq, entry.kind, entry.value, || self.context.clock.wall_ms());
                 debug_assert_eq!(table.last_seq(), seq);
             }
@@ -281,29 +315,17 @@ impl Replay<'_> {
         ids.into_iter().try_for_each(|id| self.flush(id))
     }
 
-    /// Writes a keyspace's memtable to tables, and the tables to its tree in memory.
+    /// Writes a keyspace's memtable to tables, or keeps it: after the first that found no space, all that follow.
     fn flush(&mut self, id: KeyspaceId) -> Result<()> {
         let Some((_, memtable)) = self.memtables.remove(&id) else { return Ok(()) };
-        let shape = OutputShape {
-            class: Class::Flush,
-            born: Born::Flush,
-            table_bytes: self.settings.table_bytes,
-            filter_bits: self.settings.filter_bits,
-            compression: Compression::None,
-            oldest_tombstone_ms: memtable.oldest_tombstone_ms(),
-        };
-        let last = memtable.last_seq();
-        let mut job = FlushJob::new(Arc::clone(self.context), memtable, Vec::new(), shape);
-        while job.step(u64::MAX)?.0 != Progress::Finished {}
-        let tables = job.take_tables().into_iter().map(Arc::new).collect();
-        let Some(tree) = self.versions.trees().get(&id) else { return Ok(()) };
-        let (next_run, next_group) = self.versions.ids().next_run_and_group();
-        let mut ids = Ids { next_run, next_group };
-        let now_ms = self.context.clock.wall_ms();
-        let edit = flush(&tree.version, &Claims::default(), &mut ids, tables, last, now_ms)?.edit;
-        self.versions.ids().run_and_group_at_least(ids.next_run, ids.next_group);
-        let record = ManifestRecord { edits: vec![(id, edit)], ..ManifestRecord::default() };
-        self.versions.apply_unrecorded(&record)
+        if self.unflushed.is_empty() {
+            match flush_replayed(self.context, self.versions, self.settings, id, &memtable) {
+                Err(Error::NoSpace { .. }) => {}
+                outcome => return outcome,
+            }
+        }
+        self.unflushed.entry(id).or_default().push(memtable);
+        Ok(())
     }
 }
 

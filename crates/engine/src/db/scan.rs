@@ -8,29 +8,42 @@ use std::sync::atomic::Ordering;
 
 use super::keyspace_state::{KeyspaceState, ReadView};
 use super::state::Store;
+use crate::base::class::IoClass;
 use crate::base::error::Result;
 use crate::base::iterator::InternalIterator;
 use crate::base::key::Trailer;
 use crate::base::key_range::{KeyRange, after};
 use crate::base::units::SeqNo;
 use crate::merge::merging_iterator::MergingIterator;
+use crate::merge::range_tombstones::{Coverage, RangeSource};
 use crate::merge::run_iterator::{ReadMode, RunIterator};
 use crate::merge::visible_iterator::VisibleIterator;
+use crate::observe::memory::CursorCharge;
+use crate::observe::slow::{Op, SlowOperations};
+use crate::table::filter::hash_prefix;
+use crate::table::prefix_rule::PrefixRule;
+use crate::version::run::TableRef;
 use crate::write::memtable::MemtableCursor;
 
-/// Which keys: from one, inclusive, to another, exclusive.
+/// What a cursor's part over one source takes, the block it pins aside.
+const CURSOR_BYTES: u64 = 512;
+
+/// Which keys: from one, inclusive, to another, exclusive; and whether reading them fills the block cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScanRange(pub(crate) KeyRange);
+pub struct ScanRange(pub(crate) KeyRange, FillCache);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FillCache(bool);
 
 impl ScanRange {
     /// Every key.
     pub fn all() -> ScanRange {
-        ScanRange(KeyRange::all())
+        ScanRange::of(KeyRange::all())
     }
 
     /// `from` ≤ key < `to`; `None` is without a bound on that side. Empty if `to` ≤ `from`.
     pub fn new(from: Option<&[u8]>, to: Option<&[u8]>) -> ScanRange {
-        ScanRange(KeyRange::new(from.unwrap_or_default(), to))
+        ScanRange::of(KeyRange::new(from.unwrap_or_default(), to))
     }
 
     /// Every key that begins with `prefix`.
@@ -39,10 +52,22 @@ impl ScanRange {
         while let Some(last) = end.pop() {
             if last < 0xff {
                 end.push(last + 1);
-                return ScanRange(KeyRange::new(prefix, Some(&end)));
+                return ScanRange::of(KeyRange::new(prefix, Some(&end)));
             }
         }
-        ScanRange(KeyRange::new(prefix, None))
+        ScanRange::of(KeyRange::new(prefix, None))
+    }
+
+    /// Whether the block cache keeps what the scan reads; true unless said otherwise. False for a long scan beside others' gets: it
+    /// still takes what the cache has, and leaves it as it is.
+    #[must_use]
+    pub fn fill_cache(mut self, fill: bool) -> ScanRange {
+        self.1 = FillCache(fill);
+        self
+    }
+
+    fn of(range: KeyRange) -> ScanRange {
+        ScanRange(range, FillCache(true))
     }
 }
 
@@ -106,9 +131,13 @@ impl InternalIterator for Source {
 /// After an error the cursor stands nowhere; it can be sought again.
 #[derive(Debug)]
 pub struct Cursor {
-    visible: VisibleIterator<MergingIterator<Source>>,
+    visible: VisibleIterator<Source>,
     /// The snapshot it reads at, if it has one: kept open with it.
     _pinned: Option<Arc<dyn std::fmt::Debug + Send + Sync>>,
+    /// Where slow moves are remembered.
+    slow: Arc<SlowOperations>,
+    /// Counts what it holds in memory.
+    _charge: CursorCharge,
 }
 
 impl Cursor {
@@ -132,33 +161,37 @@ impl Cursor {
     /// # Errors
     /// `Io` or `Corruption`; an error is never a shorter scan. The same holds for every move.
     pub fn seek_to_first(&mut self) -> Result<()> {
-        self.visible.seek_to_first()
+        self.slow.watch(Op::Scan, None, || self.visible.seek_to_first())
     }
 
     /// To the last key.
     pub fn seek_to_last(&mut self) -> Result<()> {
-        self.visible.seek_to_last()
+        self.slow.watch(Op::Scan, None, || self.visible.seek_to_last())
     }
 
     /// To the first key at or above `key`.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.visible.seek(key)
+        self.slow.watch(Op::Scan, None, || self.visible.seek(key))
     }
 
     /// To the last key at or below `key`.
     pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
-        self.visible.seek_before(&after(key))
+        self.slow.watch(Op::Scan, None, || self.visible.seek_before(&after(key)))
     }
 
     /// To the next key; from the last one to nowhere.
     #[expect(clippy::should_implement_trait, reason = "a cursor's next is the field's word")]
     pub fn next(&mut self) -> Result<()> {
-        self.visible.next()
+        let moved = self.visible.next();
+        self.slow.stepped();
+        moved
     }
 
     /// To the previous key; from the first one to nowhere.
     pub fn prev(&mut self) -> Result<()> {
-        self.visible.prev()
+        let moved = self.visible.prev();
+        self.slow.stepped();
+        moved
     }
 }
 
@@ -177,32 +210,73 @@ pub fn current(store: &Store, keyspace: &KeyspaceState) -> (Arc<ReadView>, SeqNo
 /// A cursor over what is visible now.
 pub fn cursor(store: &Store, keyspace: &KeyspaceState, range: ScanRange) -> Cursor {
     let (view, at) = current(store, keyspace);
-    cursor_at(store, &view, range, at, None)
+    cursor_at(store, keyspace, &view, range, at, None)
 }
 
 /// A cursor as of `at`, over a view that holds everything up to there.
 pub fn cursor_at(
     store: &Store,
+    keyspace: &KeyspaceState,
     view: &ReadView,
     range: ScanRange,
     at: SeqNo,
     pinned: Option<Arc<dyn std::fmt::Debug + Send + Sync>>,
 ) -> Cursor {
-    let range = range.0;
+    let ScanRange(range, FillCache(fill_cache)) = range;
+    let options = store.options.load();
+    let mode = ReadMode::Client { fill_cache, readahead_max: options.readahead_bytes as usize };
+    let rule = keyspace.style.prefix_rule(&options);
+    let prefix = rule.prefix_of_all(&range).map(hash_prefix);
     let memtables = [&view.active].into_iter().chain(&view.immutable).filter(|m| !m.is_empty());
-    let mut sources: Vec<Source> = memtables.map(|m| Source::Memtable(m.cursor())).collect();
+    let mut sources: Vec<Source> = Vec::new();
+    let mut ranges: Vec<(usize, RangeSource)> = Vec::new();
+    for memtable in memtables {
+        let pieces = memtable.ranges().pieces().into_iter();
+        ranges.extend(pieces.map(|piece| (sources.len(), RangeSource::of_memtable(piece))));
+        sources.push(Source::Memtable(memtable.cursor()));
+    }
     for group in view.version.levels.iter().flat_map(|level| &level.groups) {
         for run in &group.runs {
-            let tables = run.overlapping(&range);
+            let mut tables = run.overlapping(&range).to_vec();
+            if let Some(prefix) = prefix {
+                skip_tables(store, &mut tables, &range, rule, prefix);
+            }
             if !tables.is_empty() {
-                let run = RunIterator::new(tables.to_vec(), Arc::clone(&store.tables), ReadMode::Client);
-                sources.push(Source::Run(run));
+                let of_run = RangeSource::of_run(&tables, &store.tables, IoClass::Client);
+                ranges.extend(of_run.map(|source| (sources.len(), source)));
+                sources.push(Source::Run(RunIterator::new(tables, Arc::clone(&store.tables), mode)));
             }
         }
     }
+    let runs = sources.iter().filter(|s| matches!(s, Source::Run(_))).count() as u64;
+    let bytes = CURSOR_BYTES * sources.len() as u64 + runs * store.options.load().block_bytes;
     // Memtables are not clipped to the range, so nothing is known of a common head.
     let merged = MergingIterator::new(sources, 0);
-    Cursor { visible: VisibleIterator::new(merged, range, at), _pinned: pinned }
+    Cursor {
+        visible: VisibleIterator::new(merged, Coverage::new(ranges, at), range, at),
+        _pinned: pinned,
+        slow: Arc::clone(&store.slow),
+        _charge: CursorCharge::new(&store.memory, bytes),
+    }
+}
+
+/// Leaves out the tables whose filters deny the prefix that all keys of the range have. One with range deletes stays: they are not
+/// in its filter.
+fn skip_tables(
+    store: &Store,
+    tables: &mut Vec<TableRef>,
+    range: &KeyRange,
+    rule: PrefixRule,
+    prefix_hash: u64,
+) {
+    let before = tables.len();
+    tables.retain(|table| {
+        let reader = store.tables.reader(&table.meta, IoClass::Client);
+        // What cannot be opened is told to who reads it.
+        table.meta.range_tombstones > 0
+            || reader.map_or(true, |r| r.may_have_prefix(range, rule, prefix_hash, IoClass::Client))
+    });
+    store.tables.block_cache().count_skipped((before - tables.len()) as u64);
 }
 
 /// Keys and values of a range, from both ends.

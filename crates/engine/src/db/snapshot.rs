@@ -9,6 +9,7 @@ use super::lookup::{Value, get_at};
 use super::scan::{Cursor, Scan, ScanRange, cursor_at};
 use crate::base::error::Result;
 use crate::base::units::SeqNo;
+use crate::observe::slow::Op;
 
 /// The store as of one commit: no later write, no half batch, whatever is flushed or compacted meanwhile. Cheap to clone. Holds
 /// back the disposal of what it sees: drop it when done. Does not outlive the process.
@@ -31,7 +32,7 @@ impl Drop for Registered {
 impl Snapshot {
     /// Registers the sequence first; views are taken later, by each read, and hold everything up to it.
     pub(crate) fn new(handle: Arc<Handle>, default: Arc<KeyspaceState>) -> Snapshot {
-        let seq = handle.store.snapshots.open(&handle.store.visible);
+        let seq = handle.store.snapshots.open(&handle.store.visible, handle.store.clock.wall_ms());
         Snapshot(Arc::new(Registered { handle, default, seq }))
     }
 
@@ -69,12 +70,14 @@ impl Snapshot {
     }
 
     fn get_state(&self, keyspace: &KeyspaceState, key: &[u8]) -> Result<Option<Value>> {
-        get_at(&self.0.handle.store, &keyspace.view_for_snapshot(self.0.seq), key, self.0.seq)
+        let store = &*self.0.handle.store;
+        let get = || get_at(store, &keyspace.view_for_snapshot(self.0.seq), key, self.0.seq);
+        store.slow.watch(Op::Get, Some(keyspace.id), get)
     }
 
     fn cursor_state(&self, keyspace: &KeyspaceState, range: ScanRange) -> Cursor {
         let view = keyspace.view_for_snapshot(self.0.seq);
-        cursor_at(&self.0.handle.store, &view, range, self.0.seq, Some(Arc::clone(&self.0) as _))
+        cursor_at(&self.0.handle.store, keyspace, &view, range, self.0.seq, Some(Arc::clone(&self.0) as _))
     }
 
     fn scan_state(&self, keyspace: &Arc<KeyspaceState>, range: ScanRange) -> Scan {

@@ -2,26 +2,35 @@
 //!
 //! Locks, in the order in which they may be taken: `commit`, `tree`, a keyspace's view, `background`. Readers take none.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
 use super::background::Background;
 use super::commit_queue::CommitQueue;
 use super::commit_state::CommitState;
+use super::gate::Admission;
+use super::journal::Journal;
 use super::keyspace_state::KeyspaceState;
 use super::lane::Lane;
 use super::snapshots::Snapshots;
+use super::ticker_state::Ticker;
 use crate::base::clock::Clock;
 use crate::base::error::{Error, Result};
 use crate::base::units::KeyspaceId;
 use crate::compaction::claims::Claims;
 use crate::execution::output::JobContext;
+use crate::execution::rate_limiter::RateLimiter;
 use crate::observe::counters::Counters;
 use crate::observe::event::{Event, Listener};
+use crate::observe::memory::MemoryBudget;
+use crate::observe::slow::SlowOperations;
 use crate::options::Options;
 use crate::storage::file_system::{DirLock, FileSystem};
 use crate::table::meta::TableMeta;
@@ -41,8 +50,10 @@ pub struct Store {
     pub dir: PathBuf,
     /// Time.
     pub clock: Arc<dyn Clock>,
-    /// Settings.
-    pub options: Options,
+    /// Settings, swapped whole when one is changed.
+    pub options: ArcSwap<Options>,
+    /// Held while an option is changed.
+    pub changing_options: Mutex<()>,
     /// What it counts.
     pub counters: Arc<Counters>,
     /// Who waits to write.
@@ -61,21 +72,59 @@ pub struct Store {
     pub tables: Arc<TableCache>,
     /// The log's files.
     pub wal_files: Arc<WalFiles>,
+    /// Memory in use by class.
+    pub memory: Arc<MemoryBudget>,
+    /// Who may write, and when.
+    pub admission: Admission,
     /// What jobs need.
     pub job_context: Arc<JobContext>,
+    /// The same, but syncs are done where they are asked for: for the end of the recovery.
+    pub inline_context: Arc<JobContext>,
     /// Threads and open jobs.
     pub background: Background,
     /// Syncs and unlinks.
     pub lane: Arc<Lane>,
     /// Who wants to hear of events.
     pub listener: Events,
+    /// Events on their way to `LOG`.
+    pub journal: Journal,
+    /// What writes `LOG` and `STATS`, and looks each second.
+    pub ticker: Mutex<Ticker>,
+    /// Slow operations and their causes.
+    pub slow: Arc<SlowOperations>,
+    /// When the store was opened, and its unique name.
+    pub opened: Opened,
+    /// Opened to be read only: its files are held, not owned, and what recovery writes is in memory.
+    pub read_only: bool,
     /// The failure that made the store read-only.
     pub poisoned: OnceLock<String>,
     /// Set when the store is closed.
     pub closed: AtomicBool,
+    /// What recovery could not do for want of space: until it is done, the store takes no write and changes no file.
+    pub unsettled: Unsettled,
     /// Held as long as the store is open.
     #[expect(dead_code, reason = "held, not looked at")]
     pub lock: Box<dyn DirLock>,
+}
+
+/// What was known when the store was opened.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    /// By the monotone clock.
+    pub at: Duration,
+    /// The content of IDENTITY, where there is one.
+    pub identity: OnceLock<String>,
+    /// True if `LOG` and `STATS` are written where the options say so.
+    pub writes_logs: bool,
+    /// True if the control socket answers.
+    pub answers: bool,
+}
+
+impl Opened {
+    /// The store's unique name; empty where there was no space to give it one.
+    pub fn identity(&self) -> &str {
+        self.identity.get().map_or("", String::as_str)
+    }
 }
 
 /// Keyspaces by name and by id.
@@ -96,15 +145,65 @@ pub struct TreeState {
     pub claims: BTreeMap<KeyspaceId, Claims>,
     /// Tables that no current Version refers to: unlinked when no older one does either.
     pub obsolete: Vec<Arc<TableMeta>>,
+    /// Keyspaces that are being compacted by hand, and how often: their levels keep their numbers meanwhile.
+    pub by_hand: BTreeMap<KeyspaceId, u32>,
+    /// How fast those are unlinked.
+    pub unlink_rate: RateLimiter,
     /// The last job's id.
     pub last_job: u64,
     /// The OPTIONS file in force.
     pub options_number: Option<u64>,
 }
 
+/// What is left to do of an opening that found the disk full (`db/settling.rs`).
+#[derive(Debug, Default)]
+pub struct Unsettled {
+    /// True until it is done.
+    pub pending: AtomicBool,
+    /// The logs that recovery has read; no longer needed once it is done.
+    pub old_logs: Mutex<Vec<u64>>,
+}
+
 /// A listener, or none.
 #[derive(Clone, Default)]
 pub struct Events(pub Option<Listener>);
+
+thread_local! {
+    /// The listener that this thread is in, by its address.
+    static LISTENING: Cell<usize> = const { Cell::new(0) };
+}
+
+impl Events {
+    /// Tells the listener, if there is one.
+    pub fn tell(&self, event: &Event) {
+        let Some(listener) = &self.0 else { return };
+        let _inside = Inside(LISTENING.replace(Arc::as_ptr(listener).addr()));
+        listener(event);
+    }
+
+    /// Refuses a call from within the listener that would wait for the very thread it is on.
+    ///
+    /// # Errors
+    /// `InvalidArgument` there.
+    #[inline]
+    pub fn check_outside(&self) -> Result<()> {
+        match &self.0 {
+            Some(listener) if LISTENING.get() == Arc::as_ptr(listener).addr() => Err(Error::invalid(
+                "a listener cannot change its store, whose threads wait for it; hand the event to a thread of your own",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The listener that the thread was in before this one.
+struct Inside(usize);
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        LISTENING.set(self.0);
+    }
+}
 
 impl std::fmt::Debug for Events {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -123,11 +222,15 @@ impl Store {
         self.commit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the listener.
+    /// Tells the listener, and `LOG`.
     pub fn event(&self, event: &Event) {
-        if let Some(listener) = &self.listener.0 {
-            listener(event);
+        self.listener.tell(event);
+        if matches!(event, Event::BackgroundError { .. }) {
+            self.counters.background_errors.add(1);
         }
+        let keyspaces = self.keyspaces.load();
+        let keyspace = event.keyspace().and_then(|id| keyspaces.by_name.values().find(|k| k.id == id));
+        self.journal.tell(event, keyspace.map(|k| k.name.as_str()), self.clock.wall_ms());
     }
 
     /// `Poisoned` if a failure has made the store read-only.
@@ -135,22 +238,71 @@ impl Store {
     pub fn check_writable(&self) -> Result<()> {
         match self.poisoned.get() {
             None => Ok(()),
-            Some(cause) => Err(Error::Poisoned { cause: cause.clone() }),
+            Some(cause) => Err(self.refusal(cause)),
         }
+    }
+
+    #[cold]
+    fn refusal(&self, cause: &str) -> Error {
+        if self.read_only && !self.closed.load(Ordering::Acquire) {
+            return Error::ReadOnly { dir: self.dir.clone() };
+        }
+        Error::Poisoned { cause: cause.to_owned() }
+    }
+
+    /// Beside `check_writable`: `Poisoned` if the store is being closed, `NoSpace` if it was opened on a full disk.
+    #[inline]
+    pub fn check_takes_writes(&self) -> Result<()> {
+        self.check_writable()?;
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::Poisoned { cause: CLOSED.to_owned() });
+        }
+        self.check_settled()
+    }
+
+    /// `NoSpace` while there is no space to finish the recovery.
+    #[inline]
+    pub fn check_settled(&self) -> Result<()> {
+        if self.unsettled.pending.load(Ordering::Acquire) {
+            let context = "finish the recovery of the store, which is read-only until then".to_owned();
+            return Err(Error::NoSpace { context });
+        }
+        Ok(())
     }
 
     /// Makes the store read-only for good, because of `error`.
     pub fn poison(&self, error: &Error) {
         self.poisoned.get_or_init(|| error.to_string());
-        self.event(&Event::BackgroundError { error: error.to_string() });
         self.background.wake();
+        self.wake_writers();
+        // A listener that panics was perhaps what has brought us here.
+        let tell = || {
+            self.event(&Event::BackgroundError { error: error.to_string() });
+            self.event(&Event::Stopping { reason: error.to_string() });
+        };
+        let _ = catch_unwind(AssertUnwindSafe(tell));
     }
 
-    /// A failed append or sync of the log: the store goes read-only, except where nothing was written for want of space.
-    pub fn log_failed(&self, error: Error) -> Error {
-        if !matches!(error, Error::NoSpace { .. }) {
+    /// Wakes every writer that waits for its turn: the store is read-only, or closing.
+    pub fn wake_writers(&self) {
+        self.keyspaces.load().by_name.values().for_each(|keyspace| keyspace.gate.wake_all());
+        self.admission.gate.wake_all();
+    }
+
+    /// Makes the directory's entries durable. A failure makes the store read-only: nobody knows which names will be there.
+    pub fn sync_dir(&self) -> Result<()> {
+        self.fs.sync_dir(&self.dir).map_err(|error| {
             self.poison(&error);
-        }
+            match error {
+                Error::NoSpace { .. } => Error::Poisoned { cause: error.to_string() },
+                other => other,
+            }
+        })
+    }
+
+    /// A failed append or sync of the log: the store goes read-only.
+    pub fn log_failed(&self, error: Error) -> Error {
+        self.poison(&error);
         error
     }
 }

@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::install::record_change;
 use super::keyspace_state::{KeyspaceState, NamedStrategy};
-use super::options_file::{self, KeyspaceSettings};
-use super::state::Store;
-use crate::base::error::Result;
+use super::options_file::{self, KeyspaceSettings, Stored};
+use super::state::{Store, TreeState};
+use crate::base::error::{Error, Result};
 use crate::compaction::catalog;
 use crate::compaction::strategy::{CutRule, Layout, PerLevel, SizeRule, Strategy};
+use crate::observe::event::Event;
 use crate::options::{KeyspaceOptions, Options};
+use crate::storage::file_name::FileName;
 use crate::version::edit::{EditStep, VersionEdit};
 use crate::version::manifest::{KeyspaceCreated, ManifestRecord};
 use crate::version::version_set::Ids;
@@ -20,15 +23,16 @@ use crate::version::version_set::Ids;
 /// `InvalidArgument` that names the field and what would be valid.
 pub fn resolve(text: &str, memtable_bytes: u64, options: &Options) -> Result<NamedStrategy> {
     let mut strategy = catalog::strategy(text)?;
-    if strategy.size == SizeRule::default() {
+    if strategy.size.has_default_bytes() {
         strategy.size = SizeRule {
             l0_bytes: memtable_bytes.saturating_mul(u64::from(options.l0_trigger)),
             level_base_bytes: options.level_base_bytes,
             level_ratio: u64::from(options.level_ratio),
+            sizes: strategy.size.sizes,
         };
     }
-    if strategy.cut == CutRule::default() {
-        strategy.cut = CutRule { table_bytes: options.table_bytes };
+    if strategy.cut.table_bytes == CutRule::default().table_bytes {
+        strategy.cut.table_bytes = options.table_bytes;
     }
     if !text.contains("bits=") {
         strategy.filter_bits = PerLevel::same(options.filter_bits);
@@ -42,44 +46,87 @@ pub fn resolve(text: &str, memtable_bytes: u64, options: &Options) -> Result<Nam
 }
 
 /// The manifest record of a new keyspace: a first level without tables, shaped as the strategy wants it.
-pub fn creation(ids: &Ids, name: &str, strategy: &Strategy) -> ManifestRecord {
+pub fn creation(ids: &Ids, name: &str, strategy: &Strategy, no_wal: bool) -> ManifestRecord {
     let (id, group) = (ids.keyspace(), ids.group());
-    let created = KeyspaceCreated { id, name: name.to_owned(), l0_group: Some(group) };
+    let created = KeyspaceCreated { id, name: name.to_owned(), l0_group: Some(group), no_wal };
     let run_bound = strategy.levels.get(0, 1).layout.max_runs();
     let steps = vec![EditStep::SetRunBound { group, run_bound }];
     let edit = VersionEdit { steps, ..VersionEdit::default() };
     ManifestRecord { created: vec![created], edits: vec![(id, edit)], ..ManifestRecord::default() }
 }
 
-/// Changes a keyspace's strategy: writes OPTIONS durably, then swaps the value. The picker does the rest.
+/// Changes a keyspace's strategy: durably, then for the picker, which does the rest.
 pub fn set(store: &Store, keyspace: &KeyspaceState, text: &str) -> Result<()> {
-    let strategy = resolve(text, keyspace.memtable_bytes, &store.options)?;
-    store.check_writable()?;
-    let before = keyspace.strategy.swap(Arc::new(strategy));
-    if let Err(error) = persist(store) {
-        keyspace.strategy.store(before);
-        return Err(error);
+    store.listener.check_outside()?;
+    let strategy = resolve(text, keyspace.memtable_bytes(), &store.options.load())?;
+    {
+        let mut tree = store.tree();
+        let mut settings = stored(store);
+        let Some(own) = settings.keyspaces.get_mut(&keyspace.name) else {
+            return Err(Error::invalid(format!("keyspace `{}` was dropped", keyspace.name)));
+        };
+        own.strategy = Some(text.to_owned());
+        change_settings(store, &mut tree, &settings, ManifestRecord::default())?;
+        keyspace.strategy.store(Arc::new(strategy));
     }
+    store.event(&Event::StrategyChanged { keyspace: keyspace.id, strategy: text.to_owned() });
     store.background.work_changed();
     Ok(())
 }
 
-/// Writes the settings of all keyspaces to a new OPTIONS file.
-pub fn persist(store: &Store) -> Result<()> {
-    // The tree lock keeps two writers of OPTIONS from removing each other's file.
-    let mut tree = store.tree();
+/// Writes settings to a new OPTIONS file and records it, with the change that they belong to, in the manifest: both hold, or
+/// neither. The tree lock is held, which also keeps two writers of OPTIONS apart.
+pub fn change_settings(
+    store: &Store,
+    tree: &mut TreeState,
+    settings: &Stored,
+    mut record: ManifestRecord,
+) -> Result<()> {
+    store.check_writable()?;
+    store.check_settled()?;
     let number = tree.versions.ids().file();
-    let settings = settings(store.keyspaces.load().by_name.values());
-    options_file::write(&*store.fs, &store.dir, number, &settings, tree.options_number)?;
-    tree.options_number = Some(number);
+    let remove = |number| {
+        // What cannot be removed is an orphan, which the next open removes.
+        let _ = store.fs.remove(&FileName::Options(number).path(&store.dir));
+    };
+    options_file::write(&*store.fs, &store.dir, number, settings)?;
+    store.sync_dir()?;
+    record.options_file = Some(number);
+    if let Err(error) = record_change(store, tree, record) {
+        // A store that is read-only may have recorded it all the same.
+        if store.check_writable().is_ok() {
+            remove(number);
+        }
+        return Err(error);
+    }
+    if let Some(old) = tree.options_number.replace(number) {
+        remove(old);
+    }
     Ok(())
 }
 
+/// Writes the settings in force to a new OPTIONS file, durably.
+pub fn persist(store: &Store) -> Result<()> {
+    change_settings(store, &mut store.tree(), &stored(store), ManifestRecord::default())
+}
+
+/// The settings in force.
+pub fn stored(store: &Store) -> Stored {
+    Stored {
+        options: store.options.load().changed().map(|(name, value)| (name.to_owned(), value)).collect(),
+        keyspaces: settings(store.keyspaces.load().by_name.values()),
+    }
+}
+
 /// What OPTIONS says of these keyspaces.
-pub fn settings<'a>(keyspaces: impl Iterator<Item = &'a Arc<KeyspaceState>>) -> KeyspaceSettings {
+fn settings<'a>(keyspaces: impl Iterator<Item = &'a Arc<KeyspaceState>>) -> KeyspaceSettings {
     let of = |k: &Arc<KeyspaceState>| {
         let strategy = Some(k.strategy.load().text.clone());
-        (k.name.clone(), KeyspaceOptions { strategy, memtable_bytes: Some(k.memtable_bytes) })
+        let memtable_bytes = Some(k.memtable_bytes());
+        // Whether it has a log is in the manifest, for good.
+        let mut options = KeyspaceOptions { strategy, memtable_bytes, ..KeyspaceOptions::default() };
+        k.style.write_to(&mut options);
+        (k.name.clone(), options)
     };
     keyspaces.map(of).collect::<BTreeMap<_, _>>()
 }

@@ -8,6 +8,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use evenkeel_sys::{Priority, can_raise_priority, set_background_priority, yield_now};
@@ -17,24 +18,47 @@ use super::control::maintain;
 use super::flushing;
 use super::jobs::{self, Stepped};
 use super::state::Store;
+use super::ticker;
 use crate::base::clock::spawn;
 use crate::base::error::Error;
+use crate::observe::event::Event;
 
 /// A thread with nothing to do looks again after this long, should it have missed a wake-up.
 const IDLE: Duration = Duration::from_millis(500);
 
 /// Starts the flush lane, the workers and the lane.
 pub fn start_threads(store: &Arc<Store>) -> Threads {
-    let mut threads = Vec::new();
-    threads.push(start(store, "keel-flush", flush_loop));
-    for i in 0..store.options.workers {
-        threads.push(start(store, &format!("keel-work-{i}"), work_loop));
-    }
-    threads.push(start(store, "keel-lane", lane_loop));
-    Threads(threads)
+    let mut threads = Threads::default();
+    threads.handles.push(start(store, "keel-flush", flush_loop));
+    start_workers(store, &mut threads);
+    threads.handles.push(start(store, "keel-lane", lane_loop));
+    let watched = Arc::clone(store);
+    threads.handles.push(spawn("keel-log", move || {
+        // A store without a log for people is as good as any: a panic here ends the log alone.
+        if catch_unwind(AssertUnwindSafe(|| ticker::run(&watched))).is_err() {
+            watched.event(&Event::NotWritten { file: "LOG", error: "its thread panicked".to_owned() });
+        }
+    }));
+    threads
 }
 
-fn start(store: &Arc<Store>, name: &str, body: fn(&Store)) -> std::thread::JoinHandle<()> {
+/// Starts the workers that the options want and that are not there yet.
+pub fn start_workers(store: &Arc<Store>, threads: &mut Threads) {
+    let wanted = store.options.load().workers;
+    // A store that is being closed has its threads counted and joined.
+    while threads.workers < wanted && !store.background.is_stopping() {
+        let index = threads.workers;
+        let body = move |store: &Store| work_loop(store, index);
+        threads.handles.push(start(store, &format!("keel-work-{index}"), body));
+        threads.workers += 1;
+    }
+}
+
+fn start(
+    store: &Arc<Store>,
+    name: &str,
+    body: impl Fn(&Store) + Send + 'static,
+) -> std::thread::JoinHandle<()> {
     let (store, named) = (Arc::clone(store), name.to_owned());
     spawn(name, move || {
         if catch_unwind(AssertUnwindSafe(|| body(&store))).is_err() {
@@ -47,22 +71,25 @@ fn start(store: &Arc<Store>, name: &str, body: fn(&Store)) -> std::thread::JoinH
 fn flush_loop(store: &Store) {
     let mut own = OwnPriority::new(if can_raise_priority() { Priority::Nice19 } else { Priority::Normal });
     while !store.background.is_stopping() {
-        own.set(store.background.is_waited_for() || memtable_fills(store));
+        let pressed = store.admission.pressed.load(Ordering::Relaxed) > 0;
+        own.set(store.background.is_waited_for() || pressed || memtable_fills(store));
         let seen = store.background.changes();
         let stepped = flushing::step(store);
-        rest(store, stepped, seen);
+        rest(store, stepped, seen, &own);
     }
 }
 
-fn work_loop(store: &Store) {
+/// The body of worker `index`: it rests while fewer workers are wanted.
+fn work_loop(store: &Store, index: u32) {
     let may_raise = can_raise_priority();
     let mut own = OwnPriority::new(if may_raise { Priority::Idle } else { Priority::Nice19 });
     let mut choose = jobs::by_schedule(store);
     while !store.background.is_stopping() {
         own.set(may_raise && (store.background.is_waited_for() || l0_fills(store)));
         let seen = store.background.changes();
-        let stepped = jobs::step(store, &mut choose);
-        rest(store, stepped, seen);
+        let wanted = index < store.options.load().workers;
+        let stepped = if wanted { jobs::step(store, &mut choose) } else { Stepped::Idle };
+        rest(store, stepped, seen, &own);
     }
 }
 
@@ -70,13 +97,13 @@ fn work_loop(store: &Store) {
 fn memtable_fills(store: &Store) -> bool {
     store.keyspaces.load().by_name.values().any(|keyspace| {
         let view = keyspace.view.load();
-        !view.immutable.is_empty() && view.active.bytes() >= keyspace.memtable_bytes / 2
+        !view.immutable.is_empty() && view.active.bytes() >= keyspace.memtable_bytes() / 2
     })
 }
 
 /// True if a keyspace's L0 has three quarters of the runs at which its writers wait.
 fn l0_fills(store: &Store) -> bool {
-    let near = store.options.l0_limit as usize / 4 * 3;
+    let near = store.options.load().l0_limit as usize / 4 * 3;
     store.keyspaces.load().by_name.values().any(|keyspace| keyspace.l0_runs() >= near.max(1))
 }
 
@@ -102,10 +129,13 @@ impl OwnPriority {
 
 /// After a step: on to the next, or wait for a change. A change told since the step began, when `seen` had been told, is not
 /// waited for: it may have come too late for the step, and would come too early for the sleep.
-fn rest(store: &Store, stepped: Stepped, seen: u64) {
+fn rest(store: &Store, stepped: Stepped, seen: u64, own: &OwnPriority) {
     let longest = match stepped {
         Stepped::Worked => {
-            yield_now();
+            // Beside many busy threads each yield costs a round of all of them: where a deadline is near, the share is used up.
+            if own.raised != Some(true) {
+                yield_now();
+            }
             return;
         }
         Stepped::Wait(until) => until.saturating_sub(store.clock.now()),
@@ -118,5 +148,6 @@ fn rest(store: &Store, stepped: Stepped, seen: u64) {
 }
 
 fn lane_loop(store: &Store) {
-    store.lane.run(|| store.background.sync_done(), || maintain(store));
+    let upkeep = || Some(maintain(store)?.saturating_sub(store.clock.now()));
+    store.lane.run(&*store.clock, || store.background.sync_done(), upkeep);
 }

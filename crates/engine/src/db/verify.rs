@@ -9,9 +9,11 @@ use crate::base::class::{Class, IoClass};
 use crate::base::error::{Error, Result};
 use crate::base::iterator::InternalIterator;
 use crate::base::key::Trailer;
-use crate::base::units::TableId;
+use crate::base::units::{SeqNo, TableId};
 use crate::merge::merging_iterator::MergingIterator;
+use crate::merge::range_tombstones::RangeSource;
 use crate::merge::run_iterator::{ReadMode, RunIterator};
+use crate::observe::waits;
 use crate::storage::file_name::FileName;
 use crate::table::verify::verify_table;
 use crate::version::check::check_recorded;
@@ -33,6 +35,8 @@ pub struct VerifyReport {
 /// # Errors
 /// `Corruption` with the file, the offset and the violated invariant; the first one found.
 pub fn verify(store: &Store) -> Result<VerifyReport> {
+    // Its reads are no client's operation.
+    waits::forget();
     let mut report = VerifyReport::default();
     let views: Vec<Arc<ReadView>> =
         store.keyspaces.load().by_name.values().map(|k| k.view.load_full()).collect();
@@ -55,10 +59,16 @@ pub fn verify(store: &Store) -> Result<VerifyReport> {
     Ok(report)
 }
 
-/// I1 and V3 on the entries themselves: along the read path the sequences of a key only fall.
+/// I1 and V3 on the entries themselves: along the read path the sequences of a key only fall, those of the range tombstones over
+/// it included.
 fn check_read_order(store: &Store, version: &Version) -> Result<()> {
-    let mode = ReadMode::Compaction(Class::Upkeep);
+    let mode = ReadMode::Compaction { class: Class::Upkeep, direct: false };
     let runs: Vec<_> = version.levels.iter().flat_map(|l| &l.groups).flat_map(|g| &g.runs).collect();
+    let ranges = runs
+        .iter()
+        .enumerate()
+        .filter_map(|(run, r)| Some((run, RangeSource::of_run(&r.tables, &store.tables, IoClass::Client)?)));
+    let mut ranges: Vec<(usize, RangeSource)> = ranges.collect();
     let iterators = runs.iter().map(|r| RunIterator::new(r.tables.clone(), Arc::clone(&store.tables), mode));
     let mut merged = MergingIterator::new(iterators.collect(), 0);
     let mut key: Vec<u8> = Vec::new();
@@ -76,8 +86,31 @@ fn check_read_order(store: &Store, version: &Version) -> Result<()> {
             let what = format!("key {} has a newer entry below an older one", crate::base::error::hex(&key));
             return Err(Error::corruption(&store.dir, 0, what));
         }
+        check_ranges(store, &mut ranges, &key, run, merged.trailer().seq())?;
         (last_run, last_trailer) = (run, merged.trailer());
         merged.next()?;
+    }
+    Ok(())
+}
+
+/// An entry of a run is older than every range tombstone over it of the runs above, and newer than every one of those below.
+fn check_ranges(
+    store: &Store,
+    ranges: &mut [(usize, RangeSource)],
+    key: &[u8],
+    run: usize,
+    seq: SeqNo,
+) -> Result<()> {
+    for (place, source) in ranges.iter_mut().filter(|(place, _)| *place != run) {
+        source.look_at(key)?;
+        let wrong = match *place < run {
+            true => source.oldest().is_some_and(|oldest| oldest < seq),
+            false => source.newest(SeqNo::MAX).is_some_and(|newest| newest > seq),
+        };
+        if wrong {
+            let what = format!("a range tombstone over key {} is out of order", crate::base::error::hex(key));
+            return Err(Error::corruption(&store.dir, 0, what));
+        }
     }
     Ok(())
 }

@@ -192,6 +192,52 @@ fn a_failure_does_not_hold_up_the_jobs_that_are_open() {
     assert!(store.background.lock().jobs.iter().all(|job| job.id != open));
 }
 
+/// The keyspaces are looked at in the order of their names: what the first one suffers from is no reason to leave out the next.
+#[test]
+fn a_tree_that_cannot_be_worked_on_does_not_hold_up_the_others() {
+    let fs = SimulatedFileSystem::new();
+    let db = open(&fs, Options { level_base_bytes: 64 * KIB, memtable_bytes: 64 * KIB, ..options() });
+    let store = Arc::clone(&db.keyspace("default").unwrap().handle.store);
+    let first = db.create_keyspace("aaa", Default::default()).unwrap();
+    fill(&db, 4).unwrap();
+    let mut choose = |jobs: &[(usize, crate::base::class::Class)]| jobs.first().map(|(i, _)| *i);
+    let mut claimed = None;
+    while claimed.is_none() {
+        db.step(&mut |_| None);
+        claimed = store.background.lock().jobs.first().map(|job| (job.id, job.keyspace.id));
+    }
+    let compaction = {
+        let (job, keyspace) = claimed.unwrap();
+        Arc::clone(store.tree().claims[&keyspace].compaction(job).unwrap())
+    };
+    while db.step(&mut choose) {}
+    // Both trees get work, and nobody looks for it yet.
+    let never = store.clock.now() + Duration::from_secs(3600);
+    for run in 0..6_u32 {
+        store.background.lock().retry_at = never;
+        for i in 0..40_u32 {
+            first.put(&(i * 7 + run).to_be_bytes(), &[7; 1000]).unwrap();
+        }
+        first.flush().unwrap();
+        fill(&db, 1).unwrap();
+    }
+    // The next job's number is taken in the first keyspace: what is begun there fails.
+    let next = {
+        let mut tree = store.tree();
+        let next = crate::base::units::JobId(tree.last_job + 1);
+        tree.claims.get_mut(&first.state().id).unwrap().claim(next, compaction).unwrap();
+        next
+    };
+    assert!(store.background.lock().jobs.is_empty());
+    store.background.lock().retry_at = Duration::ZERO;
+    store.background.lock().look_for_work = true;
+    db.step(&mut |_| None);
+    assert!(store.tree().last_job > next.0, "the first keyspace was tried");
+    let state = store.background.lock();
+    assert!(state.jobs.iter().all(|job| job.id != next));
+    assert!(state.jobs.iter().any(|job| job.keyspace.id != first.state().id), "{:?}", state.compaction_error);
+}
+
 /// A writer that waits for compactions which there is no space for must not wait for ever.
 #[test]
 fn a_refused_compaction_is_told_to_writers() {

@@ -12,13 +12,17 @@ use std::sync::Arc;
 
 use super::merge_loop::{Bounds, MergeLoop, Progress, Stop};
 use super::output::{JobContext, OutputShape};
+use crate::base::class::IoClass;
 use crate::base::error::{Error, Result};
-use crate::base::key_range::{KeyRange, after, end_at_most};
+use crate::base::key_range::{KeyRange, end_at_most};
 use crate::base::units::{SeqNo, TableId};
 use crate::compaction::commit::CommitPart;
-use crate::compaction::compaction::Compaction;
+use crate::compaction::compaction::{Compaction, InputRun};
+use crate::compaction::cut::Cutter;
 use crate::merge::merging_iterator::MergingIterator;
+use crate::merge::range_tombstones::{RangeSource, RangeSweep};
 use crate::merge::run_iterator::{ReadMode, RunIterator};
+use crate::observe::memory::{Charge, MemoryClass};
 use crate::table::meta::TableMeta;
 use crate::table::table_cache::TableCache;
 
@@ -32,11 +36,17 @@ const WORTH_SEALING: f64 = 0.05;
 #[derive(Debug)]
 pub struct CompactionJob {
     compaction: Arc<Compaction>,
+    /// Entries of all inputs.
+    entries: u64,
     merge: MergeLoop<RunIterator, Note>,
     bounds: JobBounds,
     /// Finished tables not yet handed out for a commit.
     ready: Vec<(TableMeta, Note)>,
     yielding: Option<Yield>,
+    /// Counts its buffers, also while nobody steps it.
+    charge: Charge,
+    /// Tables handed out for commits.
+    committed: u64,
 }
 
 /// What is noted with each table.
@@ -62,9 +72,9 @@ impl CompactionJob {
         tables: &Arc<TableCache>,
         compaction: Arc<Compaction>,
         snapshots: Vec<SeqNo>,
-        shape: OutputShape,
+        mut shape: OutputShape,
     ) -> CompactionJob {
-        let mode = ReadMode::Compaction(shape.class);
+        let mode = ReadMode::Compaction { class: shape.class, direct: shape.direct };
         let runs = compaction
             .inputs
             .iter()
@@ -75,12 +85,19 @@ impl CompactionJob {
             .as_deref()
             .map_or(0, |hi| crate::base::key::common_head(&compaction.range.lo, hi));
         let entries = MergingIterator::new(runs.collect(), head);
+        let charge = Charge::new(&context.memory, MemoryClass::Jobs, 0);
+        let bounds = JobBounds::new(Arc::clone(&compaction));
+        shape.table_bytes = bounds.cutter.most_bytes();
+        let ranges = range_sweep(&compaction, tables, mode.class(), &snapshots);
         CompactionJob {
-            bounds: JobBounds::new(Arc::clone(&compaction)),
-            merge: MergeLoop::new(context, entries, snapshots, shape),
+            charge,
+            bounds,
+            merge: MergeLoop::new(context, entries, ranges, snapshots, shape),
+            entries: compaction.tables().map(|t| t.meta.entries - t.consumed).sum(),
             compaction,
             ready: Vec::new(),
             yielding: None,
+            committed: 0,
         }
     }
 
@@ -94,6 +111,13 @@ impl CompactionJob {
     /// # Errors
     /// Any failure of reading or writing, and `Corruption` if entries went missing: the job must be discarded.
     pub fn step(&mut self, budget: u64) -> Result<(Progress, u64)> {
+        let stepped = self.advance(budget);
+        let inputs = self.merge.sources().iter().map(RunIterator::memory_bytes).sum::<u64>();
+        self.charge.set(inputs + self.merge.output.memory_bytes());
+        stepped
+    }
+
+    fn advance(&mut self, budget: u64) -> Result<(Progress, u64)> {
         if self.merge.output.is_sealing() {
             self.merge.output.seal_step()?;
             return Ok((Progress::More, budget));
@@ -115,14 +139,14 @@ impl CompactionJob {
         if let Some(y) = self.yielding
             && self.merge.is_between_keys()
         {
-            self.stop_here(y.keep_all);
+            self.stop_here(y.keep_all)?;
             return Ok((Progress::More, 0));
         }
         // A yielding job needs only the rest of one key's versions.
         let budget = if self.yielding.is_some() { 1 } else { budget };
         let (stop, moved) = self.merge.run(budget, &mut self.bounds)?;
         if stop != Stop::Budget {
-            self.cut();
+            self.cut()?;
         }
         Ok((Progress::More, moved))
     }
@@ -150,6 +174,7 @@ impl CompactionJob {
             return None;
         }
         let mut outputs = vec![Vec::new(); self.compaction.slots.len()];
+        self.committed += self.ready.len() as u64;
         for (meta, note) in std::mem::take(&mut self.ready) {
             if let Some(slot) = outputs.get_mut(note.slot) {
                 slot.push(Arc::new(meta));
@@ -161,6 +186,25 @@ impl CompactionJob {
             }
             _ => CommitPart { outputs, cut: None, consumed: Vec::new(), ends: true },
         })
+    }
+
+    /// A part was committed, and `rest` is the compaction without the inputs which that consumed: the job holds those no longer, so
+    /// that their files can go while it runs.
+    pub fn let_go(&mut self, rest: Arc<Compaction>) {
+        self.bounds.compaction = Arc::clone(&rest);
+        self.compaction = rest;
+        self.merge.release_passed().iter_mut().for_each(RunIterator::release_passed);
+    }
+
+    /// Bytes of the inputs read so far, by the share of their entries.
+    pub fn bytes_read(&self) -> u64 {
+        let (bytes, read) = (u128::from(self.compaction.input_bytes), u128::from(self.merge.counts.read));
+        (bytes * read / u128::from(self.entries.max(1))) as u64
+    }
+
+    /// Tables handed out for commits so far.
+    pub fn tables_committed(&self) -> u64 {
+        self.committed
     }
 
     /// Bytes written for tables, committed or not.
@@ -176,24 +220,24 @@ impl CompactionJob {
         (lost, self.merge.output.abandon(ids))
     }
 
-    fn cut(&mut self) {
-        let key = self.merge.last_key();
-        let note = Note { slot: self.bounds.slot_of(key), cut: after(key), consumed: self.consumed() };
-        self.merge.output.cut(note);
+    fn cut(&mut self) -> Result<()> {
+        let slot = self.bounds.slot_of(self.merge.last_position());
+        let cut = self.merge.cut_key()?;
+        let consumed = self.merge.sources().iter().filter_map(|run| run.consumed_below(&cut)).collect();
+        self.merge.output.cut(Note { slot, cut, consumed });
+        self.bounds.cutter.cut();
+        Ok(())
     }
 
-    fn consumed(&self) -> Vec<(TableId, u64)> {
-        self.merge.sources().iter().filter_map(RunIterator::consumed).collect()
-    }
-
-    fn stop_here(&mut self, keep_all: bool) {
+    fn stop_here(&mut self, keep_all: bool) -> Result<()> {
         let worth = self.compaction.table_bytes as f64 * WORTH_SEALING;
         if self.merge.output.is_open() && (keep_all || self.merge.output.open_bytes() as f64 >= worth) {
-            self.cut();
+            self.cut()?;
         }
         if let Some(y) = &mut self.yielding {
             y.stopped = true;
         }
+        Ok(())
     }
 
     fn end(&mut self) -> Result<(Progress, u64)> {
@@ -208,7 +252,7 @@ impl CompactionJob {
 
     /// Entries in = entries out + entries dropped for a reason, and all of the inputs were read (V10).
     fn check_counts(&self) -> Result<()> {
-        let expected: u64 = self.compaction.tables().map(|t| t.meta.entries - t.consumed).sum();
+        let expected = self.entries;
         let counts = self.merge.counts;
         if counts.read == expected && counts.read == counts.kept + counts.hidden + counts.spent {
             return Ok(());
@@ -221,6 +265,21 @@ impl CompactionJob {
     }
 }
 
+/// The inputs' range tombstones, if they have any: in pieces that end where another target begins, and where it changes
+/// whether there may be older data (I4).
+fn range_sweep(
+    compaction: &Compaction,
+    tables: &Arc<TableCache>,
+    class: IoClass,
+    snapshots: &[SeqNo],
+) -> Option<RangeSweep> {
+    let of_run = |run: &InputRun| RangeSource::of_run(&run.tables, tables, class);
+    let sources = compaction.inputs.iter().filter_map(of_run).collect();
+    let targets = compaction.slots.iter().map(|slot| slot.range.lo.clone());
+    let older = compaction.older.iter().flat_map(|r| [Some(r.lo.clone()), r.hi.clone()]).flatten();
+    RangeSweep::new(sources, snapshots.to_vec(), targets.chain(older).collect())
+}
+
 /// Where a compaction's tables must end.
 #[derive(Debug)]
 struct JobBounds {
@@ -229,6 +288,7 @@ struct JobBounds {
     islands: Vec<KeyRange>,
     island: usize,
     slot: usize,
+    cutter: Cutter,
 }
 
 impl JobBounds {
@@ -243,7 +303,7 @@ impl JobBounds {
                 _ => islands.push(range),
             }
         }
-        JobBounds { compaction, islands, island: 0, slot: 0 }
+        JobBounds { cutter: Cutter::new(&compaction), compaction, islands, island: 0, slot: 0 }
     }
 
     fn slot_of(&self, key: &[u8]) -> usize {
@@ -254,7 +314,7 @@ impl JobBounds {
 impl Bounds for JobBounds {
     type Note = Note;
 
-    fn must_cut_before(&mut self, key: &[u8]) -> bool {
+    fn cuts_before(&mut self, key: &[u8], open_bytes: u64) -> bool {
         let before = (self.island, self.slot);
         while self.islands.get(self.island).is_some_and(|r| !r.is_below_end(key)) {
             self.island += 1;
@@ -262,7 +322,7 @@ impl Bounds for JobBounds {
         while self.compaction.slots.get(self.slot).is_some_and(|s| !s.range.is_below_end(key)) {
             self.slot += 1;
         }
-        before != (self.island, self.slot)
+        self.cutter.cuts_before(key, open_bytes) || before != (self.island, self.slot)
     }
 
     fn may_have_older(&self, key: &[u8]) -> bool {

@@ -8,6 +8,8 @@ use super::output::{JobContext, OutputShape};
 use crate::base::error::Result;
 use crate::base::units::SeqNo;
 use crate::merge::merging_iterator::MergingIterator;
+use crate::merge::range_tombstones::{RangeSource, RangeSweep};
+use crate::observe::memory::{Charge, MemoryClass};
 use crate::table::meta::TableMeta;
 use crate::write::memtable::{Memtable, MemtableCursor};
 
@@ -17,6 +19,7 @@ pub struct FlushJob {
     memtable: Arc<Memtable>,
     merge: MergeLoop<MemtableCursor, ()>,
     done: Vec<TableMeta>,
+    charge: Charge,
 }
 
 /// A flush cuts by size only, and knows nothing of what is below.
@@ -25,7 +28,7 @@ struct NoBounds;
 impl Bounds for NoBounds {
     type Note = ();
 
-    fn must_cut_before(&mut self, _key: &[u8]) -> bool {
+    fn cuts_before(&mut self, _key: &[u8], _open_bytes: u64) -> bool {
         false
     }
 
@@ -44,7 +47,11 @@ impl FlushJob {
     ) -> FlushJob {
         let head = memtable.common_head().len();
         let entries = MergingIterator::new(vec![memtable.cursor()], head);
-        FlushJob { memtable, merge: MergeLoop::new(context, entries, snapshots, shape), done: Vec::new() }
+        let ranges = memtable.ranges().pieces().into_iter().map(RangeSource::of_memtable).collect();
+        let ranges = RangeSweep::new(ranges, snapshots.clone(), Vec::new());
+        let charge = Charge::new(&context.memory, MemoryClass::Jobs, 0);
+        let merge = MergeLoop::new(context, entries, ranges, snapshots, shape);
+        FlushJob { memtable, merge, done: Vec::new(), charge }
     }
 
     /// The memtable.
@@ -54,6 +61,19 @@ impl FlushJob {
 
     /// One bounded step; also answers the bytes moved.
     pub fn step(&mut self, budget: u64) -> Result<(Progress, u64)> {
+        let stepped = self.advance(budget);
+        self.charge.set(self.merge.output.memory_bytes());
+        stepped
+    }
+
+    /// Bytes of the memtable that are not in tables yet; the last eighth stands for sealing, syncs and the installation.
+    pub fn bytes_left(&self) -> u64 {
+        let bytes = self.memtable.bytes();
+        let done = self.merge.counts.read as f64 / self.memtable.entries().max(1) as f64;
+        bytes - (bytes as f64 * done.min(1.0) * 7.0 / 8.0) as u64
+    }
+
+    fn advance(&mut self, budget: u64) -> Result<(Progress, u64)> {
         if self.merge.output.is_sealing() {
             self.merge.output.seal_step()?;
             return Ok((Progress::More, budget));
@@ -67,6 +87,7 @@ impl FlushJob {
         }
         let (stop, moved) = self.merge.run(budget, &mut NoBounds)?;
         if stop != Stop::Budget {
+            self.merge.cut_key()?;
             self.merge.output.cut(());
         }
         Ok((Progress::More, moved))

@@ -1,7 +1,14 @@
 //! The loop that flushes and compactions share: entries in, the kept ones out, in bounded steps.
 //!
 //! A step moves at most its budget of bytes or runs for 250 µs, whichever comes first, and ends between two entries. A table
-//! is cut only between two user keys, so all versions of a key stay together (I6).
+//! is cut only between two user keys, so all versions of a key stay together (I6). Range tombstones come as pieces in the
+//! order of their keys; a piece goes into the table that is open at its end, and is cut where that is cut:
+//!
+//! ```text
+//! entries   a   c   d   g       k   p
+//! pieces      [b─────────────j)
+//! tables    └─────────┘└────────────┘       cut before g: the first has [b──g), the second [g──j)
+//! ```
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +16,10 @@ use std::time::Duration;
 use super::output::{JobContext, OutputShape, TableOutput};
 use crate::base::error::Result;
 use crate::base::iterator::InternalIterator;
+use crate::base::key_range::after;
 use crate::base::units::SeqNo;
 use crate::merge::merging_iterator::MergingIterator;
+use crate::merge::range_tombstones::{Piece, RangeSweep};
 use crate::merge::retention::{RetentionFilter, Verdict};
 
 /// A step's time; together with its byte budget it bounds how long a more urgent job waits.
@@ -36,8 +45,9 @@ pub enum Progress {
 pub trait Bounds {
     /// What is noted with each table.
     type Note;
-    /// True if the open table must end before `key`: another target, or a gap that no input covers.
-    fn must_cut_before(&mut self, key: &[u8]) -> bool;
+    /// True if the open table, of `open_bytes`, must end before `key`: another target, a gap that no input covers, or a good
+    /// place to end.
+    fn cuts_before(&mut self, key: &[u8], open_bytes: u64) -> bool;
     /// True if older data for `key` may lie outside the inputs.
     fn may_have_older(&self, key: &[u8]) -> bool;
 }
@@ -60,6 +70,8 @@ pub struct EntryCounts {
 pub struct MergeLoop<I, N> {
     context: Arc<JobContext>,
     entries: MergingIterator<I>,
+    /// Nothing where no input has a range tombstone.
+    ranges: Option<Box<Ranges>>,
     retention: RetentionFilter,
     /// The tables being written.
     pub output: TableOutput<N>,
@@ -67,6 +79,22 @@ pub struct MergeLoop<I, N> {
     pub counts: EntryCounts,
     started: bool,
     exhausted: bool,
+}
+
+/// The range tombstones of a merge, and how far it has come with them.
+#[derive(Debug)]
+struct Ranges {
+    sweep: RangeSweep,
+    /// The piece that comes next or that the merge is in; none at the end.
+    piece: Option<Piece>,
+    /// True if the merge is in it: its cut was decided, and its tombstones are judged.
+    entered: bool,
+    /// How many of its tombstones stay.
+    kept: usize,
+    /// Where the piece entered last began: the open table has nothing above this and the last key.
+    last_lo: Vec<u8>,
+    /// Where the last piece written ends.
+    last_hi: Vec<u8>,
 }
 
 /// Why the loop stopped.
@@ -81,10 +109,11 @@ pub enum Stop {
 }
 
 impl<I: InternalIterator, N> MergeLoop<I, N> {
-    /// A merge of `entries`, seeing `snapshots` (listed after the inputs were fixed).
+    /// A merge of `entries` and range tombstones, seeing `snapshots` (listed after the inputs were fixed).
     pub fn new(
         context: Arc<JobContext>,
         entries: MergingIterator<I>,
+        ranges: Option<RangeSweep>,
         snapshots: Vec<SeqNo>,
         shape: OutputShape,
     ) -> MergeLoop<I, N> {
@@ -92,6 +121,7 @@ impl<I: InternalIterator, N> MergeLoop<I, N> {
             output: TableOutput::new(Arc::clone(&context), shape),
             context,
             entries,
+            ranges: ranges.map(|sweep| Box::new(Ranges::new(sweep))),
             retention: RetentionFilter::new(snapshots),
             counts: EntryCounts::default(),
             started: false,
@@ -104,17 +134,13 @@ impl<I: InternalIterator, N> MergeLoop<I, N> {
         let deadline = self.context.clock.now() + STEP_TIME;
         if !self.started {
             self.entries.seek_to_first()?;
+            if let Some(ranges) = &mut self.ranges {
+                ranges.next_piece()?;
+            }
             self.started = true;
         }
         let (mut moved, mut since_clock) = (0, 0);
-        while self.entries.valid() {
-            let (key, trailer) = (self.entries.key(), self.entries.trailer());
-            if self.retention.is_new_key(key) {
-                let must_cut = bounds.must_cut_before(key);
-                if self.output.is_open() && (must_cut || self.output.is_full()) {
-                    return Ok((Stop::Cut, moved));
-                }
-            }
+        loop {
             if since_clock >= CLOCK_EVERY {
                 since_clock = 0;
                 if moved >= budget || self.context.clock.now() >= deadline {
@@ -122,11 +148,32 @@ impl<I: InternalIterator, N> MergeLoop<I, N> {
                 }
             }
             since_clock += 1;
+            if let Some(ranges) = &mut self.ranges
+                && ranges.comes_before(self.entries.valid().then(|| self.entries.key()))
+            {
+                if self.output.is_open() && ranges.cuts_at_start(bounds, &self.output) {
+                    return Ok((Stop::Cut, moved));
+                }
+                moved += ranges.advance(&self.retention, bounds, &mut self.output)?;
+                continue;
+            }
+            if !self.entries.valid() {
+                break;
+            }
+            let (key, trailer) = (self.entries.key(), self.entries.trailer());
+            if self.retention.is_new_key(key) {
+                let open_bytes = self.output.open_bytes();
+                let cut = bounds.cuts_before(key, open_bytes);
+                if self.output.is_open() && (cut || self.output.is_full_at(open_bytes)) {
+                    return Ok((Stop::Cut, moved));
+                }
+            }
             let value = self.entries.value();
             let bytes = (key.len() + value.len() + 8) as u64;
             moved += bytes;
             self.counts.read += 1;
-            match self.retention.judge(key, trailer, || bounds.may_have_older(key))? {
+            let covering = self.ranges.as_ref().map_or(&[][..], |ranges| ranges.covering());
+            match self.retention.judge(key, trailer, covering, || bounds.may_have_older(key))? {
                 Verdict::Keep => {
                     self.output.add(key, trailer, value)?;
                     moved += bytes;
@@ -141,14 +188,29 @@ impl<I: InternalIterator, N> MergeLoop<I, N> {
         Ok((Stop::End, moved))
     }
 
-    /// True once every entry has been read.
+    /// True once every entry and every range tombstone has been read.
     pub fn is_exhausted(&self) -> bool {
         self.exhausted
     }
 
-    /// The user key read last: everything up to it is in tables cut so far or the open one.
-    pub fn last_key(&self) -> &[u8] {
-        self.retention.last_key()
+    /// A key of the open table's stretch: the last one that was read, or where the last piece began.
+    pub fn last_position(&self) -> &[u8] {
+        let key = self.retention.last_key();
+        self.ranges.as_ref().map_or(key, |ranges| key.max(&ranges.last_lo))
+    }
+
+    /// Prepares a cut between two user keys, here: writes what the open table has of the piece that the merge is in. Answers the
+    /// key below which everything is then done.
+    pub fn cut_key(&mut self) -> Result<Box<[u8]>> {
+        let Some(ranges) = &mut self.ranges else { return Ok(after(self.retention.last_key())) };
+        let next = self.entries.valid().then(|| self.entries.key());
+        match ranges.next_position(next).map(Box::<[u8]>::from) {
+            Some(at) => {
+                ranges.write_until(&at, &mut self.output)?;
+                Ok(at)
+            }
+            None => Ok(after(self.retention.last_key()).max(ranges.last_hi.as_slice().into())),
+        }
     }
 
     /// True if the cursor stands between two user keys, so that the work could end here.
@@ -156,8 +218,101 @@ impl<I: InternalIterator, N> MergeLoop<I, N> {
         !self.entries.valid() || self.retention.is_new_key(self.entries.key())
     }
 
+    /// The sources, to have them let go of what is behind them; the range tombstones let go here.
+    pub fn release_passed(&mut self) -> &mut [I] {
+        if let Some(ranges) = &mut self.ranges {
+            ranges.sweep.release_passed();
+        }
+        self.entries.sources_mut()
+    }
+
     /// The sources, for how far each has come.
     pub fn sources(&self) -> &[I] {
         self.entries.sources()
+    }
+}
+
+impl Ranges {
+    fn new(sweep: RangeSweep) -> Ranges {
+        let (last_lo, last_hi) = (Vec::new(), Vec::new());
+        Ranges { sweep, piece: None, entered: false, kept: 0, last_lo, last_hi }
+    }
+
+    fn next_piece(&mut self) -> Result<()> {
+        self.entered = false;
+        let mut piece = self.piece.take().unwrap_or_default();
+        if self.sweep.next(&mut piece)? {
+            self.piece = Some(piece);
+        }
+        Ok(())
+    }
+
+    /// True if the piece is to be entered or left before the entry at `key`; at the end of the entries always, while there is one.
+    fn comes_before(&self, key: Option<&[u8]>) -> bool {
+        self.next_position(None).is_some_and(|at| key.is_none_or(|key| at <= key))
+    }
+
+    /// Where the merge goes on: at the piece's start or its end, or at the entry at `key`.
+    fn next_position<'a>(&'a self, key: Option<&'a [u8]>) -> Option<&'a [u8]> {
+        let of_piece = self.piece.as_ref().map(|p| if self.entered { &p.hi[..] } else { &p.lo[..] });
+        match (of_piece, key) {
+            (Some(piece), Some(key)) => Some(piece.min(key)),
+            (piece, key) => piece.or(key),
+        }
+    }
+
+    /// True if the open table must end before the piece.
+    fn cuts_at_start<N>(&self, bounds: &mut impl Bounds<Note = N>, output: &TableOutput<N>) -> bool {
+        let open_bytes = output.open_bytes();
+        match self.piece.as_ref().filter(|_| !self.entered) {
+            Some(piece) => bounds.cuts_before(&piece.lo, open_bytes) || output.is_full_at(open_bytes),
+            None => false,
+        }
+    }
+
+    /// Enters the piece, or leaves it, which writes it. Answers the bytes moved.
+    fn advance<N>(
+        &mut self,
+        retention: &RetentionFilter,
+        bounds: &mut impl Bounds<Note = N>,
+        output: &mut TableOutput<N>,
+    ) -> Result<u64> {
+        let Some(piece) = &self.piece else { return Ok(0) };
+        if self.entered {
+            let hi = piece.hi.clone();
+            let bytes = (piece.lo.len() + hi.len() + 8 * self.kept) as u64;
+            self.write_until(&hi, output)?;
+            self.next_piece()?;
+            return Ok(bytes);
+        }
+        // Without an open table nobody has asked yet, and the bounds must know where the merge is.
+        bounds.cuts_before(&piece.lo, 0);
+        self.kept = retention.keep_ranges(&piece.seqs, bounds.may_have_older(&piece.lo));
+        self.last_lo.clear();
+        self.last_lo.extend_from_slice(&piece.lo);
+        self.entered = true;
+        Ok(0)
+    }
+
+    /// Writes what of the entered piece is below `at`; the rest is the piece from then on.
+    fn write_until<N>(&mut self, at: &[u8], output: &mut TableOutput<N>) -> Result<()> {
+        let Some(piece) = self.piece.as_mut().filter(|p| self.entered && p.lo[..] < *at) else {
+            return Ok(());
+        };
+        let hi = piece.hi.as_slice().min(at);
+        let kept = piece.seqs.get(..self.kept).unwrap_or_default();
+        if !kept.is_empty() {
+            output.add_range(&piece.lo, hi, kept)?;
+            self.last_hi.clear();
+            self.last_hi.extend_from_slice(hi);
+        }
+        piece.lo.clear();
+        piece.lo.extend_from_slice(at);
+        Ok(())
+    }
+
+    /// The tombstones over the entry that comes next.
+    fn covering(&self) -> &[SeqNo] {
+        self.piece.as_ref().filter(|_| self.entered).map_or(&[], |piece| &piece.seqs)
     }
 }

@@ -8,17 +8,21 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::sync_lane::{SyncLane, SyncTicket};
 use crate::base::class::{Class, IoClass};
 use crate::base::clock::Clock;
 use crate::base::error::Result;
 use crate::base::key::Trailer;
-use crate::base::units::TableId;
+use crate::base::units::{SeqNo, TableId};
+use crate::observe::memory::MemoryBudget;
 use crate::storage::file_name::FileName;
 use crate::storage::file_system::FileSystem;
+use crate::storage::table_files::TableFiles;
 use crate::table::compression::Compression;
 use crate::table::meta::{Born, TableMeta};
+use crate::table::prefix_rule::PrefixRule;
 use crate::table::writer::{FinishProgress, TableWriter, TableWriterOptions};
 
 /// What every job needs to make files.
@@ -34,8 +38,19 @@ pub struct JobContext {
     pub lane: Arc<dyn SyncLane>,
     /// Table ids, each given out once.
     pub ids: Box<dyn TableIds>,
-    /// Data blocks are cut at about this size.
-    pub block_bytes: u64,
+    /// The way to table files.
+    pub files: Arc<TableFiles>,
+    /// Data blocks are cut at about this size: of the tables begun from now on.
+    pub block_bytes: AtomicU64,
+    /// What jobs' buffers are charged to.
+    pub memory: Arc<MemoryBudget>,
+}
+
+impl JobContext {
+    /// Changes the size at which data blocks are cut, for the tables begun from now on.
+    pub fn set_block_bytes(&self, bytes: u64) {
+        self.block_bytes.store(bytes, Ordering::Relaxed);
+    }
 }
 
 /// Gives out table ids, each once, and random ids for their files.
@@ -59,6 +74,10 @@ pub struct OutputShape {
     pub filter_bits: f32,
     /// Of data blocks.
     pub compression: Compression,
+    /// The prefixes that filters hold.
+    pub prefix_rule: PrefixRule,
+    /// Past the page cache, where the file system can.
+    pub direct: bool,
     /// Age of the oldest tombstone of all inputs.
     pub oldest_tombstone_ms: Option<u64>,
 }
@@ -100,15 +119,24 @@ impl<T> TableOutput<T> {
         writer.add(key, trailer, value)
     }
 
+    /// Adds range tombstones over a stretch of keys, newest first, to the open table or a new one. Nothing may be sealing.
+    pub fn add_range(&mut self, lo: &[u8], hi: &[u8], seqs: &[SeqNo]) -> Result<()> {
+        let writer = match &mut self.open {
+            Some(writer) => writer,
+            None => self.open()?,
+        };
+        writer.add_range(lo, hi, seqs)
+    }
+
     /// True if a table is open.
     pub fn is_open(&self) -> bool {
         self.open.is_some()
     }
 
-    /// True if the open table has reached its size: to be cut before the next user key.
+    /// True if a table of as many bytes has reached its size: to be cut before the next user key.
     #[inline]
-    pub fn is_full(&self) -> bool {
-        self.open.as_ref().is_some_and(|w| w.estimated_bytes() >= self.shape.table_bytes)
+    pub fn is_full_at(&self, open_bytes: u64) -> bool {
+        open_bytes >= self.shape.table_bytes
     }
 
     /// Ends the open table; `note` goes with it. Nothing may be sealing.
@@ -161,6 +189,12 @@ impl<T> TableOutput<T> {
         self.bytes_written + self.open.as_ref().map_or(0, TableWriter::estimated_bytes)
     }
 
+    /// Bytes of buffers.
+    pub fn memory_bytes(&self) -> u64 {
+        let sealing = self.sealing.as_ref().map_or(0, |(writer, _)| writer.memory_bytes());
+        sealing + self.open.as_ref().map_or(0, TableWriter::memory_bytes)
+    }
+
     /// Bytes in the open table.
     pub fn open_bytes(&self) -> u64 {
         self.open.as_ref().map_or(0, TableWriter::estimated_bytes)
@@ -184,12 +218,13 @@ impl<T> TableOutput<T> {
         let context = &self.context;
         let id = context.ids.next_table();
         let path = FileName::Table(id.0).path(&context.dir);
-        let file = context.fs.create(&path, IoClass::Background(self.shape.class))?;
+        let file = context.files.create(&path, IoClass::Background(self.shape.class), self.shape.direct)?;
         self.unclaimed.push(id);
         let options = TableWriterOptions {
-            block_bytes: context.block_bytes as usize,
+            block_bytes: context.block_bytes.load(Ordering::Relaxed) as usize,
             compression: self.shape.compression,
             filter_bits: self.shape.filter_bits,
+            prefix_rule: self.shape.prefix_rule,
             ..TableWriterOptions::new(id, context.ids.unique_id(), self.shape.born, context.clock.wall_ms())
         };
         let mut writer = TableWriter::new(file, options);

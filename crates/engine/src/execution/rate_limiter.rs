@@ -23,6 +23,11 @@ impl RateLimiter {
         RateLimiter { bytes_per_sec, tokens: 0.0, refilled_at: Duration::ZERO }
     }
 
+    /// The rate, bytes per second; `None` grants everything.
+    pub fn rate(&self) -> Option<u64> {
+        self.bytes_per_sec
+    }
+
     /// Changes the rate from `now` on.
     pub fn set_rate(&mut self, now: Duration, bytes_per_sec: Option<u64>) {
         self.refill(now);

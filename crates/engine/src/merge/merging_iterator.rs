@@ -53,6 +53,38 @@ impl<I: InternalIterator> MergingIterator<I> {
         &self.sources
     }
 
+    /// The sources, to have them let go of what is behind them.
+    pub fn sources_mut(&mut self) -> &mut [I] {
+        &mut self.sources
+    }
+
+    /// Going forward, puts every source after the first `sources` that stands below `to` on its first entry there.
+    pub fn skip_to(&mut self, sources: usize, to: &[u8]) -> Result<()> {
+        self.skip(sources, |source| match source.key() < to {
+            true => source.seek(to, Trailer(u64::MAX)).map(|()| true),
+            false => Ok(false),
+        })
+    }
+
+    /// Going backward, puts every source after the first `sources` that stands at or above `from` on its last entry below.
+    pub fn skip_before(&mut self, sources: usize, from: &[u8]) -> Result<()> {
+        self.skip(sources, |source| match source.key() >= from {
+            true => source.seek_before(from).map(|()| true),
+            false => Ok(false),
+        })
+    }
+
+    fn skip(&mut self, sources: usize, mut step: impl FnMut(&mut I) -> Result<bool>) -> Result<()> {
+        self.current = None;
+        for i in sources..self.sources.len() {
+            if self.live[i] && step(&mut self.sources[i])? {
+                self.refresh(i);
+            }
+        }
+        self.choose();
+        Ok(())
+    }
+
     /// Which source the current entry comes from.
     pub fn current_source(&self) -> Option<usize> {
         self.current

@@ -7,6 +7,7 @@
 //! The only way into a table is through its `TableRef`, here as everywhere. One table is open at a time. Going forward from
 //! the start, the stream knows exactly how many entries of each table it has passed: what a prefix commit records.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::base::class::{Class, IoClass};
@@ -22,17 +23,44 @@ use crate::version::run::TableRef;
 #[derive(Clone, Copy, Debug)]
 pub enum ReadMode {
     /// A client's: through the block cache.
-    Client,
-    /// A compaction's: large pieces, past the cache.
-    Compaction(Class),
+    Client {
+        /// The cache keeps what is read.
+        fill_cache: bool,
+        /// The most that is read ahead.
+        readahead_max: usize,
+    },
+    /// A compaction's: large pieces, past the block cache.
+    Compaction {
+        /// Whose.
+        class: Class,
+        /// Past the page cache too, where that can be.
+        direct: bool,
+    },
 }
 
+/// Without the page cache nobody reads ahead but us.
+const DIRECT_PIECE: usize = 1 << 20;
+
 impl ReadMode {
+    /// Whose bytes they are.
+    pub fn class(self) -> IoClass {
+        self.options().class
+    }
+
     fn options(self) -> TableReadOptions {
         match self {
-            ReadMode::Client => TableReadOptions::client(),
-            ReadMode::Compaction(class) => TableReadOptions::merge(IoClass::Background(class)),
+            ReadMode::Client { fill_cache, readahead_max } => {
+                TableReadOptions { fill_cache, readahead_max, ..TableReadOptions::client() }
+            }
+            ReadMode::Compaction { class, direct } => {
+                let options = TableReadOptions::merge(IoClass::Background(class));
+                if direct { TableReadOptions { readahead_bytes: DIRECT_PIECE, ..options } } else { options }
+            }
         }
+    }
+
+    fn is_direct(self) -> bool {
+        matches!(self, ReadMode::Compaction { direct: true, .. })
     }
 }
 
@@ -57,12 +85,31 @@ impl RunIterator {
         RunIterator { tables, cache, mode, at: 0, entries: None, clipped: false, passed: 0 }
     }
 
-    /// The table being read, and how many of its entries lie before the cursor, those trimmed earlier included. Exact for a
-    /// stream that was read forward from its start. `None` before the start and at the end.
-    pub fn consumed(&self) -> Option<(TableId, u64)> {
-        self.entries.as_ref()?;
-        let table = self.tables.get(self.at)?;
-        Some((table.id(), table.consumed + self.passed))
+    /// Bytes of its own buffers.
+    pub fn memory_bytes(&self) -> u64 {
+        self.entries.as_ref().map_or(0, TableIterator::memory_bytes)
+    }
+
+    /// The table that `cut` goes through, and how many of its entries lie below, those trimmed earlier included. Exact for a
+    /// stream that was read forward from its start up to `cut`. `None` if the cut goes through no table.
+    pub fn consumed_below(&self, cut: &[u8]) -> Option<(TableId, u64)> {
+        let at = self.tables.partition_point(|t| *t.bounds.lo < *cut).checked_sub(1)?;
+        let table = self.tables.get(at).filter(|t| t.bounds.is_below_end(cut))?;
+        // A table may have range tombstones beyond its last entry, and before its first.
+        let consumed = match (&self.entries, at.cmp(&self.at)) {
+            (None, _) | (_, Ordering::Less) => table.meta.entries,
+            (_, Ordering::Equal) => table.consumed + self.passed,
+            (_, Ordering::Greater) => table.consumed,
+        };
+        Some((table.id(), consumed))
+    }
+
+    /// Lets go of the tables behind the cursor, for a stream that was begun and only goes forward: who reads the rest need not
+    /// hold what is done with.
+    pub fn release_passed(&mut self) {
+        let passed = if self.entries.is_some() { self.at } else { self.tables.len() };
+        self.tables.drain(..passed.min(self.tables.len()));
+        self.at = 0;
     }
 
     fn open(&mut self, at: usize) -> Result<()> {
@@ -73,7 +120,13 @@ impl RunIterator {
             if let Some(table) = self.tables.get(at) {
                 let options = self.mode.options();
                 let reader = self.cache.reader(&table.meta, options.class)?;
-                self.entries = Some(TableIterator::new(Arc::clone(reader), options));
+                let mut entries = TableIterator::new(Arc::clone(reader), options);
+                if self.mode.is_direct()
+                    && let Some(file) = self.cache.open_direct(&table.meta)?
+                {
+                    entries.read_ahead_from(file);
+                }
+                self.entries = Some(entries);
                 let meta = &table.meta;
                 self.clipped = table.bounds.lo > meta.smallest || !table.bounds.is_below_end(&meta.largest);
             }

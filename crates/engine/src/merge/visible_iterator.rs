@@ -1,4 +1,5 @@
-//! What a reader at one sequence number sees: the newest version of each key at or below it, deletes left out.
+//! What a reader at one sequence number sees: the newest version of each key at or below it, deletes and what range
+//! tombstones cover left out.
 //!
 //! ```text
 //! entries  a·9 put   a·4 put   b·7 delete   b·2 put   c·8 put        read at 7
@@ -6,13 +7,19 @@
 //! ```
 //! Going forward the cursor stands on the visible entry itself. Going backward versions come oldest first, so the last
 //! one that is not too new has been passed when the key changes: it is kept in a buffer, and the cursor below
-//! already stands before the key.
+//! already stands before the key. Where a range tombstone hides one key after the other, the places below the tombstone's are
+//! sought beyond it.
 
 use crate::base::error::{Error, Result};
 use crate::base::iterator::InternalIterator;
 use crate::base::key::{Kind, Trailer};
 use crate::base::key_range::KeyRange;
 use crate::base::units::SeqNo;
+use crate::merge::merging_iterator::MergingIterator;
+use crate::merge::range_tombstones::Coverage;
+
+/// Keys found hidden one after the other before the rest is skipped: a few steps cost less than a seek.
+const STEPS_BEFORE_SKIP: u32 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Position {
@@ -26,7 +33,9 @@ enum Position {
 /// A cursor over visible keys within bounds, both ways, with turns at any position.
 #[derive(Debug)]
 pub struct VisibleIterator<I> {
-    entries: I,
+    entries: MergingIterator<I>,
+    /// Nothing where there is no range tombstone.
+    coverage: Option<Box<Coverage>>,
     bounds: KeyRange,
     at: SeqNo,
     position: Position,
@@ -35,10 +44,17 @@ pub struct VisibleIterator<I> {
 }
 
 impl<I: InternalIterator> VisibleIterator<I> {
-    /// Over `entries`, seeing what was visible at `at`, within `bounds`.
-    pub fn new(entries: I, bounds: KeyRange, at: SeqNo) -> VisibleIterator<I> {
+    /// Over `entries`, whose sources come newest first, seeing what was visible at `at`, within `bounds`. `coverage`: the range
+    /// tombstones as of `at`, by the number of their source.
+    pub fn new(
+        entries: MergingIterator<I>,
+        coverage: Option<Box<Coverage>>,
+        bounds: KeyRange,
+        at: SeqNo,
+    ) -> VisibleIterator<I> {
         VisibleIterator {
             entries,
+            coverage,
             bounds,
             at,
             position: Position::Nowhere,
@@ -150,27 +166,40 @@ impl<I: InternalIterator> VisibleIterator<I> {
     /// From the cursor's entry onward to the first visible one, skipping `self.key` if asked to.
     #[inline]
     fn settle_forward(&mut self, mut skip: bool) -> Result<()> {
+        let mut hidden = 0;
         while self.entries.valid() {
             let (key, trailer) = (self.entries.key(), self.entries.trailer());
             if !self.bounds.is_below_end(key) {
                 return Ok(());
             }
             if trailer.seq() <= self.at && !(skip && key == self.key) {
-                if is_put(trailer)? {
+                let covered = match &mut self.coverage {
+                    Some(coverage) => coverage.over(key)? > trailer.seq(),
+                    None => false,
+                };
+                if is_put(trailer)? && !covered {
                     self.position = Position::OnEntry;
                     return Ok(());
                 }
                 skip = true;
                 self.key.clear();
                 self.key.extend_from_slice(key);
+                hidden += u32::from(covered);
             }
             self.entries.next()?;
+            if hidden >= STEPS_BEFORE_SKIP {
+                hidden = 0;
+                if let Some((source, _, hi)) = self.coverage.as_ref().and_then(|c| c.hidden()) {
+                    self.entries.skip_to(source + 1, hi)?;
+                }
+            }
         }
         Ok(())
     }
 
     /// From the cursor's entry back to the first key with a visible version, which goes to the buffers.
     fn settle_backward(&mut self) -> Result<()> {
+        let mut hidden = 0;
         while self.entries.valid() {
             if self.entries.key() < &self.bounds.lo[..] {
                 return Ok(());
@@ -178,10 +207,12 @@ impl<I: InternalIterator> VisibleIterator<I> {
             self.key.clear();
             self.key.extend_from_slice(self.entries.key());
             let mut found = false;
+            let mut newest = SeqNo(0);
             while self.entries.valid() && self.entries.key() == self.key {
                 let trailer = self.entries.trailer();
                 if trailer.seq() <= self.at {
                     found = is_put(trailer)?;
+                    newest = trailer.seq();
                     if found {
                         self.value.clear();
                         self.value.extend_from_slice(self.entries.value());
@@ -189,9 +220,20 @@ impl<I: InternalIterator> VisibleIterator<I> {
                 }
                 self.entries.prev()?;
             }
-            if found {
+            let covered = match &mut self.coverage {
+                Some(coverage) => coverage.over(&self.key)? > newest,
+                None => false,
+            };
+            if found && !covered {
                 self.position = Position::Buffered;
                 return Ok(());
+            }
+            hidden += u32::from(covered);
+            if hidden >= STEPS_BEFORE_SKIP {
+                hidden = 0;
+                if let Some((source, lo, _)) = self.coverage.as_ref().and_then(|c| c.hidden()) {
+                    self.entries.skip_before(source + 1, lo)?;
+                }
             }
         }
         Ok(())

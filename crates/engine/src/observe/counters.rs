@@ -1,7 +1,10 @@
 //! What the store counts about itself. Written by the commit leader and background threads only: reads touch no counter
 //! that another thread writes.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use super::histogram::Histogram;
 
@@ -21,6 +24,38 @@ impl Counter {
     }
 }
 
+/// One number that is what it was last set to.
+#[derive(Debug, Default)]
+pub struct Gauge(AtomicU64);
+
+impl Gauge {
+    /// Sets it.
+    pub fn set(&self, n: u64) {
+        self.0.store(n, Ordering::Relaxed);
+    }
+
+    /// What it was last set to.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The largest number seen.
+#[derive(Debug, Default)]
+pub struct Maximum(AtomicU64);
+
+impl Maximum {
+    /// Notes a number.
+    pub fn note(&self, n: u64) {
+        self.0.fetch_max(n, Ordering::Relaxed);
+    }
+
+    /// The largest so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// The store's counters.
 #[derive(Debug, Default)]
 pub struct Counters {
@@ -32,8 +67,12 @@ pub struct Counters {
     pub groups: Counter,
     /// Syncs of the log on behalf of writers.
     pub wal_syncs: Counter,
+    /// Syncs of the log because an interval was over.
+    pub wal_interval_syncs: Counter,
     /// Log files begun.
     pub wal_rotations: Counter,
+    /// Of those, the ones that a writer had to make itself because the lane had none ready.
+    pub wal_made_by_writer: Counter,
     /// Flushes installed.
     pub flushes: Counter,
     /// Compactions finished, trivial moves left out.
@@ -42,6 +81,10 @@ pub struct Counters {
     pub moves: Counter,
     /// Bytes of those.
     pub moved_bytes: Counter,
+    /// Tables dropped unread, because newer range tombstones cover all they hold.
+    pub covered_drops: Counter,
+    /// Bytes of those.
+    pub covered_bytes: Counter,
     /// Bytes that compactions read.
     pub compaction_bytes_read: Counter,
     /// Bytes that compactions wrote.
@@ -60,14 +103,93 @@ pub struct Counters {
     pub wasted_bytes: Counter,
     /// Jobs refused for want of disk space.
     pub jobs_refused: Counter,
-    /// Times a writer had to wait for background work.
+    /// Times a limit began to hold writers up.
     pub stalls: Counter,
-    /// Nanoseconds of those waits.
+    /// Nanoseconds that writers waited for their turn.
     pub stall_nanos: Counter,
+    /// Writes that waited for their turn.
+    pub delays: Counter,
+    /// Times that a writer woke while it waited.
+    pub delay_wakeups: Counter,
+    /// The longest of those waits.
+    pub longest_delay_nanos: Maximum,
+    /// Memtables flushed before they were full, for want of memory.
+    pub early_flushes: Counter,
     /// CPU of background threads by class, nanoseconds; index as `Class`.
     pub cpu_nanos: [Counter; 5],
     /// Microseconds a step of a job took.
     pub step_us: Histogram,
     /// Microseconds from a compaction's pick to its end.
     pub compaction_us: Histogram,
+    /// Microseconds from a flush's begin to its end.
+    pub flush_us: Histogram,
+    /// Waits of writers by reason, and their nanoseconds; index as [`StallReason`].
+    pub stalls_by_reason: [(Counter, Counter); 2],
+    /// Bytes that finished compactions read and wrote.
+    pub compaction_bytes: CompactionBytes,
+    /// Failures of background work.
+    pub background_errors: Counter,
+    /// Times that `LOG` or `STATS` could not be written.
+    pub log_failures: Gauge,
+}
+
+impl Counters {
+    /// A writer has waited for background work.
+    pub fn stalled(&self, reason: StallReason, waited: Duration) {
+        let nanos = waited.as_nanos() as u64;
+        self.stall_nanos.add(nanos);
+        let (times, sum) = &self.stalls_by_reason[reason as usize];
+        times.add(1);
+        sum.add(nanos);
+    }
+}
+
+/// Why writers waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StallReason {
+    /// Their keyspace owes flushes or compactions of L0.
+    Backlog,
+    /// The memtables of all keyspaces take what memory there is.
+    Memory,
+}
+
+impl StallReason {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [StallReason; 2] = [StallReason::Backlog, StallReason::Memory];
+
+    /// The stable name.
+    pub fn name(self) -> &'static str {
+        match self {
+            StallReason::Backlog => "backlog",
+            StallReason::Memory => "memory",
+        }
+    }
+}
+
+/// Bytes of compactions by what they were.
+#[derive(Debug, Default)]
+pub struct CompactionBytes(Mutex<BTreeMap<CompactionKind, [u64; 3]>>);
+
+/// What a compaction was: its output's level, and what asked for it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CompactionKind {
+    /// The level the output went to.
+    pub level: usize,
+    /// The trigger's word, for instance `runs`; `manual` if a user asked.
+    pub trigger: String,
+}
+
+impl CompactionBytes {
+    /// A compaction has ended.
+    pub fn add(&self, kind: CompactionKind, read: u64, written: u64) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sums = all.entry(kind).or_default();
+        *sums = [sums[0] + 1, sums[1] + read, sums[2] + written];
+    }
+
+    /// Compactions, bytes read and bytes written by kind.
+    pub fn list(&self) -> Vec<(CompactionKind, [u64; 3])> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().map(|(kind, sums)| (kind.clone(), *sums)).collect()
+    }
 }

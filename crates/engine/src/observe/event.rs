@@ -1,9 +1,12 @@
 //! What happens in the store, as one enum: a listener gets every event, and what prints or plots them takes them from
-//! there.
+//! there. Each has words for people (`Display`, and `LOG`) and a stable form for programs (`event_json.rs`).
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use super::waits::Cause;
+use super::words::{self, bytes as size, speed};
 use crate::base::class::Class;
 use crate::base::units::{JobId, KeyspaceId, TableId};
 
@@ -11,6 +14,33 @@ use crate::base::units::{JobId, KeyspaceId, TableId};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
+    /// The store is open: what recovery found.
+    Opened {
+        /// The last sequence number recovered.
+        sequence: u64,
+        /// Tables in the trees.
+        tables: u64,
+        /// Their bytes.
+        bytes: u64,
+        /// Log files that were read.
+        logs: u64,
+        /// How long it took, microseconds.
+        micros: u64,
+    },
+    /// The store is closed.
+    Closed {
+        /// True if the log was sealed: all that was written is with the disk.
+        clean: bool,
+    },
+    /// A flush begins.
+    FlushBegun {
+        /// Whose memtable.
+        keyspace: KeyspaceId,
+        /// Why, for instance "the memtable is full".
+        reason: String,
+        /// Bytes in the memtable.
+        bytes: u64,
+    },
     /// A memtable was written to tables.
     Flushed {
         /// Whose memtable.
@@ -18,6 +48,19 @@ pub enum Event {
         /// The tables.
         tables: Vec<TableId>,
         /// Their bytes.
+        bytes: u64,
+        /// From the flush's begin to its end, microseconds.
+        micros: u64,
+    },
+    /// A bulk load became visible.
+    Loaded {
+        /// Whose records.
+        keyspace: KeyspaceId,
+        /// Their tables.
+        tables: Vec<TableId>,
+        /// How many.
+        records: u64,
+        /// Bytes of their keys and values.
         bytes: u64,
     },
     /// A compaction was picked and holds its claims.
@@ -40,6 +83,15 @@ pub enum Event {
         /// Bytes moved.
         bytes: u64,
     },
+    /// Tables were dropped unread, because newer range tombstones cover all they hold.
+    Covered {
+        /// Whose tree.
+        keyspace: KeyspaceId,
+        /// The tables.
+        tables: Vec<TableId>,
+        /// Their bytes.
+        bytes: u64,
+    },
     /// A part of a compaction, or its end, is in the tree.
     Committed {
         /// The job.
@@ -48,6 +100,25 @@ pub enum Event {
         tables: Vec<TableId>,
         /// False for the last part.
         prefix: bool,
+    },
+    /// A compaction has done all it will.
+    CompactionEnded {
+        /// The job.
+        job: JobId,
+        /// Whose tree.
+        keyspace: KeyspaceId,
+        /// Its urgency.
+        class: Class,
+        /// The level its seed came from, and the one its output went to.
+        levels: (usize, usize),
+        /// Bytes of its input.
+        bytes_read: u64,
+        /// Bytes of its output.
+        bytes_written: u64,
+        /// From the pick to the end, microseconds.
+        micros: u64,
+        /// True if it let go of the rest for a more urgent job.
+        yielded: bool,
     },
     /// A job let go of its claims after committing what it had.
     Yielded {
@@ -72,10 +143,40 @@ pub enum Event {
     },
     /// Writers wait: the reason, for instance "because we have 20 level-0 runs".
     Stalling {
-        /// Whose writers.
-        keyspace: KeyspaceId,
+        /// Whose writers; `None` for everybody's.
+        keyspace: Option<KeyspaceId>,
         /// Why.
         reason: String,
+        /// How fast they may go now, all together.
+        bytes_per_sec: u64,
+        /// When it should be over, at the rate at which debt drains now; `None` if nothing drains or nobody knows yet.
+        ends_in: Option<Duration>,
+    },
+    /// Writes fail: there is no room for them, and what would make some fails; or the store is read-only.
+    Stopping {
+        /// The failure.
+        reason: String,
+    },
+    /// A keyspace is compacted by another strategy from now on.
+    StrategyChanged {
+        /// Whose tree.
+        keyspace: KeyspaceId,
+        /// The strategy, as it was given.
+        strategy: String,
+    },
+    /// Operations of the last second took `slow_us` or longer.
+    SlowOperations {
+        /// How many; one found in the sample stands for 64.
+        count: u64,
+        /// Their time, nanoseconds, by cause: queue, commit-sync, throttle, block-read, cpu.
+        nanos: [u64; 5],
+    },
+    /// A file for people could not be written; the store goes on without it.
+    NotWritten {
+        /// `LOG`, `STATS` or `SOCKET`.
+        file: &'static str,
+        /// Why.
+        error: String,
     },
     /// The log's recovery ended at a torn tail; what followed was never promised.
     TornTail {
@@ -84,6 +185,20 @@ pub enum Event {
         /// Where.
         offset: u64,
     },
+    /// The file system has no direct I/O: tables are read and written through the page cache. Told once.
+    DirectRefused {
+        /// The store's directory.
+        dir: String,
+    },
+    /// An option is not what it was: changed on the running store, or given to `open` against what was stored.
+    OptionChanged {
+        /// The option.
+        name: String,
+        /// Its value before.
+        was: String,
+        /// Its value from now on.
+        now: String,
+    },
     /// A background failure. The store is read-only if it concerned the log or the manifest.
     BackgroundError {
         /// The error.
@@ -91,39 +206,126 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Whose tree it is about, if it is about one.
+    pub fn keyspace(&self) -> Option<KeyspaceId> {
+        match self {
+            Event::FlushBegun { keyspace, .. }
+            | Event::Flushed { keyspace, .. }
+            | Event::CompactionPicked { keyspace, .. }
+            | Event::CompactionEnded { keyspace, .. }
+            | Event::Moved { keyspace, .. }
+            | Event::Covered { keyspace, .. }
+            | Event::Refused { keyspace, .. }
+            | Event::Loaded { keyspace, .. }
+            | Event::StrategyChanged { keyspace, .. } => Some(*keyspace),
+            Event::Stalling { keyspace, .. } => *keyspace,
+            _ => None,
+        }
+    }
+
+    /// True if it is worth a file: an open and a close alone are not.
+    pub fn is_noteworthy(&self) -> bool {
+        !matches!(self, Event::Opened { .. } | Event::Closed { .. } | Event::NotWritten { .. })
+    }
+}
+
+/// Words for people. Whose keyspace it is stands in front, where the line is printed.
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Event::Flushed { keyspace, tables, bytes } => {
-                write!(f, "Flushed keyspace {keyspace} to {} tables, {bytes} bytes", tables.len())
-            }
-            Event::CompactionPicked { job, keyspace, class, reason, bytes } => {
-                write!(f, "Picked job {job} ({class}, keyspace {keyspace}, {bytes} bytes): {reason}")
-            }
-            Event::Moved { keyspace, bytes } => {
-                write!(f, "Moved {bytes} bytes of keyspace {keyspace} by metadata")
-            }
-            Event::Committed { job, tables, prefix } => {
-                let what = if *prefix { "a prefix" } else { "the end" };
-                write!(f, "Committed {what} of job {job}: {} tables", tables.len())
-            }
-            Event::Yielded { job } => write!(f, "Job {job} yielded"),
-            Event::Discarded { job, bytes } => write!(f, "Job {job} discarded {bytes} bytes of work"),
-            Event::Refused { keyspace, needs_bytes, free_bytes } => {
+            Event::Opened { sequence, tables, bytes, logs, micros } => {
+                let (tables, logs) = (words::count(*tables, "table"), words::count(*logs, "log file"));
+                let (bytes, took) = (size(*bytes), words::duration(Duration::from_micros(*micros)));
                 write!(
                     f,
-                    "Refused a job of keyspace {keyspace}: needs {needs_bytes} bytes, {free_bytes} are free"
+                    "Opened with {tables} of {bytes}, sequence {sequence}, after reading {logs}, in {took}"
                 )
             }
-            Event::Stalling { keyspace, reason } => {
-                write!(f, "Stalling writes of keyspace {keyspace} {reason}")
+            Event::Closed { clean: true } => write!(f, "Closed; the log is sealed"),
+            Event::Closed { clean: false } => {
+                write!(f, "Closed without sealing the log; the next open replays it")
             }
+            Event::FlushBegun { reason, bytes, .. } => {
+                write!(f, "Flushing {} because {reason}", size(*bytes))
+            }
+            Event::Flushed { tables, bytes, micros, .. } => {
+                let took = Duration::from_micros(*micros);
+                let tables = words::count(tables.len() as u64, "table");
+                let (bytes, fast, took) = (size(*bytes), speed(*bytes, took), words::duration(took));
+                write!(f, "Flushed to {tables}, {bytes} in {took} ({fast})")
+            }
+            Event::Loaded { tables, records, bytes, .. } => {
+                let tables = words::count(tables.len() as u64, "table");
+                let records = words::count(*records, "record");
+                write!(f, "Loaded {records} of {} in order into {tables}", size(*bytes))
+            }
+            Event::CompactionPicked { job, class, reason, bytes, .. } => {
+                write!(f, "Compacting, job {job}, {class}, {}: {reason}", size(*bytes))
+            }
+            Event::CompactionEnded {
+                job, class, levels, bytes_read, bytes_written, micros, yielded, ..
+            } => {
+                let took = Duration::from_micros(*micros);
+                let how = if *yielded { "Yielded" } else { "Compacted" };
+                let ((from, to), moved) = (levels, speed(bytes_read + bytes_written, took));
+                let (read, written) = (size(*bytes_read), size(*bytes_written));
+                let took = words::duration(took);
+                write!(
+                    f,
+                    "{how}, job {job}, {class}, L{from} to L{to}: {read} to {written} in {took} ({moved})"
+                )
+            }
+            Event::Moved { bytes, .. } => write!(f, "Moved {} a level down without rewriting", size(*bytes)),
+            Event::Covered { tables, bytes, .. } => {
+                let tables = words::count(tables.len() as u64, "table");
+                write!(f, "Dropped {tables} under range deletes, {}", size(*bytes))
+            }
+            Event::Committed { job, tables, prefix } => {
+                let what = if *prefix { "a part" } else { "the end" };
+                write!(f, "Committed {what} of job {job}: {}", words::count(tables.len() as u64, "table"))
+            }
+            Event::Yielded { job } => write!(f, "Job {job} yielded"),
+            Event::Discarded { job, bytes } => write!(f, "Job {job} discarded {} of work", size(*bytes)),
+            Event::Refused { needs_bytes, free_bytes, .. } => {
+                let (needs, free) = (size(*needs_bytes), size(*free_bytes));
+                write!(f, "Refused a compaction: it needs {needs}, and {free} are free; free some disk")
+            }
+            Event::OptionChanged { name, was, now } => write!(f, "Option {name} changed from {was} to {now}"),
+            Event::Stalling { reason, bytes_per_sec, ends_in, .. } => {
+                write!(f, "Stalling writes {reason}: {}/s go in, ", size(*bytes_per_sec))?;
+                match ends_in {
+                    Some(time) => write!(f, "relief in about {}", words::duration(*time)),
+                    None => f.write_str("nobody knows yet for how long"),
+                }
+            }
+            Event::StrategyChanged { strategy, .. } => write!(f, "Strategy changed to {strategy}"),
+            Event::SlowOperations { count, nanos } => slow_words(f, *count, nanos),
+            Event::NotWritten { file, error } => {
+                write!(f, "{file} is not written any more: {error}; the store goes on without it")
+            }
+            Event::Stopping { reason } => write!(f, "Stopping writes because {reason}"),
             Event::TornTail { file, offset } => {
                 write!(f, "Recovery stopped at a torn tail: {file} at {offset}")
+            }
+            Event::DirectRefused { dir } => {
+                write!(f, "Direct I/O was refused in {dir}: tables go through the page cache")
             }
             Event::BackgroundError { error } => write!(f, "Background error: {error}"),
         }
     }
+}
+
+/// `Slow: 12 operations took 340 ms: 80 % commit-sync, 20 % queue`; what is below one in a hundred is left out.
+fn slow_words(f: &mut fmt::Formatter<'_>, count: u64, nanos: &[u64; 5]) -> fmt::Result {
+    let total: u64 = nanos.iter().sum();
+    let mut causes: Vec<(u64, &str)> = Cause::ALL.iter().map(|c| (nanos[*c as usize], c.name())).collect();
+    causes.sort_unstable_by(|a, b| b.cmp(a));
+    let shares = causes.iter().map(|(n, name)| (n.saturating_mul(100) / total.max(1), name));
+    let shares: Vec<String> =
+        shares.filter(|(n, _)| *n > 0).map(|(n, name)| format!("{n} % {name}")).collect();
+    let took = words::duration(Duration::from_nanos(total));
+    write!(f, "Slow: {} took {took}: {}", words::count(count, "operation"), shares.join(", "))
 }
 
 /// Gets every event, on the thread where it happens: be quick.

@@ -10,11 +10,13 @@ const BUCKETS: usize = 61 * STEPS;
 pub struct Histogram {
     buckets: Box<[AtomicU64]>,
     max: AtomicU64,
+    sum: AtomicU64,
 }
 
 impl Default for Histogram {
     fn default() -> Histogram {
-        Histogram { buckets: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(), max: AtomicU64::new(0) }
+        let buckets = (0..BUCKETS).map(|_| AtomicU64::new(0)).collect();
+        Histogram { buckets, max: AtomicU64::new(0), sum: AtomicU64::new(0) }
     }
 }
 
@@ -23,6 +25,31 @@ impl Histogram {
     pub fn add(&self, value: u64) {
         self.buckets[bucket(value)].fetch_add(1, Ordering::Relaxed);
         self.max.fetch_max(value, Ordering::Relaxed);
+        self.sum.fetch_add(value, Ordering::Relaxed);
+    }
+
+    /// The sum of all values added.
+    pub fn sum(&self) -> u64 {
+        self.sum.load(Ordering::Relaxed)
+    }
+
+    /// For each of the ascending `bounds`, how many values are surely not above it: a bucket counts with its end.
+    pub fn cumulative(&self, bounds: &[u64]) -> Vec<u64> {
+        let mut counts = vec![0; bounds.len()];
+        for (i, bucket) in self.buckets.iter().enumerate() {
+            let at = bounds.partition_point(|bound| *bound < bucket_end(i));
+            if let Some(count) = counts.get_mut(at) {
+                *count += bucket.load(Ordering::Relaxed);
+            }
+        }
+        let mut sum = 0;
+        counts
+            .iter()
+            .map(|n| {
+                sum += n;
+                sum
+            })
+            .collect()
     }
 
     /// How many values were added.
@@ -88,5 +115,8 @@ mod tests {
         assert_eq!((h.count(), h.max()), (1000, 1000));
         assert!((500..=563).contains(&h.quantile(0.5)), "{}", h.quantile(0.5));
         assert_eq!(h.quantile(1.0), 1000);
+        assert_eq!(h.sum(), 500_500);
+        let counts = h.cumulative(&[0, 7, 511, 2000]);
+        assert_eq!(counts, [0, 7, 511, 1000]);
     }
 }

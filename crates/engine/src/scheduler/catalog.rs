@@ -4,6 +4,12 @@ use super::policy::{Budget, Order, SchedulingPolicy};
 use crate::base::error::{Error, Result};
 use crate::base::units::parse_size;
 
+/// Every schedule: its form, and one line for people.
+pub const CATALOG: &[(&str, &str)] = &[
+    ("unlimited", "background work runs as fast as the device goes"),
+    ("fixed:RATE", "all compactions together move at most RATE bytes per second; flushes are never limited"),
+];
+
 /// `unlimited`, or `fixed:BYTES_PER_SECOND`.
 ///
 /// # Errors

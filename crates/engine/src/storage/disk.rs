@@ -11,12 +11,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{Dir, Mode, OFlags};
-use rustix::io::retry_on_intr;
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
+use rustix::io::{Errno, retry_on_intr};
 
 use crate::base::class::IoClass;
 use crate::base::error::{Error, Result};
 use crate::observe::io_counters::IoCounters;
+use crate::storage::disk_direct::{DIRECT, DirectReader, DirectWriter};
 use crate::storage::disk_file::{DiskReader, DiskWriter};
 use crate::storage::disk_log::{Way, open_log};
 use crate::storage::file_system::{DirLock, FileSystem, LogFile, ReadFile, WritableFile};
@@ -47,6 +48,24 @@ impl FileSystem for DiskFileSystem {
         Ok(Box::new(DiskWriter::new(file, path, class, Arc::clone(&self.counters))))
     }
 
+    fn create_direct(&self, path: &Path, class: IoClass) -> Result<Option<Box<dyn WritableFile>>> {
+        let Some(direct) = DIRECT else { return Ok(None) };
+        match open(path, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | direct) {
+            Ok(file) => {
+                let counters = Arc::clone(&self.counters);
+                Ok(Some(Box::new(DirectWriter::new(file, path, class, counters))))
+            }
+            Err(error) if is_refusal(&error) => {
+                // Linux makes the file before it looks at the flag.
+                if is_there(path).map_err(at("look for", path))? {
+                    self.remove(path)?;
+                }
+                Ok(None)
+            }
+            Err(error) => Err(at("create", path)(error)),
+        }
+    }
+
     fn create_log(&self, path: &Path, capacity: u64, recycle: Option<&Path>) -> Result<Box<dyn LogFile>> {
         let file = match recycle {
             Some(old) => recycled_log(old, path, capacity)?,
@@ -61,12 +80,45 @@ impl FileSystem for DiskFileSystem {
         Ok(Arc::new(DiskReader::new(file, path, len, Arc::clone(&self.counters))))
     }
 
+    fn open_direct(&self, path: &Path) -> Result<Option<Arc<dyn ReadFile>>> {
+        let Some(direct) = DIRECT else { return Ok(None) };
+        match open_regular(path, OFlags::RDONLY | direct) {
+            Ok((file, len)) => {
+                let counters = Arc::clone(&self.counters);
+                Ok(Some(Arc::new(DirectReader::new(file, path, len, counters))))
+            }
+            Err(error) if is_refusal(&error) => Ok(None),
+            Err(error) => Err(at("open", path)(error)),
+        }
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         retry_on_intr(|| rustix::fs::rename(from, to)).map_err(at("rename", from))
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
         retry_on_intr(|| rustix::fs::unlink(path)).map_err(at("remove", path))
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
+        // Not `link`, which follows symlinks on some systems.
+        let link = || rustix::fs::linkat(CWD, from, CWD, to, AtFlags::empty());
+        retry_on_intr(link).map_err(|errno| {
+            // A file system without links answers so.
+            let error = match errno {
+                Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS => ErrorKind::Unsupported.into(),
+                other => io::Error::from(other),
+            };
+            at("link", to)(error)
+        })
+    }
+
+    fn rename_dir(&self, from: &Path, to: &Path) -> Result<()> {
+        rename_to_vacant(from, to).map_err(at("rename", from))
+    }
+
+    fn remove_dir(&self, dir: &Path) -> Result<()> {
+        retry_on_intr(|| rustix::fs::rmdir(dir)).map_err(at("remove", dir))
     }
 
     fn truncate(&self, path: &Path, len: u64) -> Result<()> {
@@ -163,6 +215,12 @@ fn at<E: Into<io::Error>>(what: &str, path: &Path) -> impl FnOnce(E) -> Error {
     move |error| Error::io(context, error.into())
 }
 
+/// True if this is how a file system says that it has no direct I/O.
+fn is_refusal(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    [Errno::INVAL, Errno::OPNOTSUPP].iter().any(|no| error.raw_os_error() == Some(no.raw_os_error()))
+}
+
 fn open(path: &Path, flags: OFlags) -> io::Result<File> {
     // NONBLOCK means nothing for regular files; of a pipe it makes an error where there would be a wait.
     let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -189,7 +247,7 @@ fn open_dir(dir: &Path) -> io::Result<File> {
 fn is_there(path: &Path) -> io::Result<bool> {
     match retry_on_intr(|| rustix::fs::lstat(path)) {
         Ok(_) => Ok(true),
-        Err(rustix::io::Errno::NOENT) => Ok(false),
+        Err(Errno::NOENT) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }
@@ -205,13 +263,29 @@ fn make_dir(dir: &Path) -> io::Result<()> {
     }
     for path in missing.iter().rev() {
         match retry_on_intr(|| rustix::fs::mkdir(path, Mode::RWXU)) {
-            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
         open_dir(path.parent().unwrap_or(path))?.sync_all()?;
     }
     // Fails if something else has the name.
     open_dir(dir).map(drop)
+}
+
+/// Renames where nothing has the new name, which the kernel sees to where it can.
+fn rename_to_vacant(from: &Path, to: &Path) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{RenameFlags, renameat_with};
+        match retry_on_intr(|| renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)) {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+            other => return Ok(other?),
+        }
+    }
+    if is_there(to)? {
+        return Err(ErrorKind::AlreadyExists.into());
+    }
+    Ok(retry_on_intr(|| rustix::fs::rename(from, to))?)
 }
 
 fn new_log(path: &Path, capacity: u64) -> Result<File> {
@@ -245,7 +319,6 @@ fn recycled_log(old: &Path, path: &Path, capacity: u64) -> Result<File> {
 #[cfg(target_os = "linux")]
 fn allocate(file: &File, len: u64) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};
-    use rustix::io::Errno;
 
     if len == 0 {
         return Ok(());

@@ -89,6 +89,12 @@ impl WritableFile for DiskWriter {
         self.len
     }
 
+    fn flush(&mut self) -> Result<()> {
+        let mut state = self.shared.state();
+        self.shared.check(&state)?;
+        self.shared.flush(&mut state)
+    }
+
     fn syncer(&self) -> Arc<dyn Syncer> {
         Arc::clone(&self.shared) as Arc<dyn Syncer>
     }

@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::storage::current::{read_current, set_current};
 use crate::storage::file_name::FileName;
+use crate::storage::file_system::no_link;
 
 fn disk() -> (DiskFileSystem, TempDir, PathBuf) {
     let temp = tempfile::tempdir().unwrap();
@@ -221,4 +222,29 @@ fn current_points_at_the_last_manifest_set() {
     fs.remove(&FileName::Current.path(&dir)).unwrap();
     write(&fs, &FileName::Current.path(&dir), &[&[b'x'; 1000]]);
     assert_eq!(read_current(&fs, &dir).unwrap_err().kind(), "Corruption");
+}
+
+#[test]
+fn a_link_is_a_second_name_and_a_directory_takes_no_name_that_is_taken() {
+    let (fs, _temp, dir) = disk();
+    let (one, two) = (dir.join("000001.sst"), dir.join("000002.sst"));
+    write(&fs, &one, &[b"bytes"]);
+    fs.hard_link(&one, &two).unwrap();
+    let inode = |path: &Path| path.metadata().unwrap().ino();
+    assert_eq!((inode(&one), read(&fs, &two)), (inode(&two), b"bytes".to_vec()));
+    assert_eq!(fs.hard_link(&one, &two).unwrap_err().kind(), "Io");
+    fs.remove(&one).unwrap();
+    assert_eq!(read(&fs, &two), b"bytes");
+    assert!(!no_link(&fs.hard_link(&one, &two).unwrap_err()));
+
+    let (from, empty, full) = (dir.join("from"), dir.join("empty"), dir.join("full"));
+    [&from, &empty, &full].into_iter().for_each(|d| fs.create_dir(d).unwrap());
+    write(&fs, &full.join("x"), &[b"x"]);
+    for taken in [&empty, &full, &two] {
+        assert!(fs.rename_dir(&from, taken).is_err(), "{}", taken.display());
+    }
+    assert!(fs.remove_dir(&full).is_err());
+    fs.remove_dir(&empty).unwrap();
+    fs.rename_dir(&from, &empty).unwrap();
+    assert!(fs.exists(&empty).unwrap() && !fs.exists(&from).unwrap());
 }

@@ -20,8 +20,10 @@ pub enum FaultKind {
     Open,
     /// `create`, `create_log` and `create_dir`.
     Create,
-    /// `rename`, `remove` and `truncate`.
+    /// `rename`, `remove` and `truncate`, of directories too.
     Entry,
+    /// `hard_link`.
+    Link,
 }
 
 /// The error that a failing operation returns.
@@ -31,6 +33,8 @@ pub enum FaultError {
     Eio,
     /// The disk is full.
     Enospc,
+    /// The two names lie on different file systems.
+    Exdev,
 }
 
 /// One planted fault.
@@ -93,6 +97,7 @@ impl FaultError {
     fn of(self, context: &str) -> Error {
         match self {
             FaultError::Eio => Error::io(context, io::Error::other("an injected device error")),
+            FaultError::Exdev => Error::io(context, io::ErrorKind::CrossesDevices.into()),
             FaultError::Enospc => Error::NoSpace { context: context.to_owned() },
         }
     }

@@ -1,7 +1,8 @@
 //! The names of a store's files: which file is what, by name alone (RocksDB's conventions).
 //!
 //! ```text
-//! CURRENT  MANIFEST-000001  000012.log  000013.sst  OPTIONS-000005  000006.dbtmp  LOCK  LOG  IDENTITY
+//! CURRENT  MANIFEST-000001  000012.log  000013.sst  OPTIONS-000005  000006.dbtmp  LOCK  IDENTITY
+//! LOG  LOG.old.000001  STATS  STATS.old.000001  SOCKET
 //! ```
 //!
 //! What refers to a file holds its number, never a path, so nothing on disk can point outside the directory. A name
@@ -29,6 +30,14 @@ pub enum FileName {
     Lock,
     /// What happened, for people.
     Log,
+    /// An earlier `LOG`.
+    OldLog(u64),
+    /// The store's figures, a line each second.
+    Stats,
+    /// An earlier `STATS`.
+    OldStats(u64),
+    /// Where a running store answers questions.
+    Socket,
     /// The store's unique name.
     Identity,
 }
@@ -40,6 +49,8 @@ impl FileName {
             "CURRENT" => FileName::Current,
             "LOCK" => FileName::Lock,
             "LOG" => FileName::Log,
+            "STATS" => FileName::Stats,
+            "SOCKET" => FileName::Socket,
             "IDENTITY" => FileName::Identity,
             _ => parse_numbered(name)?,
         };
@@ -55,7 +66,14 @@ impl FileName {
             | FileName::Table(n)
             | FileName::Options(n)
             | FileName::Temp(n) => Some(n),
-            FileName::Current | FileName::Lock | FileName::Log | FileName::Identity => None,
+            // Those of files for people are counted apart.
+            FileName::OldLog(_) | FileName::OldStats(_) => None,
+            FileName::Current
+            | FileName::Lock
+            | FileName::Log
+            | FileName::Stats
+            | FileName::Socket
+            | FileName::Identity => None,
         }
     }
 
@@ -76,6 +94,10 @@ impl fmt::Display for FileName {
             FileName::Temp(n) => write!(f, "{n:06}.dbtmp"),
             FileName::Lock => f.write_str("LOCK"),
             FileName::Log => f.write_str("LOG"),
+            FileName::OldLog(n) => write!(f, "LOG.old.{n:06}"),
+            FileName::Stats => f.write_str("STATS"),
+            FileName::OldStats(n) => write!(f, "STATS.old.{n:06}"),
+            FileName::Socket => f.write_str("SOCKET"),
             FileName::Identity => f.write_str("IDENTITY"),
         }
     }
@@ -87,6 +109,12 @@ fn parse_numbered(name: &str) -> Option<FileName> {
     }
     if let Some(n) = name.strip_prefix("OPTIONS-") {
         return n.parse().ok().map(FileName::Options);
+    }
+    if let Some(n) = name.strip_prefix("LOG.old.") {
+        return n.parse().ok().map(FileName::OldLog);
+    }
+    if let Some(n) = name.strip_prefix("STATS.old.") {
+        return n.parse().ok().map(FileName::OldStats);
     }
     let (n, ending) = name.split_once('.')?;
     let n = n.parse().ok()?;
@@ -116,8 +144,18 @@ mod tests {
                 assert_eq!(name.number(), Some(n));
             }
         }
-        for name in [FileName::Current, FileName::Lock, FileName::Log, FileName::Identity] {
+        for name in [
+            FileName::Current,
+            FileName::Lock,
+            FileName::Log,
+            FileName::OldLog(3),
+            FileName::Stats,
+            FileName::OldStats(4),
+            FileName::Socket,
+            FileName::Identity,
+        ] {
             assert_eq!(FileName::parse(&name.to_string()), Some(name));
+            assert_eq!(name.number(), None);
         }
         assert_eq!(FileName::Manifest(1).to_string(), "MANIFEST-000001");
         assert_eq!(FileName::Wal(12).to_string(), "000012.log");

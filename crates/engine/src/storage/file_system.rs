@@ -6,26 +6,48 @@
 //! that a lane can sync while the writer goes on. A failed sync is never retried on the same file.
 
 use std::fmt::Debug;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::base::class::IoClass;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::observe::io_counters::IoCounters;
 
 /// A directory tree of files. Directories are made with mode 0700, files with 0600; symlinks are not followed.
 pub trait FileSystem: Send + Sync + Debug {
     /// Makes a new file for appending; fails if the name exists. Every byte counts under `class`.
     fn create(&self, path: &Path, class: IoClass) -> Result<Box<dyn WritableFile>>;
+    /// As `create`, for bytes that go past the page cache; `None`, with nothing made, where the file system refuses that.
+    fn create_direct(&self, _path: &Path, _class: IoClass) -> Result<Option<Box<dyn WritableFile>>> {
+        Ok(None)
+    }
     /// Makes a log file of a fixed capacity in bytes, renaming `recycle` (a log no longer needed) to it if given.
     /// What a recycled file still holds is garbage to the reader. `NoSpace` shows here, not at an append.
     fn create_log(&self, path: &Path, capacity: u64, recycle: Option<&Path>) -> Result<Box<dyn LogFile>>;
     /// Opens a regular file for reading.
     fn open(&self, path: &Path) -> Result<Arc<dyn ReadFile>>;
+    /// As `open`, for reads past the page cache; `None` where the file system refuses that.
+    fn open_direct(&self, _path: &Path) -> Result<Option<Arc<dyn ReadFile>>> {
+        Ok(None)
+    }
     /// Renames a file, replacing the target.
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> Result<()>;
+    /// Gives a file a second name, which fails if `to` exists. Where there can be no such link (another file system, or one
+    /// without links) the error's source is of kind `CrossesDevices`, `Unsupported` or `TooManyLinks`; then a copy does.
+    fn hard_link(&self, _from: &Path, to: &Path) -> Result<()> {
+        Err(Error::io(format!("link {}", to.display()), ErrorKind::Unsupported.into()))
+    }
+    /// Renames a directory; fails if `to` exists.
+    fn rename_dir(&self, from: &Path, to: &Path) -> Result<()> {
+        self.rename(from, to)
+    }
+    /// Removes an empty directory.
+    fn remove_dir(&self, dir: &Path) -> Result<()> {
+        Err(Error::io(format!("remove {}", dir.display()), ErrorKind::Unsupported.into()))
+    }
     /// Shortens a file to `len` bytes, and syncs it.
     fn truncate(&self, path: &Path, len: u64) -> Result<()>;
     /// The names in a directory, sorted.
@@ -45,6 +67,12 @@ pub trait FileSystem: Send + Sync + Debug {
     fn counters(&self) -> &Arc<IoCounters>;
 }
 
+/// True if the error says that there can be no hard link here, so that a copy is the way.
+pub fn no_link(error: &Error) -> bool {
+    let Error::Io { source, .. } = error else { return false };
+    matches!(source.kind(), ErrorKind::CrossesDevices | ErrorKind::Unsupported | ErrorKind::TooManyLinks)
+}
+
 /// A file being written from its start to its end.
 pub trait WritableFile: Send + Debug {
     /// Appends all of `bytes`. Dirty bytes handed to the kernel are bounded: writeback starts each MiB.
@@ -54,6 +82,10 @@ pub trait WritableFile: Send + Debug {
     /// True if nothing has been appended.
     fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+    /// Hands what is buffered to the kernel: readable by others, not durable yet.
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
     }
     /// A handle that makes durable what has been appended when it is called.
     fn syncer(&self) -> Arc<dyn Syncer>;

@@ -1,13 +1,16 @@
-//! Floor 3: files. One trait is the only way to them; a real disk, and a simulated one that crashes.
+//! Floor 3: files. One trait is the only way to them; a real disk, a simulated one that crashes, and one that is only looked at.
 
+pub mod aligned;
 pub mod current;
 pub mod disk;
+mod disk_direct;
 mod disk_file;
 mod disk_log;
 #[cfg(any(test, feature = "testing"))]
 pub mod fault;
 pub mod file_name;
 pub mod file_system;
+pub mod frozen;
 pub mod record;
 pub mod record_reader;
 pub mod record_writer;
@@ -21,3 +24,4 @@ pub mod simulated_disk;
 mod simulated_file;
 #[cfg(any(test, feature = "testing"))]
 mod simulated_state;
+pub mod table_files;

@@ -209,6 +209,11 @@ impl LogSync {
         self.synced.load(Ordering::Acquire)
     }
 
+    /// Bytes appended that no sync has covered yet.
+    pub fn unsynced_bytes(&self) -> u64 {
+        self.appended.load(Ordering::Acquire).saturating_sub(self.synced_through())
+    }
+
     /// `Poisoned` after a failed append or sync.
     pub fn check(&self) -> Result<()> {
         match self.failed.get() {

@@ -110,6 +110,23 @@ impl SimulatedFileSystem {
         disk.bytes_max = bytes.map(|bytes| disk.used().saturating_add(bytes));
     }
 
+    /// From now on refuses direct I/O, as some file systems do.
+    pub fn refuse_direct(&self) {
+        self.shared.disk().refuses_direct = true;
+    }
+
+    /// How many files were made or opened for direct I/O.
+    pub fn direct_opens(&self) -> u64 {
+        self.shared.disk().direct_opens
+    }
+
+    /// Notes that direct I/O was asked for; false if it is refused.
+    fn go_direct(&self) -> bool {
+        let mut disk = self.shared.disk();
+        disk.direct_opens += u64::from(!disk.refuses_direct);
+        !disk.refuses_direct
+    }
+
     /// A file's bytes as a reader would see them now.
     pub fn contents(&self, path: &Path) -> Option<Vec<u8>> {
         let file = self.shared.disk().find(path).ok()?;
@@ -140,6 +157,11 @@ impl FileSystem for SimulatedFileSystem {
         Ok(Box::new(SimulatedWriter::new(&self.shared, file, path, class)))
     }
 
+    /// What is written directly is no more durable than what is not: it still needs its sync.
+    fn create_direct(&self, path: &Path, class: IoClass) -> Result<Option<Box<dyn WritableFile>>> {
+        if self.go_direct() { self.create(path, class).map(Some) } else { Ok(None) }
+    }
+
     fn create_log(&self, path: &Path, capacity: u64, recycle: Option<&Path>) -> Result<Box<dyn LogFile>> {
         let mut disk = self.shared.disk();
         let step = disk.begin(CallKind::CreateLog, path)?;
@@ -155,6 +177,10 @@ impl FileSystem for SimulatedFileSystem {
         disk.check_fault(FaultKind::Open, path)?;
         let file = disk.find(path)?;
         Ok(Arc::new(SimulatedReader::new(&self.shared, file, path)))
+    }
+
+    fn open_direct(&self, path: &Path) -> Result<Option<Arc<dyn ReadFile>>> {
+        if self.go_direct() { self.open(path).map(Some) } else { Ok(None) }
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
@@ -174,6 +200,35 @@ impl FileSystem for SimulatedFileSystem {
         let (dir, name) = disk.parent(path)?;
         dir.apply(order, EntryOp::Remove { name, file });
         step.finish()
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
+        let mut disk = self.shared.disk();
+        let step = disk.begin(CallKind::Link, to)?;
+        disk.check_fault(FaultKind::Link, to)?;
+        disk.link(from, to)?;
+        step.finish()
+    }
+
+    fn rename_dir(&self, from: &Path, to: &Path) -> Result<()> {
+        let mut disk = self.shared.disk();
+        let step = disk.begin(CallKind::RenameDir, to)?;
+        disk.check_fault(FaultKind::Entry, to)?;
+        disk.rename_dir(from, to)?;
+        step.finish()
+    }
+
+    fn remove_dir(&self, path: &Path) -> Result<()> {
+        let mut disk = self.shared.disk();
+        let step = disk.begin(CallKind::RemoveDir, path)?;
+        disk.check_fault(FaultKind::Entry, path)?;
+        let below = |dir: &Path| dir.parent() == Some(path);
+        if !disk.directory(path)?.current.is_empty() || disk.tree.keys().any(|dir| below(dir)) {
+            return Err(io_error("remove", path, ErrorKind::DirectoryNotEmpty));
+        }
+        step.finish()?;
+        disk.tree.remove(path);
+        Ok(())
     }
 
     fn truncate(&self, path: &Path, len: u64) -> Result<()> {
@@ -233,6 +288,7 @@ impl FileSystem for SimulatedFileSystem {
         }
         step.finish()?;
         directory.sync();
+        disk.settle_dirs(dir);
         Ok(())
     }
 

@@ -6,6 +6,7 @@
 //! cache; nothing orders two pages, two files, or two names.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use crate::base::random::Random;
 use crate::storage::simulated_state::{Directory, File, FileOp, FileState, Image, Tree};
@@ -62,7 +63,11 @@ pub(in crate::storage) fn crashed(tree: &Tree, seed: u64, policy: CrashPolicy) -
         crash.cut = orders.get(kept).copied().unwrap_or(u64::MAX);
     }
     crash.last = orders.last().copied();
-    tree.iter().map(|(path, dir)| (path.clone(), crash.directory(dir))).collect()
+    let named = |path: &PathBuf, dir: &Directory, crash: &mut Crash| match &dir.was {
+        Some((order, old)) if !crash.keeps_entry(*order) && !tree.contains_key(old) => old.clone(),
+        _ => path.clone(),
+    };
+    tree.iter().map(|(path, dir)| (named(path, dir, &mut crash), crash.directory(dir))).collect()
 }
 
 /// The tree as the next process finds it when only the process died: nothing is lost, and nothing is more durable.
@@ -75,7 +80,7 @@ pub(in crate::storage) fn copied(tree: &Tree) -> Tree {
             let durable = dir.durable.iter().map(|(name, file)| (name.clone(), copy(file))).collect();
             let current = dir.current.iter().map(|(name, file)| (name.clone(), copy(file))).collect();
             let pending = dir.pending.iter().map(|(at, op)| (*at, op.with_files(&mut copy))).collect();
-            (path.clone(), Directory { durable, current, pending })
+            (path.clone(), Directory { durable, current, pending, was: dir.was.clone() })
         })
         .collect()
 }
@@ -85,6 +90,7 @@ fn pending_orders(tree: &Tree) -> Vec<u64> {
     let mut orders = Vec::new();
     let mut seen = BTreeMap::new();
     for dir in tree.values() {
+        orders.extend(dir.was.iter().map(|(order, _)| *order));
         orders.extend(dir.pending.iter().map(|(order, _)| *order));
         for file in dir.current.values().chain(dir.durable.values()) {
             if seen.insert(file.key(), ()).is_none() {
@@ -110,22 +116,26 @@ impl Crash {
     fn directory(&mut self, dir: &Directory) -> Directory {
         let mut entries = dir.durable.clone();
         for (order, op) in &dir.pending {
-            let keep = match self.policy {
-                CrashPolicy::DropUnsynced | CrashPolicy::DataOnly => false,
-                CrashPolicy::KeepAll
-                | CrashPolicy::TornLast
-                | CrashPolicy::ZeroFilled
-                | CrashPolicy::EntriesOnly => true,
-                CrashPolicy::Prefix => *order < self.cut,
-                CrashPolicy::RandomBlocks => self.random.one_in(2),
-            };
-            if keep {
+            if self.keeps_entry(*order) {
                 op.apply(&mut entries);
             }
         }
         let entries: BTreeMap<_, _> =
             entries.iter().map(|(name, file)| (name.clone(), self.file(file))).collect();
-        Directory { durable: entries.clone(), current: entries, pending: Vec::new() }
+        Directory { durable: entries.clone(), current: entries, ..Directory::default() }
+    }
+
+    /// If a change of a name survives.
+    fn keeps_entry(&mut self, order: u64) -> bool {
+        match self.policy {
+            CrashPolicy::DropUnsynced | CrashPolicy::DataOnly => false,
+            CrashPolicy::KeepAll
+            | CrashPolicy::TornLast
+            | CrashPolicy::ZeroFilled
+            | CrashPolicy::EntriesOnly => true,
+            CrashPolicy::Prefix => order < self.cut,
+            CrashPolicy::RandomBlocks => self.random.one_in(2),
+        }
     }
 
     fn file(&mut self, file: &File) -> File {

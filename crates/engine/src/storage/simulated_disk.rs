@@ -34,6 +34,12 @@ pub enum CallKind {
     Rename,
     /// `remove`.
     Remove,
+    /// `hard_link`.
+    Link,
+    /// `rename_dir`.
+    RenameDir,
+    /// `remove_dir`.
+    RemoveDir,
     /// `create_dir`.
     CreateDir,
     /// `sync_dir`.
@@ -74,6 +80,10 @@ pub(in crate::storage) struct Disk {
     /// All files together may have this many bytes.
     pub(in crate::storage) bytes_max: Option<u64>,
     pub(in crate::storage) locks: BTreeSet<PathBuf>,
+    /// Direct I/O is refused, as some file systems do.
+    pub(in crate::storage) refuses_direct: bool,
+    /// Files made or opened for direct I/O.
+    pub(in crate::storage) direct_opens: u64,
     /// If asked for: the tree before each call, with the call's number.
     pub(in crate::storage) recorded: Option<Vec<(u64, Tree)>>,
 }
@@ -131,7 +141,10 @@ impl Disk {
     }
 
     pub(in crate::storage) fn used(&self) -> u64 {
-        self.tree.values().flat_map(|dir| dir.current.values()).map(|file| file.state().current.len).sum()
+        let mut seen = BTreeSet::new();
+        let files = self.tree.values().flat_map(|dir| dir.current.values());
+        // A file of two names has its bytes once.
+        files.filter(|file| seen.insert(file.key())).map(|file| file.state().current.len).sum()
     }
 
     pub(in crate::storage) fn directory(&mut self, dir: &Path) -> Result<&mut Directory> {
@@ -176,6 +189,32 @@ impl Disk {
         let (dir, to) = self.parent(to)?;
         dir.apply(order, EntryOp::Rename { from, to, file: file.clone() });
         Ok(file)
+    }
+
+    pub(in crate::storage) fn link(&mut self, from: &Path, to: &Path) -> Result<()> {
+        self.check_vacant(to)?;
+        let (order, file) = (self.order, self.find(from)?);
+        let (dir, name) = self.parent(to)?;
+        dir.apply(order, EntryOp::Create { name, file });
+        Ok(())
+    }
+
+    /// Only of directories without directories in them.
+    pub(in crate::storage) fn rename_dir(&mut self, from: &Path, to: &Path) -> Result<()> {
+        self.check_vacant(to)?;
+        let parent = to.parent().unwrap_or(to);
+        self.directory(parent)?;
+        let order = self.order;
+        let mut dir = self.tree.remove(from).ok_or_else(|| not_found(from))?;
+        dir.was.get_or_insert((order, from.to_path_buf()));
+        self.tree.insert(to.to_path_buf(), dir);
+        Ok(())
+    }
+
+    /// Makes renames of directories in `parent` durable.
+    pub(in crate::storage) fn settle_dirs(&mut self, parent: &Path) {
+        let below = self.tree.iter_mut().filter(|(path, _)| path.parent() == Some(parent));
+        below.for_each(|(_, dir)| dir.was = None);
     }
 
     pub(in crate::storage) fn make_log(

@@ -156,13 +156,16 @@ impl EntryOp {
     }
 }
 
-/// A directory. Making one is durable at once.
+/// A directory. Making and removing one is durable at once, renaming it is not.
 #[derive(Clone, Debug, Default)]
 pub(in crate::storage) struct Directory {
     pub(in crate::storage) durable: Entries,
     pub(in crate::storage) current: Entries,
     /// With each change its place in the disk's order.
     pub(in crate::storage) pending: Vec<(u64, EntryOp)>,
+    /// What it was called before a rename that is not durable, and the rename's place in the order. Syncing the parent
+    /// makes it durable.
+    pub(in crate::storage) was: Option<(u64, PathBuf)>,
 }
 
 impl Directory {

@@ -50,6 +50,7 @@ impl Bucket {
 struct Stripe {
     hits: AtomicU64,
     misses: AtomicU64,
+    skipped: AtomicU64,
 }
 
 thread_local! {
@@ -68,6 +69,8 @@ pub struct BlockCache {
     used: AtomicU64,
     hand: AtomicUsize,
     residents: Residents,
+    /// What open tables keep in memory as long as they are open.
+    pinned: AtomicU64,
     stripes: [Stripe; STRIPES],
 }
 
@@ -85,6 +88,7 @@ impl BlockCache {
             used: AtomicU64::new(0),
             hand: AtomicUsize::new(0),
             residents: Residents::default(),
+            pinned: AtomicU64::new(0),
             stripes: Default::default(),
         };
         cache.grow_to(base_bits);
@@ -151,7 +155,13 @@ impl BlockCache {
 
     /// Bytes in use: blocks and everything charged.
     pub fn used(&self) -> u64 {
-        self.used.load(Ordering::Relaxed).saturating_add(self.residents.bytes())
+        let tables = self.residents.bytes().saturating_add(self.pinned.load(Ordering::Relaxed));
+        self.used.load(Ordering::Relaxed).saturating_add(tables)
+    }
+
+    /// Bytes of blocks alone.
+    pub fn block_bytes(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
     }
 
     /// Counts memory that hangs elsewhere as part of the cache.
@@ -162,6 +172,16 @@ impl BlockCache {
     /// Ends a charge.
     pub fn discharge(&self, bytes: u64) {
         self.residents.sub_bytes(bytes);
+    }
+
+    /// Counts what an open table keeps in memory until it is closed.
+    pub fn pin(&self, bytes: u64) {
+        self.pinned.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// An open table was closed.
+    pub fn unpin(&self, bytes: u64) {
+        self.pinned.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// The clock over partitions in memory.
@@ -183,6 +203,18 @@ impl BlockCache {
     /// Lookups that did not.
     pub fn misses(&self) -> u64 {
         self.stripes.iter().map(|s| s.misses.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Counts tables that a scan need not read.
+    pub fn count_skipped(&self, tables: u64) {
+        if tables > 0 {
+            self.stripe().skipped.fetch_add(tables, Ordering::Relaxed);
+        }
+    }
+
+    /// Tables that scans need not read because their filters deny the prefix.
+    pub fn skipped(&self) -> u64 {
+        self.stripes.iter().map(|s| s.skipped.load(Ordering::Relaxed)).sum()
     }
 
     /// Sweeps until what is used fits, or everything has been seen twice.

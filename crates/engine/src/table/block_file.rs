@@ -4,10 +4,11 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::compression;
+use super::compression::{self, UnpackError};
 use super::format::{BLOCK_TRAILER_BYTES, BlockHandle, open_block};
 use crate::base::class::IoClass;
 use crate::base::error::{Error, Result};
+use crate::observe::waits::{Cause, wait};
 use crate::storage::file_system::ReadFile;
 
 /// A thread keeps buffers up to this size for its next read.
@@ -59,7 +60,11 @@ impl BlockFile {
         let bytes = self.checked_len(handle)?;
         let (mut stored, mut scratch) = BUFFERS.take();
         stored.resize(bytes, 0);
-        let result = self.file.read_at(handle.offset, &mut stored, class).and_then(|()| {
+        let read = {
+            let _wait = (class == IoClass::Client).then(|| wait(Cause::Read));
+            self.file.read_at(handle.offset, &mut stored, class)
+        };
+        let result = read.and_then(|()| {
             let payload = self.unpack(&stored, handle.offset, &mut scratch)?;
             use_payload(payload).map_err(|what| self.corruption(handle.offset, what))
         });
@@ -75,8 +80,15 @@ impl BlockFile {
     /// The payload of a block that was read from `offset`; `scratch` takes it if it has to be unpacked.
     pub fn unpack<'a>(&self, stored: &'a [u8], offset: u64, scratch: &'a mut Vec<u8>) -> Result<&'a [u8]> {
         open_block(stored, self.unique_id, offset)
+            .map_err(UnpackError::Damaged)
             .and_then(|(payload, kind)| compression::unpack(payload, kind, scratch))
-            .map_err(|what| self.corruption(offset, what))
+            .map_err(|error| match error {
+                UnpackError::Damaged(what) => self.corruption(offset, what),
+                UnpackError::Unsupported(what) => {
+                    let path = self.file.path().display();
+                    Error::Unsupported(format!("{path} at {offset}: the block is packed by zstd, but {what}"))
+                }
+            })
     }
 
     /// A handle's size, if the block is inside the file.

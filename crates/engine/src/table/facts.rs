@@ -2,6 +2,7 @@
 
 use super::meta::{HISTOGRAM_KEY_BYTES, HISTOGRAM_KEYS_MAX, KeyHistogram, TableMeta};
 use crate::base::key::{Kind, Trailer, compare};
+use crate::base::key_range::after;
 use crate::base::units::SeqNo;
 
 /// Samples held while the number of entries is unknown; more make the histogram finer.
@@ -32,6 +33,8 @@ pub struct Facts {
     first: Vec<u8>,
     last: Vec<u8>,
     last_trailer: Trailer,
+    /// Where the range tombstones begin and end; nothing without any.
+    covered: Option<(Vec<u8>, Vec<u8>)>,
     samples: Vec<([u8; HISTOGRAM_KEY_BYTES], usize)>,
     stride: u64,
 }
@@ -49,6 +52,7 @@ impl Default for Facts {
             first: Vec::new(),
             last: Vec::new(),
             last_trailer: Trailer(0),
+            covered: None,
             samples: Vec::with_capacity(SAMPLES),
             stride: 1,
         }
@@ -100,7 +104,24 @@ impl Facts {
         let seq = trailer.seq();
         self.seqs = (self.seqs.0.min(seq), self.seqs.1.max(seq));
         self.tombstones += u64::from(is_tombstone(trailer));
-        self.range_tombstones += u64::from(trailer.kind() == Some(Kind::RangeDelete));
+    }
+
+    /// Counts a fragment of range tombstones, which is above all before it; `grows` if it is a part of the one before.
+    pub fn add_range(&mut self, lo: &[u8], hi: &[u8], seqs: &[SeqNo], grows: bool) {
+        let (_, end) = self.covered.get_or_insert_with(|| (lo.to_vec(), Vec::new()));
+        end.clear();
+        end.extend_from_slice(hi);
+        if !grows {
+            self.range_tombstones += seqs.len() as u64;
+        }
+        for seq in seqs {
+            self.seqs = (self.seqs.0.min(*seq), self.seqs.1.max(*seq));
+        }
+    }
+
+    /// True if nothing was counted.
+    pub fn is_empty(&self) -> bool {
+        self.entries == 0 && self.covered.is_none()
     }
 
     /// Says that a data block ends after the last entry.
@@ -121,6 +142,17 @@ impl Facts {
         meta.dense_blocks = self.dense_blocks;
         meta.smallest = self.first.as_slice().into();
         meta.largest = self.last.as_slice().into();
+        meta.end = None;
+        if let Some((lo, hi)) = &self.covered {
+            if self.entries == 0 || lo < &self.first {
+                meta.smallest = lo.as_slice().into();
+            }
+            if self.entries == 0 {
+                meta.largest = meta.smallest.clone();
+            }
+            let beyond = hi.as_slice() > &*after(&self.last);
+            meta.end = (self.entries == 0 || beyond).then(|| hi.as_slice().into());
+        }
         meta.key_histogram = self.histogram();
     }
 
@@ -137,6 +169,7 @@ impl Facts {
             (found.dense_blocks == meta.dense_blocks, "the number of blocks dense with tombstones"),
             (found.smallest == meta.smallest, "the smallest key"),
             (found.largest == meta.largest, "the largest key"),
+            (found.end == meta.end, "the end of the range tombstones"),
             (found.key_histogram == meta.key_histogram, "the histogram of keys"),
         ];
         checks.iter().find(|(same, _)| !same).map(|(_, what)| *what)

@@ -1,10 +1,10 @@
 //! The bytes of a table file that are not inside a block: block trailers, handles and the footer.
 //!
 //! ```text
-//! data… filter index  data… filter index  …  top properties footer
+//! data… filter index  data… filter index  …  [ranges] top properties footer
 //! └──── partition ──┘ └─── partition ───┘
 //! block  = payload | compression kind: u8 | xxh3-64 over payload and kind: u64
-//! footer = magic | version: u32 | 0: u32 | table id | unique id | top handle | properties handle | xxh3-64
+//! footer = magic | version: u32 | bytes of ranges: u32 | table id | unique id | top handle | properties handle | xxh3-64
 //! ```
 //! A block's checksum is seeded by the file's unique id and the block's offset: a block that was meant for another
 //! place or another file fails like a damaged one. Between blocks there may be zeros, which align the next block.
@@ -85,8 +85,10 @@ pub struct Footer {
     pub id: TableId,
     /// The table's random id.
     pub unique_id: u64,
-    /// The index over the partitions.
+    /// The index over the partitions; no bytes if the table has no entries.
     pub top: BlockHandle,
+    /// The size of the block of range tombstones, which ends where `top` begins; 0 without any.
+    pub ranges_bytes: u32,
     /// The table's facts.
     pub properties: BlockHandle,
 }
@@ -101,12 +103,18 @@ pub enum FooterError {
 }
 
 impl Footer {
+    /// Where the range tombstones are; no bytes if there are none.
+    pub fn ranges(&self) -> BlockHandle {
+        let bytes = self.ranges_bytes;
+        BlockHandle { offset: self.top.offset.saturating_sub(u64::from(bytes)), bytes }
+    }
+
     /// The footer's bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(FOOTER_BYTES);
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
-        out.extend_from_slice(&0u32.to_le_bytes());
+        out.extend_from_slice(&self.ranges_bytes.to_le_bytes());
         out.extend_from_slice(&self.id.0.to_le_bytes());
         out.extend_from_slice(&self.unique_id.to_le_bytes());
         self.top.encode(&mut out);
@@ -137,8 +145,9 @@ impl Footer {
             return Err(FooterError::NewerVersion(version));
         }
         let mut rest = || {
-            from.u32().filter(|zero| *zero == 0)?;
+            let ranges_bytes = from.u32()?;
             Some(Footer {
+                ranges_bytes,
                 id: TableId(from.u64()?),
                 unique_id: from.u64()?,
                 top: BlockHandle::decode(&mut from)?,
@@ -146,7 +155,11 @@ impl Footer {
             })
         };
         match rest() {
-            Some(footer) if version == FORMAT_VERSION => Ok(footer),
+            Some(footer)
+                if version == FORMAT_VERSION && u64::from(footer.ranges_bytes) <= footer.top.offset =>
+            {
+                Ok(footer)
+            }
             _ => Err(damaged("the footer makes no sense")),
         }
     }
@@ -167,11 +180,15 @@ mod tests {
             id: TableId(7),
             unique_id: 0x1234_5678_9abc_def0,
             top: BlockHandle { offset: 100, bytes: 50 },
+            ranges_bytes: 30,
             properties: BlockHandle { offset: 150, bytes: 20 },
         };
         let bytes = footer.encode();
         assert_eq!(bytes.len(), FOOTER_BYTES);
         assert_eq!(Footer::decode(&bytes), Ok(footer));
+        assert_eq!(footer.ranges(), BlockHandle { offset: 70, bytes: 30 });
+        let before_the_file = Footer { ranges_bytes: 101, ..footer }.encode();
+        assert!(matches!(Footer::decode(&before_the_file), Err(FooterError::Damaged(_))));
         for i in 0..bytes.len() {
             let mut bad = bytes.clone();
             bad[i] ^= 0x10;
@@ -186,6 +203,7 @@ mod tests {
             id: TableId(1),
             unique_id: 2,
             top: BlockHandle::default(),
+            ranges_bytes: 0,
             properties: BlockHandle::default(),
         }
         .encode();

@@ -18,6 +18,9 @@ pub enum Born {
     Merge = 2,
     /// A burst within the first level (DLC); never merged again by another one.
     Burst = 3,
+    /// A bulk load. Its entries, one a key, were written before their sequence was known: they carry 0, and all of them have
+    /// the one sequence of the table's facts.
+    Load = 4,
 }
 
 impl Born {
@@ -27,6 +30,7 @@ impl Born {
             1 => Born::Flush,
             2 => Born::Merge,
             3 => Born::Burst,
+            4 => Born::Load,
             _ => return None,
         })
     }
@@ -64,7 +68,7 @@ pub struct TableMeta {
     pub seqs: (SeqNo, SeqNo),
     /// Deletes of single keys.
     pub tombstones: u64,
-    /// Range deletes (reserved, 0 in format 1).
+    /// Range tombstones, as fragments: one for each sequence of each stretch of keys.
     pub range_tombstones: u64,
     /// Data blocks of which at least half the entries are tombstones.
     pub dense_blocks: u64,
@@ -72,10 +76,12 @@ pub struct TableMeta {
     pub oldest_tombstone_ms: Option<u64>,
     /// When the table was made, wall milliseconds.
     pub created_ms: u64,
-    /// Smallest user key.
+    /// Smallest user key of an entry, or where the first range tombstone begins.
     pub smallest: Box<[u8]>,
-    /// Largest user key.
+    /// Largest user key of an entry; `smallest` if there are only range tombstones.
     pub largest: Box<[u8]>,
+    /// Where the last range tombstone ends, if that is above the key after `largest` or there are only range tombstones.
+    pub end: Option<Box<[u8]>>,
     /// Samples of the keys.
     pub key_histogram: KeyHistogram,
     /// What made it.
@@ -85,9 +91,25 @@ pub struct TableMeta {
 }
 
 impl TableMeta {
-    /// All of the table's keys.
+    /// All of the table's keys, those under its range tombstones included.
     pub fn bounds(&self) -> KeyRange {
-        KeyRange::closed(&self.smallest, &self.largest)
+        match &self.end {
+            Some(end) => KeyRange::new(&self.smallest, Some(end)),
+            None => KeyRange::closed(&self.smallest, &self.largest),
+        }
+    }
+
+    /// The sequence of all entries, if they do not carry it themselves.
+    pub fn loaded_at(&self) -> Option<SeqNo> {
+        (self.born == Born::Load).then_some(self.seqs.0)
+    }
+
+    /// The facts as the file itself has them.
+    pub fn as_written(&self) -> TableMeta {
+        match self.loaded_at() {
+            Some(_) => TableMeta { seqs: (SeqNo(0), SeqNo(0)), ..self.clone() },
+            None => self.clone(),
+        }
     }
 
     /// Appends the facts; the attachment is none of them.
@@ -107,6 +129,8 @@ impl TableMeta {
         put_varint(out, self.created_ms);
         put_bytes(out, &self.smallest);
         put_bytes(out, &self.largest);
+        out.push(u8::from(self.end.is_some()));
+        put_bytes(out, self.end.as_deref().unwrap_or_default());
         put_varint(out, self.key_histogram.keys.len() as u64);
         for key in &self.key_histogram.keys {
             put_bytes(out, key);
@@ -135,13 +159,46 @@ impl TableMeta {
             created_ms: from.varint()?,
             smallest: from.bytes()?.into(),
             largest: from.bytes()?.into(),
+            end: match (from.u8()?, from.bytes()?) {
+                (0, b"") => None,
+                (1, end) => Some(end.into()),
+                _ => return None,
+            },
             key_histogram: KeyHistogram::decode(from)?,
             born: Born::from_u8(from.u8()?)?,
             attachment: Attachment::default(),
         };
         let ordered =
             meta.smallest <= meta.largest && meta.seqs.0 <= meta.seqs.1 && meta.seqs.1 <= SeqNo::MAX;
-        (ordered && meta.entries > 0 && meta.keys <= meta.entries).then_some(meta)
+        // Only range tombstones reach beyond the entries, and only they need none.
+        let reaches = meta.end.as_ref().is_some_and(|end| *end > meta.largest);
+        let ends = (meta.end.is_none() && meta.entries > 0) || (reaches && meta.range_tombstones > 0);
+        let deletes = meta.tombstones + meta.range_tombstones > 0;
+        let alike = meta.born != Born::Load || (meta.seqs.0 == meta.seqs.1 && !deletes);
+        (ordered && ends && alike && meta.keys <= meta.entries).then_some(meta)
+    }
+}
+
+/// How a table was written, in words, as its properties say after the facts. The tree does not need it, people do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HowWritten {
+    /// Of its data blocks: `none`, `lz4`, `zstd:3`.
+    pub compression: String,
+    /// The rule of the prefixes in its filters: `none`, `fixed:4`, `delimiter:/`.
+    pub prefix_rule: String,
+}
+
+impl HowWritten {
+    /// Appends it.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        put_bytes(out, self.compression.as_bytes());
+        put_bytes(out, self.prefix_rule.as_bytes());
+    }
+
+    /// Reads what `encode` wrote; `None` if it makes no sense.
+    pub fn decode(from: &mut Decoder<'_>) -> Option<HowWritten> {
+        let mut text = || String::from_utf8(from.bytes()?.to_vec()).ok();
+        Some(HowWritten { compression: text()?, prefix_rule: text()? })
     }
 }
 
@@ -202,6 +259,7 @@ mod tests {
             created_ms: 1_700_000_000_001,
             smallest: b""[..].into(),
             largest: b"zz"[..].into(),
+            end: None,
             key_histogram: KeyHistogram { keys: vec![b"g"[..].into(), b"m"[..].into()] },
             born: Born::Merge,
             attachment: Attachment::default(),

@@ -1,6 +1,6 @@
 //! Floor 4: one table file, written once, read through checksums.
 //!
-//! Bottom-up: the facts of a table (`meta`), its blocks (`format` to `facts`), writing (`writer`), what stays in memory
+//! Bottom-up: the facts of a table (`meta`), its blocks (`format` to `facts`, `range_block`), writing (`writer`), what stays in memory
 //! (`residents`, `block_cache`), reading (`block_file`, `partition`, `reader`, `table_iterator`, `table_cache`), and reading everything
 //! (`verify`).
 
@@ -14,6 +14,8 @@ pub mod filter;
 pub mod format;
 pub mod meta;
 pub mod partition;
+pub mod prefix_rule;
+pub mod range_block;
 pub mod reader;
 pub mod residents;
 pub mod table_cache;
@@ -21,6 +23,8 @@ pub mod table_iterator;
 pub mod verify;
 pub mod writer;
 
+#[cfg(test)]
+mod ahead_tests;
 #[cfg(test)]
 mod bench_tests;
 #[cfg(test)]

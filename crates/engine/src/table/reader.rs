@@ -1,4 +1,5 @@
-//! Reads a table: filter, index, block, entry. Opening reads the footer and the top index; partitions come when needed.
+//! Reads a table: filter, index, block, entry. Opening reads the footer, the top index and the range tombstones, which stay;
+//! partitions come when needed.
 //!
 //! ```text
 //! probe(key, hash) ─ top index ─► partition ─ filter line prefetched ┐     callers probe all tables first
@@ -18,13 +19,18 @@ use super::block_cache::BlockCache;
 use super::block_file::BlockFile;
 use super::filter::Filter;
 use super::format::{BlockHandle, FOOTER_BYTES, Footer, FooterError, footer_checksum};
-use super::meta::TableMeta;
+use super::meta::{HowWritten, TableMeta};
 use super::partition::{IndexPartition, Partition, Slot, read_index};
+use super::prefix_rule::PrefixRule;
+use super::range_block;
 use super::residents::Holder;
 use crate::base::class::IoClass;
+use crate::base::coding::Decoder;
 use crate::base::error::{Error, Result};
 use crate::base::key::Trailer;
-use crate::base::units::TableId;
+use crate::base::key_range::KeyRange;
+use crate::base::range_tombstones::RangeTombstones;
+use crate::base::units::{SeqNo, TableId};
 use crate::storage::file_system::ReadFile;
 
 /// What lookups cost; a caller adds it up where it likes.
@@ -79,6 +85,10 @@ pub struct TableReader {
     top_layout: Layout,
     partitions: Box<[Partition]>,
     footer: Footer,
+    /// The sequence of all entries, if they do not carry it themselves.
+    loaded_at: Option<SeqNo>,
+    /// Nothing without any: what a reader then pays is this look.
+    ranges: Option<Arc<RangeTombstones>>,
     this: Weak<TableReader>,
 }
 
@@ -130,12 +140,25 @@ impl TableReader {
         if footer.id != meta.id || footer.unique_id != meta.unique_id {
             return Err(damaged(end, "this is another table's file"));
         }
+        let has_other_parts = (footer.top.bytes == 0) != (meta.entries == 0)
+            || (footer.ranges_bytes == 0) != (meta.range_tombstones == 0);
+        if has_other_parts {
+            return Err(damaged(end, "the footer is not of a table with these facts"));
+        }
         let blocks = BlockFile::new(file, footer.unique_id, end);
-        let (top, top_layout) = read_index(&blocks, footer.top, class)?;
+        let (top, top_layout) = match footer.top.bytes {
+            0 => Default::default(),
+            _ => read_index(&blocks, footer.top, class)?,
+        };
+        let ranges = match footer.ranges_bytes {
+            0 => None,
+            _ => Some(Arc::new(read_ranges(&blocks, footer.ranges(), meta, class)?)),
+        };
         let partitions = (0..top_layout.count())
             .map(|i| Partition::decode(&top, &top_layout, i))
             .collect::<Option<Box<[Partition]>>>()
             .ok_or_else(|| blocks.corruption(footer.top.offset, "the top index makes no sense"))?;
+        cache.pin(open_bytes(&top, &partitions, ranges.as_ref()));
         Ok(Arc::new_cyclic(|this| TableReader {
             id: meta.id,
             blocks,
@@ -144,6 +167,8 @@ impl TableReader {
             top_layout,
             partitions,
             footer,
+            loaded_at: meta.loaded_at(),
+            ranges,
             this: this.clone(),
         }))
     }
@@ -208,7 +233,11 @@ impl TableReader {
                         return Ok(not_found(probe, stats));
                     }
                     let Some(entry) = layout.entry(&block, i) else { return Ok(None) };
-                    let (trailer, value) = (entry.trailer, entry.value);
+                    let (trailer, value) = (self.trailer(entry.trailer), entry.value);
+                    if trailer > max_trailer {
+                        // Loaded after what the reader sees; a load has one entry a key.
+                        return Ok(None);
+                    }
                     return Ok(Some((trailer, PinnedValue::new(block, value))));
                 }
                 if !index.is_separator(at, key) {
@@ -221,7 +250,22 @@ impl TableReader {
         Ok(not_found(probe, stats))
     }
 
-    /// How many partitions there are; at least one.
+    /// An entry's trailer, from the one that is written with it.
+    #[inline]
+    pub fn trailer(&self, written: Trailer) -> Trailer {
+        match self.loaded_at {
+            None => written,
+            Some(seq) => written.with_seq(seq),
+        }
+    }
+
+    /// The range tombstones, if there are any. They are of the whole file: what a `TableRef` shows of them is its bounds' part.
+    #[inline]
+    pub fn ranges(&self) -> Option<&Arc<RangeTombstones>> {
+        self.ranges.as_ref()
+    }
+
+    /// How many partitions there are; none if there are only range tombstones.
     pub fn partition_count(&self) -> usize {
         self.partitions.len()
     }
@@ -279,6 +323,36 @@ impl TableReader {
         self.blocks.read(handle, class, |payload| Filter::decode(payload).ok_or("the filter makes no sense"))
     }
 
+    /// False if no key of the table has the prefix, by this rule, that all keys of `range` have. True where a filter cannot tell, or
+    /// cannot be read: who then reads the table is told what is wrong with it.
+    pub fn may_have_prefix(
+        &self,
+        range: &KeyRange,
+        rule: PrefixRule,
+        prefix_hash: u64,
+        class: IoClass,
+    ) -> bool {
+        let Some(from) = self.partition_for(&range.lo) else { return false };
+        let last = self.partitions.len() - 1;
+        let to = range.hi.as_deref().and_then(|hi| self.partition_for(hi)).unwrap_or(last);
+        (from..=to).any(|partition| match self.filter(partition, class) {
+            Ok(Some(filter)) => filter.as_ref().is_none_or(|f| f.may_contain_prefix(rule, prefix_hash)),
+            Ok(None) | Err(_) => true,
+        })
+    }
+
+    /// The table's facts as the file has them, and how it was written.
+    pub fn read_properties(&self, class: IoClass) -> Result<(TableMeta, HowWritten)> {
+        self.blocks.read(self.footer.properties, class, |payload| {
+            let mut from = Decoder::new(payload);
+            let facts = TableMeta::decode(&mut from);
+            // The first tables said nothing of how they were written.
+            let how =
+                if from.is_empty() { Some(HowWritten::default()) } else { HowWritten::decode(&mut from) };
+            facts.zip(how).filter(|_| from.is_empty()).ok_or("the properties make no sense")
+        })
+    }
+
     /// The handles of a partition: its filter's, which may be empty, and its index's.
     pub fn partition_handles(&self, partition: usize) -> Option<(BlockHandle, BlockHandle)> {
         self.partitions.get(partition).map(|p| (p.filter.handle, p.index.handle))
@@ -308,17 +382,40 @@ impl TableReader {
         fill_cache: bool,
         stats: &mut ReadStats,
     ) -> Result<Arc<[u8]>> {
-        if let Some(block) = self.cache.get(self.id, handle.offset) {
-            stats.block_hits += 1;
-            return Ok(block);
+        match self.cached_block(handle, stats) {
+            Some(block) => Ok(block),
+            None => self.block_from_file(handle, class, fill_cache, stats),
         }
+    }
+
+    /// A data block, if the cache has it.
+    #[inline]
+    pub fn cached_block(&self, handle: BlockHandle, stats: &mut ReadStats) -> Option<Arc<[u8]>> {
+        let block = self.cache.get(self.id, handle.offset)?;
+        stats.block_hits += 1;
+        Some(block)
+    }
+
+    /// Has the cache keep a block.
+    pub fn keep_block(&self, handle: BlockHandle, block: &Arc<[u8]>) {
+        self.cache.insert(self.id, handle.offset, block);
+    }
+
+    /// A data block from the file; with `fill_cache`, the cache keeps it.
+    pub fn block_from_file(
+        &self,
+        handle: BlockHandle,
+        class: IoClass,
+        fill_cache: bool,
+        stats: &mut ReadStats,
+    ) -> Result<Arc<[u8]>> {
         stats.block_reads += 1;
         let block = self.blocks.read(handle, class, |payload| {
             Layout::check(payload, Content::Data)?;
             Ok(Arc::<[u8]>::from(payload))
         })?;
         if fill_cache {
-            self.cache.insert(self.id, handle.offset, &block);
+            self.keep_block(handle, &block);
         }
         Ok(block)
     }
@@ -377,6 +474,7 @@ impl Drop for TableReader {
         for part in 0..self.partitions.len() * 2 {
             self.drop_part(part);
         }
+        self.cache.unpin(open_bytes(&self.top, &self.partitions, self.ranges.as_ref()));
     }
 }
 
@@ -384,6 +482,23 @@ impl std::fmt::Debug for TableReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "TableReader({})", self.id)
     }
+}
+
+/// What an open table keeps in memory whatever is read of it.
+fn open_bytes(top: &[u8], partitions: &[Partition], ranges: Option<&Arc<RangeTombstones>>) -> u64 {
+    let ranges = ranges.map_or(0, |ranges| ranges.bytes());
+    (size_of::<TableReader>() + top.len() + size_of_val(partitions) + ranges) as u64
+}
+
+/// Reads and checks the block of range tombstones.
+fn read_ranges(
+    blocks: &BlockFile,
+    handle: BlockHandle,
+    meta: &TableMeta,
+    class: IoClass,
+) -> Result<RangeTombstones> {
+    let tombstones = blocks.read(handle, class, |payload| range_block::decode(payload, meta))?;
+    Ok(RangeTombstones::new(&tombstones))
 }
 
 fn not_found<T>(probe: &TableProbe, stats: &mut ReadStats) -> Option<T> {

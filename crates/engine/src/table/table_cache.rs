@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::block_cache::BlockCache;
 use super::meta::TableMeta;
@@ -10,21 +11,35 @@ use super::reader::TableReader;
 use crate::base::class::IoClass;
 use crate::base::error::{Error, Result};
 use crate::base::units::TableId;
+use crate::observe::waits::{Cause, wait};
 use crate::storage::file_name::FileName;
-use crate::storage::file_system::FileSystem;
+use crate::storage::file_system::ReadFile;
+use crate::storage::table_files::TableFiles;
 
 /// Where tables are, and what their readers share.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct TableCache {
-    fs: Arc<dyn FileSystem>,
+    files: Arc<TableFiles>,
     dir: PathBuf,
     block_cache: Arc<BlockCache>,
+    direct_reads: AtomicBool,
 }
 
 impl TableCache {
     /// Tables of a directory.
-    pub fn new(fs: Arc<dyn FileSystem>, dir: PathBuf, block_cache: Arc<BlockCache>) -> TableCache {
-        TableCache { fs, dir, block_cache }
+    pub fn new(files: Arc<TableFiles>, dir: PathBuf, block_cache: Arc<BlockCache>) -> TableCache {
+        TableCache { files, dir, block_cache, direct_reads: AtomicBool::new(false) }
+    }
+
+    /// Whether tables opened from now on are read past the page cache.
+    pub fn set_direct_reads(&self, direct: bool) {
+        self.direct_reads.store(direct, Ordering::Relaxed);
+    }
+
+    /// The table's file once more, for direct reads; `None` where those cannot be.
+    pub fn open_direct(&self, meta: &TableMeta) -> Result<Option<Arc<dyn ReadFile>>> {
+        let path = self.path(meta.id);
+        self.files.open_direct(&path, true).map_err(|e| e.or_missing(&path))
     }
 
     /// The cache that all readers share.
@@ -48,8 +63,10 @@ impl TableCache {
 
     #[cold]
     fn open<'a>(&self, meta: &'a TableMeta, class: IoClass) -> Result<&'a Arc<TableReader>> {
+        let _wait = (class == IoClass::Client).then(|| wait(Cause::Read));
         let path = self.path(meta.id);
-        let file = self.fs.open(&path).map_err(|e| e.or_missing(&path))?;
+        let direct = self.direct_reads.load(Ordering::Relaxed);
+        let file = self.files.open(&path, direct).map_err(|e| e.or_missing(&path))?;
         let reader = TableReader::open(file, meta, Arc::clone(&self.block_cache), class)?;
         let hung: Option<&Arc<TableReader>> = meta.attachment.set(reader);
         hung.ok_or_else(|| Error::invalid(format!("something else hangs on table {}", meta.id)))
@@ -59,11 +76,11 @@ impl TableCache {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     use super::*;
     use crate::observe::io_counters::IoCounters;
-    use crate::storage::file_system::{DirLock, LogFile, ReadFile, WritableFile};
+    use crate::storage::file_system::{DirLock, FileSystem, LogFile, WritableFile};
     use crate::table::filter::hash_key;
     use crate::table::reader::ReadStats;
     use crate::table::test_files::{TestTable, put};
@@ -136,7 +153,11 @@ mod tests {
             opened: AtomicUsize::new(0),
             counters: Arc::default(),
         });
-        let tables = TableCache::new(fs.clone(), "dir".into(), Arc::new(BlockCache::new(1 << 20, 4096)));
+        let tables = TableCache::new(
+            TableFiles::new(fs.clone()),
+            "dir".into(),
+            Arc::new(BlockCache::new(1 << 20, 4096)),
+        );
         for meta in [&table.meta, &table.meta.clone(), &table.meta] {
             let reader = tables.reader(meta, IoClass::Client).unwrap();
             let mut stats = ReadStats::default();

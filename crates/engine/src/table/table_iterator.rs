@@ -1,7 +1,13 @@
 //! A cursor over one table, in both directions with turns at any place.
 //!
-//! Client scans take blocks from the cache and may fill it. Merges pass `readahead_bytes`: they read large pieces into a
-//! buffer of their own, check and unpack blocks there, and leave the cache alone. One move reads at most one piece.
+//! Client scans take blocks from the cache and may fill it; those that go on and on past what it holds read ahead, in
+//! pieces that grow. Merges read large pieces at once and leave the cache alone. Pieces go into a buffer of the cursor's own,
+//! where blocks are checked and unpacked. One move reads at most one piece.
+//!
+//! ```text
+//! blocks missed in a row   1   2   3   4        5               6             a turn or a seek begins anew
+//! read                     |b| |b| |b| |16 KiB| |   32 KiB    | |   64 KiB ...
+//! ```
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,13 +15,16 @@ use std::sync::Arc;
 use arc_swap::Guard;
 
 use super::block::{Content, Layout};
-use super::format::BlockHandle;
+use super::format::{BlockHandle, PAGE_BYTES};
 use super::partition::IndexPartition;
 use super::reader::{ReadStats, TableReader};
 use crate::base::class::IoClass;
 use crate::base::error::Result;
 use crate::base::iterator::InternalIterator;
 use crate::base::key::Trailer;
+use crate::observe::waits::{Cause, wait};
+use crate::storage::aligned::AlignedBuffer;
+use crate::storage::file_system::ReadFile;
 
 /// How a cursor reads.
 #[derive(Clone, Copy, Debug)]
@@ -24,19 +33,26 @@ pub struct TableReadOptions {
     pub class: IoClass,
     /// True if the cache keeps what is read.
     pub fill_cache: bool,
-    /// If not 0: forward moves read this much at a time, past the cache.
+    /// If not 0: every read is of this much, past the cache.
     pub readahead_bytes: usize,
+    /// Else: the most that is read ahead once several blocks in a row were not in the cache.
+    pub readahead_max: usize,
 }
 
+/// So many blocks missed in a row are read one by one.
+const SINGLE_READS: u32 = 3;
+/// The first piece that is read ahead; each further one is twice as large.
+const PIECE_MIN: usize = 16 << 10;
+
 impl TableReadOptions {
-    /// For clients: through the cache.
+    /// For clients: through the cache, a block at a time.
     pub fn client() -> TableReadOptions {
-        TableReadOptions { class: IoClass::Client, fill_cache: true, readahead_bytes: 0 }
+        TableReadOptions { class: IoClass::Client, fill_cache: true, readahead_bytes: 0, readahead_max: 0 }
     }
 
     /// For merges: 256 KiB at a time, past the cache.
     pub fn merge(class: IoClass) -> TableReadOptions {
-        TableReadOptions { class, fill_cache: false, readahead_bytes: 256 << 10 }
+        TableReadOptions { class, fill_cache: false, readahead_bytes: 256 << 10, readahead_max: 0 }
     }
 }
 
@@ -72,9 +88,16 @@ pub struct TableIterator {
     trailer: Trailer,
     value: Range<usize>,
     /// A piece of the file, and where it begins; `u64::MAX` if there is none.
-    ahead: Vec<u8>,
+    ahead: AlignedBuffer,
     ahead_start: u64,
+    /// Where pieces are read from, if not from the table's own file.
+    ahead_file: Option<Arc<dyn ReadFile>>,
     unpacked: Vec<u8>,
+    /// The move under way goes back.
+    back: bool,
+    /// Blocks in a row that were neither in the cache nor in the piece, and how large the last piece was to be.
+    misses: u32,
+    piece: usize,
 }
 
 impl TableIterator {
@@ -95,10 +118,25 @@ impl TableIterator {
             head_len: 0,
             trailer: Trailer(0),
             value: 0..0,
-            ahead: Vec::new(),
+            ahead: AlignedBuffer::default(),
             ahead_start: u64::MAX,
+            ahead_file: None,
             unpacked: Vec::new(),
+            back: false,
+            misses: 0,
+            piece: 0,
         }
+    }
+
+    /// Bytes of its own buffers.
+    pub fn memory_bytes(&self) -> u64 {
+        (size_of::<TableIterator>() + self.ahead.memory() + self.unpacked.capacity() + self.key.capacity())
+            as u64
+    }
+
+    /// Reads pieces from `file`, the same bytes another way.
+    pub fn read_ahead_from(&mut self, file: Arc<dyn ReadFile>) {
+        self.ahead_file = Some(file);
     }
 
     /// The current value with its block, if the block is shared; `None` while nowhere or reading ahead.
@@ -155,10 +193,9 @@ impl TableIterator {
                 .corruption(self.table.footer().top.offset, "the index is too short"));
         };
         let source = if self.options.readahead_bytes > 0 {
-            self.read_ahead(handle)?
+            self.read_ahead(handle, self.options.readahead_bytes)?
         } else {
-            let TableReadOptions { class, fill_cache, .. } = self.options;
-            Source::Pinned(self.table.block(handle, class, fill_cache, &mut self.stats)?)
+            self.through_cache(handle)?
         };
         self.source = source;
         self.layout = self.table.layout(self.block(), handle)?;
@@ -171,32 +208,72 @@ impl TableIterator {
         Ok(())
     }
 
-    /// Finds the block in the buffer, or fills the buffer: from the block on, or up to it if the cursor is going back.
-    fn read_ahead(&mut self, handle: BlockHandle) -> Result<Source> {
+    /// A block from the cache, or from the piece read ahead, or from the file: alone, or with a piece that follows it.
+    fn through_cache(&mut self, handle: BlockHandle) -> Result<Source> {
+        let TableReadOptions { class, fill_cache, readahead_max, .. } = self.options;
+        if let Some(block) = self.table.cached_block(handle, &mut self.stats) {
+            return Ok(Source::Pinned(block));
+        }
+        if self.in_piece(handle)?.is_none() {
+            self.misses = self.misses.saturating_add(1);
+            if self.misses <= SINGLE_READS || readahead_max == 0 {
+                let block = self.table.block_from_file(handle, class, fill_cache, &mut self.stats)?;
+                return Ok(Source::Pinned(block));
+            }
+            self.piece = (self.piece * 2).max(PIECE_MIN).min(readahead_max);
+        }
+        let source = self.read_ahead(handle, self.piece)?;
+        if !fill_cache {
+            return Ok(source);
+        }
+        self.source = source;
+        let block = Arc::<[u8]>::from(self.block());
+        self.table.keep_block(handle, &block);
+        Ok(Source::Pinned(block))
+    }
+
+    /// Where in the buffer the block is, if it is there.
+    fn in_piece(&self, handle: BlockHandle) -> Result<Option<Range<usize>>> {
+        let bytes = self.table.blocks().checked_len(handle)?;
+        let range = || {
+            let from = usize::try_from(handle.offset.checked_sub(self.ahead_start)?).ok()?;
+            let range = from..from.checked_add(bytes)?;
+            (range.end <= self.ahead.len()).then_some(range)
+        };
+        Ok(range())
+    }
+
+    /// Reads a piece into the buffer: from the block on, or up to it if the cursor is going back. Begins at a page, and ends
+    /// at one unless the file does.
+    fn fill_piece(&mut self, handle: BlockHandle, piece: usize) -> Result<Range<usize>> {
         let blocks = self.table.blocks();
         let bytes = blocks.checked_len(handle)?;
-        let inside = |start: u64, len: usize| {
-            let from = usize::try_from(handle.offset.checked_sub(start)?).ok()?;
-            let range = from..from.checked_add(bytes)?;
-            (range.end <= len).then_some(range)
+        let piece = piece.max(bytes) as u64;
+        let (from, to) = if self.back {
+            (handle.end().saturating_sub(piece), handle.end())
+        } else {
+            (handle.offset, handle.offset.saturating_add(piece))
         };
-        let range = match inside(self.ahead_start, self.ahead.len()) {
+        let start = from / PAGE_BYTES * PAGE_BYTES;
+        let end = to.checked_next_multiple_of(PAGE_BYTES).unwrap_or(to).min(blocks.end());
+        // Nothing of the old piece may be taken for the new one if the read fails.
+        self.ahead_start = u64::MAX;
+        self.ahead.reset((end - start) as usize);
+        let file = self.ahead_file.as_ref().unwrap_or(blocks.file());
+        let _wait = (self.options.class == IoClass::Client).then(|| wait(Cause::Read));
+        file.read_at(start, &mut self.ahead, self.options.class)?;
+        self.ahead_start = start;
+        let from = (handle.offset - start) as usize;
+        Ok(from..from + bytes)
+    }
+
+    /// Finds the block in the buffer, or fills the buffer.
+    fn read_ahead(&mut self, handle: BlockHandle, piece: usize) -> Result<Source> {
+        let range = match self.in_piece(handle)? {
             Some(range) => range,
-            None => {
-                let piece = self.options.readahead_bytes.max(bytes) as u64;
-                let back = self.ahead_start != u64::MAX && handle.end() <= self.ahead_start;
-                let start = if back { handle.end().saturating_sub(piece) } else { handle.offset };
-                let end =
-                    if back { handle.end() } else { handle.offset.saturating_add(piece).min(blocks.end()) };
-                // Nothing of the old piece may be taken for the new one if the read fails.
-                self.ahead_start = u64::MAX;
-                self.ahead.resize((end - start) as usize, 0);
-                blocks.file().read_at(start, &mut self.ahead, self.options.class)?;
-                self.ahead_start = start;
-                let from = (handle.offset - start) as usize;
-                from..from + bytes
-            }
+            None => self.fill_piece(handle, piece)?,
         };
+        let blocks = self.table.blocks();
         self.stats.block_reads += 1;
         let stored = self.ahead.get(range.clone()).unwrap_or_default();
         let payload = blocks.unpack(stored, handle.offset, &mut self.unpacked)?;
@@ -209,8 +286,16 @@ impl TableIterator {
         })
     }
 
+    /// Begins a movement: what was missed before says nothing of it.
+    fn begin(&mut self, back: bool) {
+        (self.back, self.misses, self.piece) = (back, 0, 0);
+    }
+
     /// To the next block, in whatever partition; false at the end.
     fn next_block(&mut self) -> Result<bool> {
+        if self.back {
+            self.begin(false);
+        }
         if self.index.as_ref().is_some_and(|index| self.at + 1 < index.count()) {
             self.enter_block(self.at + 1)?;
             return Ok(true);
@@ -224,6 +309,9 @@ impl TableIterator {
 
     /// To the block before, in whatever partition; false at the start.
     fn prev_block(&mut self) -> Result<bool> {
+        if !self.back {
+            self.begin(true);
+        }
         if let Some(at) = self.at.checked_sub(1) {
             self.enter_block(at)?;
             return Ok(true);
@@ -254,6 +342,7 @@ impl TableIterator {
         let Some((trailer, value)) = entry else {
             return Err(self.table.blocks().corruption(0, "an entry does not fit into its block"));
         };
+        let trailer = self.table.trailer(trailer);
         (self.position, self.trailer, self.value, self.valid) = (position, trailer, value, true);
         Ok(())
     }
@@ -267,6 +356,7 @@ impl TableIterator {
 
     /// To the block where `key` would be; false if it is above everything.
     fn enter_block_of(&mut self, key: &[u8]) -> Result<bool> {
+        self.begin(false);
         let Some(partition) = self.table.partition_for(key) else { return Ok(false) };
         self.enter_partition(partition)?;
         let at = self.index.as_ref().map_or(0, |index| index.position(key));
@@ -299,7 +389,11 @@ impl InternalIterator for TableIterator {
 
     fn seek_to_first(&mut self) -> Result<()> {
         self.moved(|cursor| {
-            cursor.enter_partition(0)?;
+            cursor.begin(false);
+            // A table may have range tombstones only.
+            if !cursor.enter_partition(0)? {
+                return Ok(());
+            }
             cursor.enter_block(0)?;
             cursor.stand(0)
         })
@@ -307,7 +401,10 @@ impl InternalIterator for TableIterator {
 
     fn seek_to_last(&mut self) -> Result<()> {
         self.moved(|cursor| {
-            cursor.enter_partition(cursor.table.partition_count().saturating_sub(1))?;
+            cursor.begin(true);
+            if !cursor.enter_partition(cursor.table.partition_count().saturating_sub(1))? {
+                return Ok(());
+            }
             cursor.enter_last_block()?;
             cursor.stand(cursor.layout.count().saturating_sub(1))
         })
@@ -322,7 +419,13 @@ impl InternalIterator for TableIterator {
             loop {
                 let position = cursor.layout.lower_bound(cursor.block(), key, trailer);
                 if position < cursor.layout.count() {
-                    return cursor.stand(position);
+                    cursor.stand(position)?;
+                    // An entry that does not carry its sequence may be newer than what is sought.
+                    return if cursor.key == key && cursor.trailer > trailer {
+                        cursor.next()
+                    } else {
+                        Ok(())
+                    };
                 }
                 if !cursor.next_block()? {
                     return Ok(());

@@ -83,11 +83,13 @@ fn stands_on(cursor: &TableIterator, row: Option<&Row>) -> bool {
     }
 }
 
-fn modes() -> [TableReadOptions; 4] {
+fn modes() -> [TableReadOptions; 6] {
     let merge = TableReadOptions::merge(IoClass::Background(crate::base::class::Class::Deep));
     [
         TableReadOptions::client(),
         TableReadOptions { fill_cache: false, ..TableReadOptions::client() },
+        TableReadOptions { readahead_max: 5000, ..TableReadOptions::client() },
+        TableReadOptions { readahead_max: 1 << 20, fill_cache: false, ..TableReadOptions::client() },
         merge,
         TableReadOptions { readahead_bytes: 700, ..merge },
     ]
@@ -494,5 +496,8 @@ fn readers_on_many_threads_agree_while_partitions_come_and_go() {
         }
     });
     cache.set_capacity(0);
+    let open = cache.used();
+    assert!(open > 0 && cache.block_bytes() == 0, "only what an open table always keeps");
+    drop(reader);
     assert_eq!(cache.used(), 0);
 }

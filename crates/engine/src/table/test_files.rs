@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use super::block_cache::BlockCache;
 use super::compression::Compression;
 use super::meta::{Born, TableMeta};
+use super::prefix_rule::PrefixRule;
 use super::reader::TableReader;
 use super::writer::{TableWriter, TableWriterOptions};
 use crate::base::class::IoClass;
@@ -90,6 +91,15 @@ pub struct TestTable {
 impl TestTable {
     /// Writes the rows, which are in order.
     pub fn write(rows: &[Row], change: impl FnOnce(&mut TableWriterOptions)) -> TestTable {
+        TestTable::write_with_ranges(rows, &[], change)
+    }
+
+    /// The same, and range tombstones: bounds, and sequences with the newest first.
+    pub fn write_with_ranges(
+        rows: &[Row],
+        ranges: &[(Vec<u8>, Vec<u8>, Vec<SeqNo>)],
+        change: impl FnOnce(&mut TableWriterOptions),
+    ) -> TestTable {
         let mut options = TableWriterOptions::new(TableId(9), 0xfeed_beef, Born::Flush, 1000);
         change(&mut options);
         let bytes = Arc::new(Mutex::new(Vec::new()));
@@ -97,6 +107,9 @@ impl TestTable {
         let mut writer = TableWriter::new(Box::new(file), options);
         for (key, trailer, value) in rows {
             writer.add(key, *trailer, value).unwrap();
+        }
+        for (lo, hi, seqs) in ranges {
+            writer.add_range(lo, hi, seqs).unwrap();
         }
         let estimate = writer.estimated_bytes();
         let meta = writer.finish().unwrap();
@@ -157,6 +170,7 @@ pub struct Shape {
     pub partition_bytes: usize,
     pub filter_bits: f32,
     pub compression: Compression,
+    pub prefix_rule: PrefixRule,
 }
 
 impl Shape {
@@ -167,6 +181,7 @@ impl Shape {
             options.partition_bytes = self.partition_bytes;
             options.filter_bits = self.filter_bits;
             options.compression = self.compression;
+            options.prefix_rule = self.prefix_rule;
         })
     }
 }
@@ -208,6 +223,7 @@ pub fn shapes(seed: u64) -> Vec<Shape> {
         partition_bytes,
         filter_bits,
         compression,
+        prefix_rule: PrefixRule::None,
     };
     let (none, lz4) = (Compression::None, Compression::Lz4);
     let mut empty_first = rows(r, 50, 2, 30, |r| r.below(3000).to_string().into_bytes());
@@ -220,7 +236,21 @@ pub fn shapes(seed: u64) -> Vec<Shape> {
     let mut around_hot = one_key.clone();
     around_hot.insert(0, (b"ho".to_vec(), put(1), Vec::new()));
     around_hot.push((b"hot\0".to_vec(), put(1), b"after".to_vec()));
-    vec![
+    let heads = rows(r, 700, 3, 30, |r| format!("user:{:08}", r.below(5000)).into_bytes());
+    let paths = rows(r, 500, 2, 30, |r| format!("{}/{}", r.below(60), r.below(900)).into_bytes());
+    // Where zstd is not built in, blocks are stored as they are.
+    let zstd = Compression::Zstd { level: 3 };
+    let prefixed = [
+        Shape {
+            prefix_rule: PrefixRule::Fixed(8),
+            ..shape("prefixes of a fixed length", heads, 512, 300, 10.0, zstd)
+        },
+        Shape {
+            prefix_rule: PrefixRule::Delimiter(b'/'),
+            ..shape("prefixes up to a slash", paths, 256, 300, 10.0, zstd)
+        },
+    ];
+    let plain = vec![
         shape("random keys", rows(r, 800, 1, 100, |r| r.bytes(16)), 4096, 32 << 10, 10.0, none),
         shape("one entry", vec![(b"k".to_vec(), put(1), b"v".to_vec())], 4096, 32 << 10, 10.0, none),
         shape("the empty key first", empty_first, 256, 200, 10.0, lz4),
@@ -248,5 +278,6 @@ pub fn shapes(seed: u64) -> Vec<Shape> {
             10.0,
             none,
         ),
-    ]
+    ];
+    plain.into_iter().chain(prefixed).collect()
 }

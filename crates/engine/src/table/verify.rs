@@ -8,13 +8,14 @@ use std::sync::Arc;
 use super::block::{Content, Layout};
 use super::block_cache::BlockCache;
 use super::facts::{Facts, Follows};
-use super::filter::hash_key;
+use super::filter::{Filter, hash_key, hash_prefix};
 use super::format::{BlockHandle, PAGE_BYTES};
 use super::meta::TableMeta;
 use super::partition::IndexPartition;
+use super::prefix_rule::PrefixRule;
+use super::range_block;
 use super::reader::TableReader;
 use crate::base::class::IoClass;
-use crate::base::coding::Decoder;
 use crate::base::error::{Error, Result};
 use crate::storage::file_system::ReadFile;
 
@@ -26,13 +27,17 @@ pub fn verify_table(file: Arc<dyn ReadFile>, meta: &TableMeta, class: IoClass) -
         walk.partition(partition)?;
     }
     let footer = reader.footer();
-    walk.reach(footer.top)?;
+    walk.ranges(meta)?;
+    if footer.top.bytes > 0 {
+        walk.reach(footer.top)?;
+    }
     walk.reach(footer.properties)?;
     if walk.at != reader.blocks().end() {
         return Err(walk.wrong("there are bytes between the last block and the footer"));
     }
-    walk.properties(meta)?;
-    match walk.facts.contradicts(meta) {
+    let written = meta.as_written();
+    walk.properties(&written)?;
+    match walk.facts.contradicts(&written) {
         Some(fact) => Err(reader.blocks().corruption(0, &format!("{fact} is not the one on record"))),
         None => Ok(()),
     }
@@ -68,18 +73,22 @@ impl Walk<'_> {
 
     fn partition(&mut self, partition: usize) -> Result<()> {
         let index = self.reader.read_index_partition(partition, self.class)?;
+        let (filter_handle, index_handle) = self.reader.partition_handles(partition).unwrap_or_default();
+        let filter = match filter_handle.bytes {
+            0 => None,
+            _ => Some(self.reader.read_filter(partition, self.class)?),
+        };
+        let prefixes = filter.as_ref().map_or(PrefixRule::None, Filter::prefixes);
         let mut hashes = Vec::new();
         for at in 0..index.count() {
-            self.block(&index, at, &mut hashes)?;
+            self.block(&index, at, prefixes, &mut hashes)?;
         }
         let mut last = Vec::new();
         self.reader.partition_separator_into(partition, &mut last);
         if last != self.separator {
             return Err(self.wrong("the top index and its partition disagree"));
         }
-        let (filter_handle, index_handle) = self.reader.partition_handles(partition).unwrap_or_default();
-        if filter_handle.bytes > 0 {
-            let filter = self.reader.read_filter(partition, self.class)?;
+        if let Some(filter) = filter {
             if hashes.iter().any(|hash| !filter.may_contain(filter.line(*hash), *hash)) {
                 return Err(self.wrong("the filter denies a key of the table"));
             }
@@ -88,7 +97,13 @@ impl Walk<'_> {
         self.reach(index_handle)
     }
 
-    fn block(&mut self, index: &IndexPartition, at: usize, hashes: &mut Vec<u64>) -> Result<()> {
+    fn block(
+        &mut self,
+        index: &IndexPartition,
+        at: usize,
+        prefixes: PrefixRule,
+        hashes: &mut Vec<u64>,
+    ) -> Result<()> {
         let handle = index.handle(at).unwrap_or_default();
         self.reach(handle)?;
         let blocks = self.reader.blocks();
@@ -111,6 +126,7 @@ impl Walk<'_> {
                 }
                 if i == 0 || follows == Follows::NewKey {
                     hashes.push(hash_key(&key));
+                    hashes.extend(prefixes.prefix_of(&key).map(hash_prefix));
                 }
                 // A search finds an entry only if its prefix is the one that its key has.
                 if layout.lower_bound(block, &key, entry.trailer) != i {
@@ -128,14 +144,34 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// The range tombstones: opening has checked them against each other, here they are counted.
+    fn ranges(&mut self, meta: &TableMeta) -> Result<()> {
+        let handle = self.reader.footer().ranges();
+        if handle.bytes == 0 {
+            return Ok(());
+        }
+        self.reach(handle)?;
+        let facts = &mut self.facts;
+        self.reader.blocks().read(handle, self.class, |payload| {
+            for tombstone in range_block::decode(payload, meta)? {
+                facts.add_range(&tombstone.lo, &tombstone.hi, &[tombstone.seq], false);
+            }
+            Ok(())
+        })
+    }
+
     /// The facts in the file must be those on record, but for the file's own size and checksum.
     fn properties(&self, meta: &TableMeta) -> Result<()> {
-        let footer = self.reader.footer();
-        let mut wanted = Vec::new();
-        TableMeta { bytes: 0, checksum: 0, ..meta.clone() }.encode(&mut wanted);
-        self.reader.blocks().read(footer.properties, self.class, |payload| {
-            let known = TableMeta::decode(&mut Decoder::new(payload)).is_some();
-            if known && payload == wanted { Ok(()) } else { Err("the properties are not the ones on record") }
-        })
+        let (found, _) = self.reader.read_properties(self.class)?;
+        let encoded = |meta: &TableMeta| {
+            let mut bytes = Vec::new();
+            meta.encode(&mut bytes);
+            bytes
+        };
+        if encoded(&found) == encoded(&TableMeta { bytes: 0, checksum: 0, ..meta.clone() }) {
+            return Ok(());
+        }
+        let offset = self.reader.footer().properties.offset;
+        Err(self.reader.blocks().corruption(offset, "the properties are not the ones on record"))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! add ─► block builder ─(full)─► data block ─► index builder ─(full)─► filter partition, index partition ─► top builder
-//! finish_step ×n ─► last block ─► last partition ─► top ─► properties ─► footer ─► TableMeta
+//! finish_step ×n ─► last block ─► last partition ─► range tombstones ─► top ─► properties ─► footer ─► TableMeta
 //! ```
 //! A block is written when the next entry would not fit. Its separator waits for that entry's key: the shortest key
 //! at or above the block's last and below the next block's first, or the key itself when its versions go on.
@@ -15,14 +15,18 @@ use super::compression::{Compression, Compressor};
 use super::facts::{Facts, Follows};
 use super::filter;
 use super::format::{BLOCK_TRAILER_BYTES, BlockHandle, Footer, PAGE_BYTES, footer_checksum, seal_block};
-use super::meta::{Attachment, Born, KeyHistogram, TableMeta};
+use super::meta::{Attachment, Born, HowWritten, KeyHistogram, TableMeta};
+use super::prefix_rule::PrefixRule;
+use super::range_block::RangeBlockBuilder;
 use crate::base::error::{Error, Result, hex};
-use crate::base::key::{Trailer, common_head};
+use crate::base::key::{Kind, Trailer, common_head};
 use crate::base::units::{SeqNo, TableId};
 use crate::storage::file_system::{Syncer, WritableFile};
 
 /// An entry larger than this does not fit into any block.
 pub const ENTRY_BYTES_MAX: usize = 1 << 30;
+/// What a file that is being written keeps in a buffer.
+const FILE_BUFFER_BYTES: u64 = 64 << 10;
 /// A partition is also closed when its filter reaches this size, so that closing it stays one small step.
 const FILTER_PARTITION_BYTES: usize = 128 << 10;
 
@@ -39,6 +43,8 @@ pub struct TableWriterOptions {
     pub compression: Compression,
     /// Filter bits per key; 0 for no filter.
     pub filter_bits: f32,
+    /// The prefixes that filters hold beside the keys.
+    pub prefix_rule: PrefixRule,
     /// Index partitions are about this large.
     pub partition_bytes: usize,
     /// What makes the table.
@@ -56,6 +62,7 @@ impl TableWriterOptions {
             block_bytes: 4096,
             compression: Compression::None,
             filter_bits: 10.0,
+            prefix_rule: PrefixRule::None,
             partition_bytes: 32 << 10,
             born,
             created_ms,
@@ -76,6 +83,7 @@ pub enum FinishProgress {
 enum Stage {
     Adding,
     Partition,
+    Ranges,
     Top,
     Properties,
     Footer,
@@ -95,7 +103,11 @@ pub struct TableWriter {
     pending: Option<BlockHandle>,
     index: BlockBuilder,
     top: BlockBuilder,
+    ranges: RangeBlockBuilder,
+    ranges_bytes: u32,
     hashes: Vec<u64>,
+    /// The prefix whose hash is the last one of a prefix in `hashes`; empty at a partition's start.
+    last_prefix: Vec<u8>,
     separator: Vec<u8>,
     payload: Vec<u8>,
     top_handle: BlockHandle,
@@ -118,7 +130,10 @@ impl TableWriter {
             pending: None,
             index: BlockBuilder::default(),
             top: BlockBuilder::default(),
+            ranges: RangeBlockBuilder::default(),
+            ranges_bytes: 0,
             hashes: Vec::new(),
+            last_prefix: Vec::new(),
             separator: Vec::new(),
             payload: Vec::new(),
             top_handle: BlockHandle::default(),
@@ -133,9 +148,10 @@ impl TableWriter {
             return Err(Error::invalid(format!("table {} takes no more entries", self.options.id)));
         }
         let follows = self.facts.follows(key, trailer);
-        if follows == Follows::OutOfOrder || trailer.kind().is_none() {
+        let kind = trailer.kind().filter(|kind| *kind != Kind::RangeDelete);
+        if follows == Follows::OutOfOrder || kind.is_none() {
             self.stage = Stage::Failed;
-            let what = if trailer.kind().is_none() { "of an unknown kind" } else { "out of order" };
+            let what = if kind.is_none() { "of a kind that is no entry's" } else { "out of order" };
             return Err(Error::invalid(format!(
                 "table {}: an entry {what}, key {}",
                 self.options.id,
@@ -156,9 +172,37 @@ impl TableWriter {
         }
         if self.options.filter_bits > 0.0 && (follows == Follows::NewKey || partition_is_new) {
             self.hashes.push(filter::hash_key(key));
+            self.note_prefix(key);
         }
         self.block.add(key, trailer, value);
         self.facts.add(key, trailer, follows);
+        Ok(())
+    }
+
+    /// Keys of one prefix are neighbours, so each is hashed once a partition.
+    #[inline]
+    fn note_prefix(&mut self, key: &[u8]) {
+        if let Some(prefix) = self.options.prefix_rule.prefix_of(key)
+            && prefix != self.last_prefix
+        {
+            self.hashes.push(filter::hash_prefix(prefix));
+            self.last_prefix.clear();
+            self.last_prefix.extend_from_slice(prefix);
+        }
+    }
+
+    /// Adds range tombstones over the keys from `lo` to below `hi`, above all range tombstones before them; the entries do not
+    /// matter. `seqs` newest first, at least one.
+    pub fn add_range(&mut self, lo: &[u8], hi: &[u8], seqs: &[SeqNo]) -> Result<()> {
+        let descending = seqs.is_sorted_by(|newer, older| newer > older) && !seqs.is_empty();
+        let in_order = lo < hi && (self.ranges.is_empty() || lo >= self.ranges.end());
+        if self.stage != Stage::Adding || !descending || !in_order {
+            self.stage = Stage::Failed;
+            let what = format!("table {}: range tombstones out of order, key {}", self.options.id, hex(lo));
+            return Err(Error::invalid(what));
+        }
+        let grows = self.ranges.add(lo, hi, seqs);
+        self.facts.add_range(lo, hi, seqs, grows);
         Ok(())
     }
 
@@ -171,7 +215,16 @@ impl TableWriter {
     pub fn estimated_bytes(&self) -> u64 {
         let filter = (self.hashes.len() as f64 * f64::from(self.options.filter_bits) / 8.0) as u64;
         let built = self.block.bytes_roughly() + self.index.bytes_roughly() + self.top.bytes_roughly();
-        self.sink.offset + built as u64 + filter
+        self.sink.offset + (built + self.ranges.bytes()) as u64 + filter
+    }
+
+    /// Bytes of its own buffers, the file's included.
+    pub fn memory_bytes(&self) -> u64 {
+        let blocks =
+            [&self.block, &self.index, &self.top].map(|b| b.bytes_roughly() as u64).iter().sum::<u64>();
+        let buffers =
+            self.payload.capacity() + self.separator.capacity() + self.hashes.capacity() * size_of::<u64>();
+        size_of::<TableWriter>() as u64 + FILE_BUFFER_BYTES + blocks + buffers as u64
     }
 
     /// Makes durable what has been written.
@@ -179,9 +232,9 @@ impl TableWriter {
         self.sink.file.syncer()
     }
 
-    /// Does one step of sealing. A table without entries cannot be sealed.
+    /// Does one step of sealing. A table without entries and range tombstones cannot be sealed.
     pub fn finish_step(&mut self) -> Result<FinishProgress> {
-        if self.facts.entries() == 0 {
+        if self.facts.is_empty() {
             return Err(Error::invalid(format!("table {} has no entries", self.options.id)));
         }
         self.guard(TableWriter::finish_stage)
@@ -200,23 +253,34 @@ impl TableWriter {
     fn finish_stage(&mut self) -> Result<FinishProgress> {
         self.stage = match self.stage {
             Stage::Adding => {
-                self.write_data_block()?;
+                if !self.block.is_empty() {
+                    self.write_data_block()?;
+                }
                 Stage::Partition
             }
             Stage::Partition => {
                 if !self.index_pending(None)? {
                     self.write_partition()?;
                 }
+                if self.ranges.is_empty() { Stage::Top } else { Stage::Ranges }
+            }
+            Stage::Ranges => {
+                self.ranges.finish(&mut self.payload);
+                self.ranges_bytes = self.sink.write(&mut self.payload, self.options.compression, 0)?.bytes;
                 Stage::Top
             }
             Stage::Top => {
-                self.top.finish(&mut self.payload);
-                self.top_handle = self.sink.write(&mut self.payload, Compression::None, 0)?;
+                self.top_handle = BlockHandle { offset: self.sink.offset, bytes: 0 };
+                if !self.top.is_empty() {
+                    self.top.finish(&mut self.payload);
+                    self.top_handle = self.sink.write(&mut self.payload, Compression::None, 0)?;
+                }
                 Stage::Properties
             }
             Stage::Properties => {
                 self.payload.clear();
                 self.meta(0, 0).encode(&mut self.payload);
+                self.how_written().encode(&mut self.payload);
                 self.properties_handle = self.sink.write(&mut self.payload, Compression::None, 0)?;
                 Stage::Footer
             }
@@ -225,6 +289,7 @@ impl TableWriter {
                     id: self.options.id,
                     unique_id: self.options.unique_id,
                     top: self.top_handle,
+                    ranges_bytes: self.ranges_bytes,
                     properties: self.properties_handle,
                 }
                 .encode();
@@ -238,6 +303,11 @@ impl TableWriter {
             }
         };
         Ok(FinishProgress::More)
+    }
+
+    fn how_written(&self) -> HowWritten {
+        let TableWriterOptions { compression, prefix_rule, .. } = self.options;
+        HowWritten { compression: compression.to_string(), prefix_rule: prefix_rule.to_string() }
     }
 
     /// The table's facts as they are now.
@@ -257,13 +327,14 @@ impl TableWriter {
             created_ms: self.options.created_ms,
             smallest: Box::default(),
             largest: Box::default(),
+            end: None,
             key_histogram: KeyHistogram::default(),
             born: self.options.born,
             attachment: Attachment::default(),
         };
         self.facts.write_to(&mut meta);
         // A tombstone whose age nobody told counts from now: late, but never forgotten.
-        if meta.tombstones > 0 {
+        if meta.tombstones + meta.range_tombstones > 0 {
             meta.oldest_tombstone_ms = Some(self.oldest_tombstone_ms.unwrap_or(self.options.created_ms));
         }
         meta
@@ -323,9 +394,11 @@ impl TableWriter {
         }
         let mut filter = BlockHandle::default();
         if self.options.filter_bits > 0.0 {
-            filter::build(&self.hashes, self.options.filter_bits, &mut self.payload);
+            let Self { hashes, payload, .. } = self;
+            filter::build(hashes, self.options.prefix_rule, self.options.filter_bits, payload);
             filter = self.sink.write(&mut self.payload, Compression::None, 0)?;
             self.hashes.clear();
+            self.last_prefix.clear();
         }
         let last_separator = self.index.last_key();
         self.separator.clear();
@@ -362,15 +435,11 @@ impl Sink {
         compression: Compression,
         padding: usize,
     ) -> Result<BlockHandle> {
-        let packed = match compression {
-            Compression::None => None,
-            Compression::Lz4 => self.packer.pack(payload),
-        };
-        let (block, kind) = match packed {
-            Some(packed) => (packed, Compression::Lz4),
+        let (block, stored_as) = match self.packer.pack(payload, compression) {
+            Some(packed) => (packed, compression),
             None => (payload, Compression::None),
         };
-        seal_block(block, kind as u8, self.unique_id, self.offset);
+        seal_block(block, stored_as.kind(), self.unique_id, self.offset);
         let bytes = u32::try_from(block.len()).map_err(|_| Error::Limit {
             what: "block",
             bytes: block.len() as u64,

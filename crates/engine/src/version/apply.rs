@@ -75,6 +75,10 @@ impl Applier {
             EditStep::DropTable { .. } => Ok(()),
             EditStep::AddLevel { group, run_bound } => self.add_level(*group, *run_bound),
             EditStep::RemoveLastLevel => self.remove_last_level(),
+            EditStep::InsertLevel { level, group, run_bound } => {
+                self.insert_level(*level, *group, *run_bound)
+            }
+            EditStep::RemoveLevel { level } => self.remove_level(*level),
             EditStep::AddRun { level, group, run, place } => self.add_run(*level, *group, *run, *place),
             EditStep::RemoveRun { run } => self.remove_run(*run),
             EditStep::AddTable { run, table } => self.add_table(*run, table),
@@ -115,6 +119,30 @@ impl Applier {
             [_, .., _] => Err("the last level still has runs".to_owned()),
             _ => Err("the first level stays".to_owned()),
         }
+    }
+
+    fn insert_level(&mut self, level: usize, id: GroupId, run_bound: u32) -> Result<(), Wrong> {
+        self.no_such_group(id)?;
+        if level == 0 || level >= self.next.levels.len() {
+            return Err(format!("level {level} is not between two others"));
+        }
+        let run_bound = at_least_one(run_bound)?;
+        let group = Group { id, range: KeyRange::all(), runs: Vec::new(), run_bound };
+        self.next.levels.insert(level, Level { groups: vec![Arc::new(group)] });
+        self.group_of.values_mut().filter(|(at, _)| *at >= level).for_each(|(at, _)| *at += 1);
+        Ok(())
+    }
+
+    fn remove_level(&mut self, level: usize) -> Result<(), Wrong> {
+        match self.next.levels.get(level) {
+            Some(found) if level > 0 && found.groups.iter().all(|g| g.runs.is_empty()) => {}
+            Some(_) if level > 0 => return Err(format!("level {level} still has runs")),
+            Some(_) => return Err("the first level stays".to_owned()),
+            None => return Err(format!("there is no level {level}")),
+        }
+        self.next.levels.remove(level);
+        self.group_of.values_mut().filter(|(at, _)| *at > level).for_each(|(at, _)| *at -= 1);
+        Ok(())
     }
 
     fn add_run(&mut self, level: usize, group: GroupId, id: RunId, place: RunPlace) -> Result<(), Wrong> {

@@ -77,6 +77,36 @@ fn levels_groups_and_runs_change_shape() {
 }
 
 #[test]
+fn a_level_comes_between_two_others_and_goes_again() {
+    let insert = EditStep::InsertLevel { level: 1, group: GroupId(10), run_bound: 2 };
+    let tree = "L0 T 2[a-b]\nL1 L 4[a-f]";
+    assert_eq!(step_on(tree, vec![insert.clone()]), "L0 T4 2[a-b]\nL1 T2\nL2 L 4[a-f]\n");
+    // A run further down is still found by its number.
+    let steps = vec![
+        insert.clone(),
+        EditStep::DropTable { table: TableId(4) },
+        EditStep::RemoveRun { run: RunId(2) },
+        EditStep::RemoveLevel { level: 2 },
+    ];
+    assert_eq!(step_on(tree, steps), "L0 T4 2[a-b]\nL1 T2\n");
+    assert_eq!(
+        step_on(tree, vec![insert, EditStep::RemoveLevel { level: 1 }]),
+        "L0 T4 2[a-b]\nL1 L 4[a-f]\n"
+    );
+    for (step, want) in [
+        (EditStep::RemoveLevel { level: 0 }, "(remove level): the first level stays"),
+        (EditStep::RemoveLevel { level: 1 }, "(remove level): level 1 still has runs"),
+        (EditStep::RemoveLevel { level: 9 }, "(remove level): there is no level 9"),
+        (
+            EditStep::InsertLevel { level: 2, group: GroupId(10), run_bound: 2 },
+            "(insert level): level 2 is not between two others",
+        ),
+    ] {
+        assert_eq!(step_on(tree, vec![step]), format!("edit step 1 {want}"));
+    }
+}
+
+#[test]
 fn a_split_leaves_no_empty_run() {
     let split = |at: &[u8]| EditStep::SplitGroup {
         group: GroupId(2),

@@ -131,6 +131,9 @@ fn check_run(group: &Group, run: &SortedRun) -> Result<(), String> {
 /// `bounds` within the file's keys, without making a range for it: the end may be the key after the largest.
 fn covered_by_file(table: &TableRef) -> bool {
     let meta = &table.meta;
+    if let Some(end) = &meta.end {
+        return meta.smallest <= table.bounds.lo && end_at_most(table.bounds.hi.as_deref(), Some(end));
+    }
     let end_fits = table.bounds.hi.as_deref().is_some_and(|hi| match hi.split_last() {
         Some((0, head)) if head == &meta.largest[..] => true,
         _ => hi <= &meta.largest[..],

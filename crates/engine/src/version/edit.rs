@@ -2,6 +2,7 @@
 //!
 //! Positions are written in the edit ("above run X"), never recomputed from sequence, file number or time (I1).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::run::TableRef;
@@ -34,6 +35,20 @@ pub enum EditStep {
     },
     /// The last level goes; it must be empty.
     RemoveLastLevel,
+    /// A new level, with one group over all keys, between two others: those from `level` on are one further down.
+    InsertLevel {
+        /// Its number; at least 1, and not below the last level.
+        level: usize,
+        /// Its group.
+        group: GroupId,
+        /// What it is shaped for.
+        run_bound: u32,
+    },
+    /// A level below the first goes, wherever it is; it must be empty. Those below it are one further up.
+    RemoveLevel {
+        /// Its number.
+        level: usize,
+    },
     /// A new run without tables.
     AddRun {
         /// Its level.
@@ -111,6 +126,8 @@ impl EditStep {
         match self {
             EditStep::AddLevel { .. } => "add level",
             EditStep::RemoveLastLevel => "remove last level",
+            EditStep::InsertLevel { .. } => "insert level",
+            EditStep::RemoveLevel { .. } => "remove level",
             EditStep::AddRun { .. } => "add run",
             EditStep::RemoveRun { .. } => "remove run",
             EditStep::AddTable { .. } => "add table",
@@ -136,6 +153,26 @@ pub struct VersionEdit {
 }
 
 impl VersionEdit {
+    /// Applies the edit to cursors: they follow their levels, and those it sets are set.
+    pub fn move_cursors(&self, cursors: &mut BTreeMap<usize, Box<[u8]>>) {
+        let shifted = |cursors: &mut BTreeMap<usize, Box<[u8]>>, to: &dyn Fn(usize) -> Option<usize>| {
+            let moved = std::mem::take(cursors).into_iter();
+            *cursors = moved.filter_map(|(level, key)| Some((to(level)?, key))).collect();
+        };
+        for step in &self.steps {
+            match step {
+                EditStep::InsertLevel { level: at, .. } => {
+                    shifted(cursors, &|level| Some(level + usize::from(level >= *at)));
+                }
+                EditStep::RemoveLevel { level: at } => {
+                    shifted(cursors, &|level| (level != *at).then(|| level - usize::from(level > *at)));
+                }
+                _ => {}
+            }
+        }
+        cursors.extend(self.cursors.iter().cloned());
+    }
+
     /// A table that joins a run whole.
     pub fn add_whole(&mut self, run: RunId, meta: Arc<TableMeta>, now_ms: u64) {
         self.steps.push(EditStep::AddTable { run, table: TableRef::whole(meta, now_ms) });

@@ -46,6 +46,8 @@ mod kinds {
     pub const SPLIT_GROUP: u8 = 9;
     pub const MERGE_GROUPS: u8 = 10;
     pub const SET_RUN_BOUND: u8 = 11;
+    pub const INSERT_LEVEL: u8 = 12;
+    pub const REMOVE_LEVEL: u8 = 13;
 }
 
 impl VersionEdit {
@@ -97,7 +99,7 @@ impl VersionEdit {
         let mut edit = VersionEdit::default();
         for i in 1..=from.varint().ok_or_else(short)? {
             let kind = from.u8().ok_or_else(short)?;
-            if !(kinds::ADD_LEVEL..=kinds::SET_RUN_BOUND).contains(&kind) {
+            if !(kinds::ADD_LEVEL..=kinds::REMOVE_LEVEL).contains(&kind) {
                 return Err(BadEdit::Unknown(format!("edit step {i} has the unknown kind {kind}")));
             }
             let damaged = || BadEdit::Damaged(format!("edit step {i} of kind {kind} is damaged"));
@@ -122,6 +124,10 @@ fn encode_step(step: &EditStep, out: &mut Vec<u8>) {
             put_kind(out, kinds::ADD_LEVEL, &[group.0, u64::from(*run_bound)]);
         }
         EditStep::RemoveLastLevel => put_kind(out, kinds::REMOVE_LAST_LEVEL, &[]),
+        EditStep::InsertLevel { level, group, run_bound } => {
+            put_kind(out, kinds::INSERT_LEVEL, &[*level as u64, group.0, u64::from(*run_bound)]);
+        }
+        EditStep::RemoveLevel { level } => put_kind(out, kinds::REMOVE_LEVEL, &[*level as u64]),
         EditStep::AddRun { level, group, run, place } => {
             let (place, anchor) = match place {
                 RunPlace::Newest => (0, 0),
@@ -165,6 +171,12 @@ fn decode_step(kind: u8, from: &mut Decoder<'_>) -> Option<EditStep> {
     Some(match kind {
         kinds::ADD_LEVEL => EditStep::AddLevel { group: group_id(from)?, run_bound: small(from)? },
         kinds::REMOVE_LAST_LEVEL => EditStep::RemoveLastLevel,
+        kinds::INSERT_LEVEL => EditStep::InsertLevel {
+            level: usize::try_from(from.varint()?).ok()?,
+            group: group_id(from)?,
+            run_bound: small(from)?,
+        },
+        kinds::REMOVE_LEVEL => EditStep::RemoveLevel { level: usize::try_from(from.varint()?).ok()? },
         kinds::ADD_RUN => {
             let level = usize::try_from(from.varint()?).ok()?;
             let (group, run) = (group_id(from)?, run_id(from)?);

@@ -32,6 +32,8 @@ fn every_step() -> VersionEdit {
     let trimmed = KeyRange::new(b"g\0", Some(b"m\0"));
     edit.steps.extend([
         EditStep::RemoveLastLevel,
+        EditStep::InsertLevel { level: 1, group: GroupId(901), run_bound: 4 },
+        EditStep::RemoveLevel { level: 2 },
         EditStep::RemoveRun { run },
         EditStep::TrimTable { table: TableId(5), bounds: trimmed, consumed: 1 << 40 },
         EditStep::DropTable { table: TableId(6) },

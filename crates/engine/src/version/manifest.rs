@@ -11,6 +11,7 @@
 use crate::base::coding::{Decoder, put_bytes, put_varint};
 use crate::base::units::{GroupId, KeyspaceId, SeqNo};
 use crate::version::edit::VersionEdit;
+use crate::version::edit_codec::BadEdit;
 
 /// The next number of each kind that has never been given out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub struct KeyspaceCreated {
     pub name: String,
     /// The group of its first level; `None` in a snapshot, whose edit makes all levels.
     pub l0_group: Option<GroupId>,
+    /// Its writes do not go to the log.
+    pub no_wal: bool,
 }
 
 /// A change of the store.
@@ -51,12 +54,22 @@ pub struct ManifestRecord {
     pub last_seq: SeqNo,
     /// Logs with a lower number are no longer needed.
     pub wal_from: u64,
+    /// Written when the store was closed: the logs that hold writes, and their lengths when they were ended. Nothing of them
+    /// may be missing then. Every later manifest begins with logs of its own, so only the last record says it.
+    pub sealed_logs: Vec<(u64, u64)>,
+    /// The number of the OPTIONS file in force from here on.
+    pub options_file: Option<u64>,
 }
 
 const CREATED: u8 = 1;
 const DROPPED: u8 = 2;
 const EDIT: u8 = 3;
 const COUNTERS: u8 = 4;
+const SEALED_LOGS: u8 = 5;
+const OPTIONS_FILE: u8 = 6;
+
+/// The flag of a keyspace without a log.
+const NO_WAL: u64 = 1;
 
 impl ManifestRecord {
     /// The record's bytes.
@@ -67,6 +80,9 @@ impl ManifestRecord {
             put_varint(&mut body, created.id.0);
             put_bytes(&mut body, created.name.as_bytes());
             put_varint(&mut body, created.l0_group.map_or(0, |group| group.0));
+            if created.no_wal {
+                put_varint(&mut body, NO_WAL);
+            }
             field(&mut out, CREATED, &body);
         }
         for id in &self.dropped {
@@ -86,35 +102,59 @@ impl ManifestRecord {
             put_varint(&mut body, n);
         }
         field(&mut out, COUNTERS, &body);
+        if !self.sealed_logs.is_empty() {
+            let mut body = Vec::new();
+            for (log, len) in &self.sealed_logs {
+                put_varint(&mut body, *log);
+                put_varint(&mut body, *len);
+            }
+            field(&mut out, SEALED_LOGS, &body);
+        }
+        if let Some(number) = self.options_file {
+            let mut body = Vec::new();
+            put_varint(&mut body, number);
+            field(&mut out, OPTIONS_FILE, &body);
+        }
         out
     }
 
     /// Reads a record; the error says what is wrong with it.
-    pub fn decode(bytes: &[u8]) -> Result<ManifestRecord, String> {
+    pub fn decode(bytes: &[u8]) -> Result<ManifestRecord, BadEdit> {
         let mut record = ManifestRecord::default();
         let mut fields = Decoder::new(bytes);
         while !fields.is_empty() {
-            let (tag, body) = fields.u8().zip(fields.bytes()).ok_or("a field is cut short")?;
+            let (tag, body) =
+                fields.u8().zip(fields.bytes()).ok_or_else(|| damaged("a field is cut short"))?;
             record.read_field(tag, Decoder::new(body))?;
         }
         Ok(record)
     }
 
-    fn read_field(&mut self, tag: u8, mut body: Decoder<'_>) -> Result<(), String> {
+    fn read_field(&mut self, tag: u8, mut body: Decoder<'_>) -> Result<(), BadEdit> {
         match tag {
-            CREATED => {
-                let created = keyspace_created(&mut body).ok_or("a keyspace record is malformed")?;
-                self.created.push(created);
+            CREATED => self.created.push(keyspace_created(&mut body)?),
+            DROPPED => {
+                let id = body.varint().ok_or_else(|| damaged("a keyspace id is malformed"))?;
+                self.dropped.push(KeyspaceId(id));
             }
-            DROPPED => self.dropped.push(KeyspaceId(body.varint().ok_or("a keyspace id is malformed")?)),
             EDIT => {
-                let id = KeyspaceId(body.varint().ok_or("a keyspace id is malformed")?);
-                self.edits.push((id, VersionEdit::decode(&mut body).map_err(|bad| bad.to_string())?));
+                let id = KeyspaceId(body.varint().ok_or_else(|| damaged("a keyspace id is malformed"))?);
+                self.edits.push((id, VersionEdit::decode(&mut body)?));
             }
-            COUNTERS => self.read_counters(&mut body).ok_or("the counters are malformed")?,
-            _ => return Err(format!("field {tag} is of a newer format")),
+            COUNTERS => self.read_counters(&mut body).ok_or_else(|| damaged("the counters are malformed"))?,
+            SEALED_LOGS => {
+                while !body.is_empty() {
+                    let log = body.varint().zip(body.varint());
+                    self.sealed_logs.push(log.ok_or_else(|| damaged("the list of ended logs is malformed"))?);
+                }
+            }
+            OPTIONS_FILE => {
+                let number = body.varint().ok_or_else(|| damaged("the number of OPTIONS is malformed"))?;
+                self.options_file = Some(number);
+            }
+            _ => return Err(BadEdit::Unknown(format!("field {tag} is of a newer format"))),
         }
-        if body.is_empty() { Ok(()) } else { Err(format!("field {tag} has bytes left over")) }
+        if body.is_empty() { Ok(()) } else { Err(damaged(format!("field {tag} has bytes left over"))) }
     }
 
     fn read_counters(&mut self, body: &mut Decoder<'_>) -> Option<()> {
@@ -130,11 +170,20 @@ impl ManifestRecord {
     }
 }
 
-fn keyspace_created(body: &mut Decoder<'_>) -> Option<KeyspaceCreated> {
-    let id = KeyspaceId(body.varint()?);
-    let name = String::from_utf8(body.bytes()?.to_vec()).ok()?;
-    let l0_group = Some(GroupId(body.varint()?)).filter(|group| group.0 != 0);
-    Some(KeyspaceCreated { id, name, l0_group })
+fn keyspace_created(body: &mut Decoder<'_>) -> Result<KeyspaceCreated, BadEdit> {
+    let malformed = || damaged("a keyspace record is malformed");
+    let id = KeyspaceId(body.varint().ok_or_else(malformed)?);
+    let name = String::from_utf8(body.bytes().ok_or_else(malformed)?.to_vec()).map_err(|_| malformed())?;
+    let l0_group = Some(GroupId(body.varint().ok_or_else(malformed)?)).filter(|group| group.0 != 0);
+    let flags = if body.is_empty() { 0 } else { body.varint().ok_or_else(malformed)? };
+    if flags & !NO_WAL != 0 {
+        return Err(BadEdit::Unknown(format!("keyspace `{name}` has the unknown flags {flags}")));
+    }
+    Ok(KeyspaceCreated { id, name, l0_group, no_wal: flags & NO_WAL != 0 })
+}
+
+fn damaged(what: impl Into<String>) -> BadEdit {
+    BadEdit::Damaged(what.into())
 }
 
 fn field(out: &mut Vec<u8>, tag: u8, body: &[u8]) {

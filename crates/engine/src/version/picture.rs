@@ -8,8 +8,9 @@
 //!
 //! `T4` is a group shaped for four runs, `L` for one; `{..n}` is its half-open range, where it is not every key. `|`
 //! separates runs, newest first; `()` is an empty run. `9[c-z]` is table 9 with the keys c to z, both inside; of
-//! `5[g/j+-m]` everything below `j+`, the key just above j, has been consumed. [`draw_full`] adds `#7:` before run 7,
-//! `@3` for group 3, and each table's figures. Bytes other than letters, digits and `_` are `\xNN`.
+//! `5[g/j+-m]` everything below `j+`, the key just above j, has been consumed. The range tombstones
+//! of `9[c-k..m]` go on to below m; `9[c..m]` has nothing else. [`draw_full`] adds `#7:` before run 7, `@3` for group 3, and
+//! each table's figures. Bytes other than letters, digits and `_` are `\xNN`.
 
 use std::fmt::Write;
 
@@ -109,7 +110,12 @@ pub fn table_text(table: &TableRef, full: bool) -> String {
     if table.bounds.lo != meta.smallest {
         let _ = write!(out, "/{}", key_text(&table.bounds.lo));
     }
-    let _ = write!(out, "-{}", key_text(&meta.largest));
+    if meta.entries > 0 {
+        let _ = write!(out, "-{}", key_text(&meta.largest));
+    }
+    if let Some(end) = &meta.end {
+        let _ = write!(out, "..{}", key_text(end));
+    }
     if full {
         let (lo, hi) = meta.seqs;
         let _ =
@@ -118,7 +124,11 @@ pub fn table_text(table: &TableRef, full: bool) -> String {
             Born::Flush => "flush",
             Born::Merge => "merge",
             Born::Burst => "burst",
+            Born::Load => "load",
         };
+        if meta.range_tombstones > 0 {
+            let _ = write!(out, " ranges={}", meta.range_tombstones);
+        }
         let _ = write!(out, " dels={} consumed={} born={born}", meta.tombstones, table.consumed);
         let _ = write!(out, " at={}", table.entered_level_ms);
     }

@@ -28,6 +28,7 @@ pub fn fabricated_meta(id: u64, smallest: &[u8], largest: &[u8]) -> TableMeta {
         created_ms: 0,
         smallest: smallest.into(),
         largest: largest.into(),
+        end: None,
         key_histogram: KeyHistogram::default(),
         born: Born::Merge,
         attachment: Attachment::default(),
@@ -126,9 +127,20 @@ fn parse_table(token: &str) -> Result<TableRef, String> {
     let wrong = || format!("{token} is no table");
     let (id, inside) = token.strip_suffix(']').and_then(|t| t.split_once('[')).ok_or_else(wrong)?;
     let mut words = inside.split(' ');
-    let (smallest, largest) = words.next().and_then(|w| w.split_once('-')).ok_or_else(wrong)?;
+    let keys = words.next().ok_or_else(wrong)?;
+    let (keys, end) = keys.split_once("..").map_or((keys, None), |(keys, end)| (keys, Some(end)));
+    let (smallest, largest) = keys.split_once('-').map_or((keys, None), |(s, l)| (s, Some(l)));
     let (smallest, visible) = smallest.split_once('/').unwrap_or((smallest, smallest));
-    let mut meta = fabricated_meta(number_in(id)?, &key(smallest)?, &key(largest)?);
+    let mut meta = fabricated_meta(number_in(id)?, &key(smallest)?, &key(largest.unwrap_or(smallest))?);
+    if let Some(end) = end {
+        meta.end = Some(key(end)?.into());
+        meta.range_tombstones = 1;
+    }
+    if largest.is_none() {
+        // Nothing but range tombstones.
+        meta.end.as_ref().ok_or_else(wrong)?;
+        (meta.entries, meta.keys) = (0, 0);
+    }
     let (mut consumed, mut entered) = (0, 0);
     for word in words {
         let (name, value) = word.split_once('=').ok_or_else(wrong)?;
@@ -136,6 +148,7 @@ fn parse_table(token: &str) -> Result<TableRef, String> {
             "bytes" => meta.bytes = number_in(value)?,
             "entries" => meta.entries = number_in(value)?,
             "keys" => meta.keys = number_in(value)?,
+            "ranges" => meta.range_tombstones = number_in(value)?,
             "dels" => meta.tombstones = number_in(value)?,
             "consumed" => consumed = number_in(value)?,
             "at" => entered = number_in(value)?,
@@ -148,6 +161,7 @@ fn parse_table(token: &str) -> Result<TableRef, String> {
                     "flush" => Born::Flush,
                     "merge" => Born::Merge,
                     "burst" => Born::Burst,
+                    "load" => Born::Load,
                     _ => return Err(wrong()),
                 }
             }

@@ -7,7 +7,7 @@ const TREE: &str = "\
 L0 T4 9[c-z] | 8[a-k]
 L1 L 4[a-f] 5[g/j+-m] 6[n-z]
 L2 T4{..n} 1[a-d] 2[e-m] | () | 3[b-k] L{n..} 7[n-t]
-L3 L
+L3 L 20[a-c..f] 21[f/g..m] 22[m+..p]
 ";
 
 #[test]
@@ -47,6 +47,8 @@ fn a_wrong_drawing_is_refused_with_its_reason() {
         ("L0 1[a-b]", "L0 1[a-b]: a level starts with a group, T or L"),
         ("L0 T 1[a-b", "L0 T 1[a-b: a bracket is not closed"),
         ("L0 T 1[a]", "L0 T 1[a]: 1[a] is no table"),
+        ("L0 T 1[c..b]", "edit step 3 (add table): table 1 shows [c, b) of [c, b)"),
+        ("L0 T 1[a..c] 2[b-d]", "edit step 4 (add table): table 2 overlaps table 1 in run 1"),
         ("L0 T 1[a-c] 2[b-d]", "edit step 4 (add table): table 2 overlaps table 1 in run 1"),
         ("L0 T 1[a-c] | 1[d-e]", "edit step 5 (add table): table 1 is in run 1 already"),
         ("L0 L{..c} 1[a-d] L{c..}", "edit step 5 (add table): table 1 at [a, d\0) leaves group 1 at [, c)"),

@@ -22,6 +22,7 @@ use crate::storage::record_reader::{LogToRead, Record, RecordReader};
 use crate::storage::record_writer::RecordWriter;
 use crate::version::check::check_recorded;
 use crate::version::edit::VersionEdit;
+use crate::version::edit_codec::BadEdit;
 use crate::version::manifest::{KeyspaceCreated, ManifestRecord, NextIds};
 use crate::version::version::Version;
 
@@ -99,6 +100,8 @@ pub struct Tree {
     pub flushed_through: SeqNo,
     /// Round-robin cursors by level.
     pub cursors: BTreeMap<usize, Box<[u8]>>,
+    /// Its writes do not go to the log.
+    pub no_wal: bool,
 }
 
 /// All trees, and the manifest.
@@ -110,6 +113,9 @@ pub struct VersionSet {
     trees: BTreeMap<KeyspaceId, Tree>,
     last_seq: SeqNo,
     wal_from: u64,
+    /// What the manifest that was read says of the logs, if its store was closed.
+    sealed_logs: Vec<(u64, u64)>,
+    options_file: Option<u64>,
     manifest: Option<Manifest>,
     rotations: u64,
     rotate_bytes_min: u64,
@@ -124,6 +130,8 @@ struct Manifest {
     /// An append found no space: the record's beginning may be there, and nothing may follow it. The next change begins
     /// another manifest.
     cut_short: bool,
+    /// It is not rotated below this length: a quarter more than it had when the last try found no space.
+    rotate_again_at: u64,
 }
 
 /// A manifest is not rotated below this length, or a smaller one that the store sets.
@@ -149,6 +157,8 @@ impl VersionSet {
             trees: BTreeMap::new(),
             last_seq: SeqNo(0),
             wal_from: 0,
+            sealed_logs: Vec::new(),
+            options_file: None,
             manifest: None,
             rotations: 0,
             rotate_bytes_min: ROTATE_BYTES_MIN,
@@ -172,18 +182,16 @@ impl VersionSet {
         };
         let mut reader = RecordReader::open(fs.open(&path).map_err(|e| e.or_missing(&path))?, log)?;
         while let Some(Record { offset, payload }) = reader.next()? {
-            let record = ManifestRecord::decode(payload).map_err(|what| {
-                if what.ends_with("newer format") {
-                    Error::Unsupported(format!(
-                        "{}: {what}; open the store with a newer version",
-                        path.display()
-                    ))
-                } else {
-                    Error::corruption(&path, offset, what)
-                }
+            let record = ManifestRecord::decode(payload).map_err(|bad| match bad {
+                BadEdit::Unknown(what) => Error::Unsupported(format!(
+                    "{}: {what}; open the store with a newer version",
+                    path.display()
+                )),
+                BadEdit::Damaged(what) => Error::corruption(&path, offset, what),
             })?;
             let trees = set.applied(&record).map_err(|e| Error::corruption(&path, offset, e.to_string()))?;
             set.adopt(trees, &record);
+            set.sealed_logs = record.sealed_logs;
         }
         if set.trees.is_empty() {
             return Err(Error::corruption(&path, 0, "it holds no keyspace"));
@@ -219,7 +227,13 @@ impl VersionSet {
             return Err(error);
         }
         let snapshot_bytes = writer.len();
-        let old = self.manifest.replace(Manifest { number, writer, snapshot_bytes, cut_short: false });
+        let old = self.manifest.replace(Manifest {
+            number,
+            writer,
+            snapshot_bytes,
+            cut_short: false,
+            rotate_again_at: 0,
+        });
         self.rotations += 1;
         if let Some(old) = old {
             // Nothing refers to it. If it cannot be removed, the next open does so.
@@ -248,14 +262,20 @@ impl VersionSet {
     /// failure then is the failure of a change that has not happened.
     fn rotate_if_needed(&mut self) -> Result<()> {
         let Some(manifest) = &self.manifest else { return Err(Error::invalid("the manifest has not begun")) };
-        let cut_short = manifest.cut_short;
-        let grown = manifest.writer.len() > self.rotate_bytes_min.max(2 * manifest.snapshot_bytes);
+        let (cut_short, len) = (manifest.cut_short, manifest.writer.len());
+        let grown =
+            len > self.rotate_bytes_min.max(2 * manifest.snapshot_bytes).max(manifest.rotate_again_at);
         if !cut_short && !grown {
             return Ok(());
         }
         match self.begin_manifest() {
-            // The old one goes on to grow.
-            Err(Error::NoSpace { .. }) if !cut_short => Ok(()),
+            // The old one goes on to grow. Each try writes a snapshot as far as there is space, so they get rarer.
+            Err(Error::NoSpace { .. }) if !cut_short => {
+                if let Some(manifest) = &mut self.manifest {
+                    manifest.rotate_again_at = len.saturating_add(len / 4);
+                }
+                Ok(())
+            }
             outcome => outcome,
         }
     }
@@ -299,6 +319,21 @@ impl VersionSet {
         self.wal_from
     }
 
+    /// The length with which a log was ended when the store was closed; `None` if it was not closed.
+    pub fn sealed_len(&self, log: u64) -> Option<u64> {
+        self.sealed_logs.iter().find(|(number, _)| *number == log).map(|(_, len)| *len)
+    }
+
+    /// The logs that held writes when the store was closed; none if it was not closed.
+    pub fn sealed_logs(&self) -> impl Iterator<Item = u64> + '_ {
+        self.sealed_logs.iter().map(|(number, _)| *number)
+    }
+
+    /// The number of the OPTIONS file in force, if there is one.
+    pub fn options_file(&self) -> Option<u64> {
+        self.options_file
+    }
+
     /// The manifest in force.
     pub fn manifest_number(&self) -> Option<u64> {
         self.manifest.as_ref().map(|m| m.number)
@@ -313,6 +348,21 @@ impl VersionSet {
     pub fn set_recovered(&mut self, last_seq: SeqNo, wal_from: u64) {
         self.last_seq = self.last_seq.max(last_seq);
         self.wal_from = self.wal_from.max(wal_from);
+        self.sealed_logs.clear();
+    }
+
+    /// Ends the store with a manifest of one record, which also says how long the logs are: cut short anywhere, it says nothing.
+    /// Errors as `begin_manifest`.
+    pub fn end(&mut self, last_seq: SeqNo, mut sealed_logs: Vec<(u64, u64)>) -> Result<()> {
+        sealed_logs.retain(|(log, _)| *log >= self.wal_from);
+        self.last_seq = self.last_seq.max(last_seq);
+        self.sealed_logs = sealed_logs;
+        self.begin_manifest()
+    }
+
+    /// Sets the OPTIONS file that the next manifest names; for recovery, before `begin_manifest`.
+    pub fn set_options_file(&mut self, number: u64) {
+        self.options_file = Some(number);
     }
 
     /// Applies a change in memory only; for recovery, before `begin_manifest` writes it all.
@@ -322,15 +372,23 @@ impl VersionSet {
         Ok(())
     }
 
-    fn snapshot(&self) -> ManifestRecord {
+    /// Everything there is as one record: what a manifest begins with.
+    pub fn snapshot(&self) -> ManifestRecord {
         let mut record = ManifestRecord {
             next: self.ids.next(),
             last_seq: self.last_seq,
             wal_from: self.wal_from,
+            options_file: self.options_file,
+            sealed_logs: self.sealed_logs.clone(),
             ..ManifestRecord::default()
         };
         for (id, tree) in &self.trees {
-            record.created.push(KeyspaceCreated { id: *id, name: tree.name.clone(), l0_group: None });
+            record.created.push(KeyspaceCreated {
+                id: *id,
+                name: tree.name.clone(),
+                l0_group: None,
+                no_wal: tree.no_wal,
+            });
             let mut edit = VersionEdit::snapshot_of(&tree.version);
             edit.flushed_through = Some(tree.flushed_through);
             edit.cursors = tree.cursors.iter().map(|(level, key)| (*level, key.clone())).collect();
@@ -350,7 +408,8 @@ impl VersionSet {
             let version = created.l0_group.map_or_else(Version::default, |group| Version::empty(group, 1));
             let version = Arc::new(version);
             let name = created.name.clone();
-            let tree = Tree { name, version, flushed_through: SeqNo(0), cursors: BTreeMap::new() };
+            let (flushed_through, cursors) = (SeqNo(0), BTreeMap::new());
+            let tree = Tree { name, version, flushed_through, cursors, no_wal: created.no_wal };
             changed.insert(created.id, Some(tree));
         }
         for (id, edit) in &record.edits {
@@ -365,7 +424,7 @@ impl VersionSet {
             }
             tree.version = Arc::new(version);
             tree.flushed_through = tree.flushed_through.max(edit.flushed_through.unwrap_or_default());
-            tree.cursors.extend(edit.cursors.iter().cloned());
+            edit.move_cursors(&mut tree.cursors);
             changed.insert(*id, Some(tree));
         }
         for id in &record.dropped {
@@ -387,6 +446,7 @@ impl VersionSet {
         self.ids.at_least(record.next);
         self.last_seq = self.last_seq.max(record.last_seq);
         self.wal_from = self.wal_from.max(record.wal_from);
+        self.options_file = record.options_file.or(self.options_file);
     }
 }
 

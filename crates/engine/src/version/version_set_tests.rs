@@ -21,6 +21,7 @@ fn new_store() -> (SimulatedFileSystem, VersionSet) {
         id: set.ids().keyspace(),
         name: "default".into(),
         l0_group: Some(set.ids().group()),
+        no_wal: false,
     };
     set.apply_unrecorded(&ManifestRecord { created: vec![created], ..ManifestRecord::default() }).unwrap();
     set.begin_manifest().unwrap();

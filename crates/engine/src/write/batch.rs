@@ -4,9 +4,9 @@
 //!
 //! ```text
 //! | sequence of the first entry, 8 bytes | entry | entry | ...
-//! entry = | kind, 1 byte | keyspace, varint | key length, varint | key | put only: value length, varint | value |
+//! entry = | kind, 1 byte | keyspace, varint | key length, varint | key | not of a delete: value length, varint | value |
 //! ```
-//! Entry i has the first one's sequence + i.
+//! Entry i has the first one's sequence + i. A range delete has its first key as the key and its end as the value.
 
 use crate::base::coding::{Decoder, put_bytes, put_varint};
 use crate::base::error::{Error, Result};
@@ -26,16 +26,19 @@ const HEADER: usize = 8;
 /// The keyspace that always exists.
 pub const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(0);
 
+/// No keyspace: a record for it takes the place in the log of what is in tables only, a bulk load.
+pub const NO_KEYSPACE: KeyspaceId = KeyspaceId(u64::MAX);
+
 /// One write of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchEntry<'a> {
-    /// Put or delete.
+    /// Put, delete or range delete.
     pub kind: Kind,
     /// Where.
     pub keyspace: KeyspaceId,
-    /// The key.
+    /// The key; of a range delete the first.
     pub key: &'a [u8],
-    /// The value; empty for a delete.
+    /// The value; empty for a delete; of a range delete the end of the range.
     pub value: &'a [u8],
 }
 
@@ -72,6 +75,18 @@ impl WriteBatch {
     #[inline]
     pub(crate) fn delete_id(&mut self, keyspace: KeyspaceId, key: &[u8]) {
         self.begin(Kind::Delete, keyspace, key);
+    }
+
+    /// Deletes the keys from `start` to below `end` from a keyspace given by its id. Writes nothing if there can be none.
+    pub(crate) fn delete_range_id(&mut self, keyspace: KeyspaceId, start: &[u8], end: &[u8]) {
+        if start >= end {
+            return;
+        }
+        self.begin(Kind::RangeDelete, keyspace, start);
+        // The key after the largest key is a legal end.
+        self.key_bytes_max = self.key_bytes_max.max(end.len() as u64 - 1);
+        self.user_bytes += end.len() as u64;
+        put_bytes(&mut self.encoded, end);
     }
 
     /// How many writes the batch holds.
@@ -170,6 +185,7 @@ impl<'a> BatchReader<'a> {
         let value = match kind {
             Kind::Put => self.rest.bytes()?,
             Kind::Delete => b"".as_slice(),
+            Kind::RangeDelete => self.rest.bytes().filter(|end| key < *end)?,
             _ => return None,
         };
         Some(BatchEntry { kind, keyspace, key, value })
@@ -200,8 +216,12 @@ mod tests {
         batch.put_id(KeyspaceId(0), b"", b"empty key");
         batch.put_id(KeyspaceId(300), b"k", &[7; 1000]);
         batch.delete_id(KeyspaceId(1), b"gone");
+        batch.delete_range_id(KeyspaceId(2), b"", b"m");
+        for (start, end) in [(&b"m"[..], &b"m"[..]), (b"n", b"m"), (b"", b"")] {
+            batch.delete_range_id(KeyspaceId(2), start, end);
+        }
         let read: Vec<_> = batch.entries().map(|e| e.expect("well-formed")).collect();
-        assert_eq!(batch.len(), 3);
+        assert_eq!(batch.len(), 4, "an empty range is no write");
         assert_eq!(
             read[0],
             BatchEntry { kind: Kind::Put, keyspace: KeyspaceId(0), key: b"", value: b"empty key" }
@@ -210,6 +230,10 @@ mod tests {
         assert_eq!(
             read[2],
             BatchEntry { kind: Kind::Delete, keyspace: KeyspaceId(1), key: b"gone", value: b"" }
+        );
+        assert_eq!(
+            read[3],
+            BatchEntry { kind: Kind::RangeDelete, keyspace: KeyspaceId(2), key: b"", value: b"m" }
         );
     }
 
@@ -228,6 +252,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_range_that_ends_before_it_begins_is_malformed() {
+        let mut batch = WriteBatch::new();
+        batch.delete_range_id(KeyspaceId(0), b"a", b"b");
+        let mut bytes = batch.encoded().to_vec();
+        *bytes.last_mut().unwrap() = b'a';
+        let (_, entries) = decode_batch(&bytes).unwrap();
+        assert_eq!(entries.collect::<Vec<_>>(), [None]);
+    }
+
+    #[test]
+    fn a_range_may_end_after_the_largest_key() {
+        let largest = vec![0xff; KEY_BYTES_MAX as usize];
+        let mut batch = WriteBatch::new();
+        batch.delete_range_id(KeyspaceId(0), b"", &[&largest[..], &[0]].concat());
+        assert!(batch.check_limits().is_ok());
+        batch.delete_range_id(KeyspaceId(0), b"", &[&largest[..], &[0, 0]].concat());
+        assert_eq!(batch.check_limits().unwrap_err().kind(), "Limit");
     }
 
     #[test]

@@ -2,4 +2,5 @@
 
 pub mod batch;
 pub mod memtable;
+pub mod memtable_ranges;
 pub mod wal;

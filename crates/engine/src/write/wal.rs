@@ -65,6 +65,17 @@ struct LiveLog {
     last_seq: Option<SeqNo>,
     bytes: u64,
     sync: Arc<LogSync>,
+    /// Its length once it was ended.
+    sealed_len: Option<u64>,
+}
+
+/// Why something is not in the log.
+#[derive(Debug)]
+pub enum LogError {
+    /// Nothing was written, and the log is as it was: it may be tried again.
+    Refused(Error),
+    /// Nobody knows what the disk holds; the store must not go on writing.
+    Failed(Error),
 }
 
 impl Files {
@@ -72,6 +83,12 @@ impl Files {
         let full = self.retiring.pop_front()?;
         self.sealing = Some(full.id());
         Some(full)
+    }
+
+    fn sealed(&mut self, number: u64, len: u64) {
+        if let Some(log) = self.live.iter_mut().find(|log| log.number == number) {
+            log.sealed_len = Some(len);
+        }
     }
 
     /// A log that holds nothing any more.
@@ -106,15 +123,16 @@ impl WalFiles {
     /// The lane's part: prepares the next log, seals full ones, unlinks what is no longer needed.
     ///
     /// # Errors
-    /// A failed sync of a log; the store must not go on writing.
-    pub fn maintain(&self) -> Result<()> {
+    /// `Failed` for the sync of a log, `Refused` if the next log cannot be made now.
+    pub fn maintain(&self) -> Result<(), LogError> {
         let _maintaining = self.maintaining.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             // One at a time and outside the lock: the leader takes it at each rotation.
             let Some(mut full) = self.lock().next_to_seal() else { break };
             let sealed = full.seal();
-            self.lock().sealing = None;
-            sealed.map_err(in_doubt)?;
+            let mut state = self.lock();
+            state.sealing = None;
+            state.sealed(full.id(), sealed.map_err(|error| LogError::Failed(in_doubt(error)))?);
         }
         for path in std::mem::take(&mut self.lock().removable) {
             // What cannot be removed is below the manifest's `wal_from`: the next open takes it for reuse.
@@ -125,6 +143,11 @@ impl WalFiles {
             self.lock().prepared = Some(prepared);
         }
         Ok(())
+    }
+
+    /// Bytes appended that no sync has covered yet.
+    pub fn unsynced_bytes(&self) -> u64 {
+        self.lock().live.iter().map(|log| log.sync.unsynced_bytes()).sum()
     }
 
     /// Makes durable every write at or before the call.
@@ -183,7 +206,7 @@ impl WalFiles {
     }
 
     /// Makes the next log, of at least this capacity.
-    fn make(&self, at_least: u64) -> Result<(u64, Box<dyn LogFile>)> {
+    fn make(&self, at_least: u64) -> Result<(u64, Box<dyn LogFile>), LogError> {
         let number = self.next_number.next_number();
         let (capacity, recycle) = {
             let mut state = self.lock();
@@ -192,8 +215,9 @@ impl WalFiles {
             (capacity, state.recyclable.pop())
         };
         let path = FileName::Wal(number).path(&self.dir);
-        let file = self.fs.create_log(&path, capacity, recycle.as_deref())?;
-        self.fs.sync_dir(&self.dir)?;
+        let made = self.fs.create_log(&path, capacity, recycle.as_deref());
+        let file = made.map_err(LogError::Refused)?;
+        self.fs.sync_dir(&self.dir).map_err(|error| LogError::Failed(in_doubt(error)))?;
         Ok((number, file))
     }
 
@@ -214,37 +238,57 @@ impl WalFiles {
     }
 }
 
+/// What an append had to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Appended {
+    /// A copy into the current log.
+    Here,
+    /// The log prepared by the lane was begun.
+    Rotated,
+    /// So was one that the writer had to make itself, because the lane had none, or none so large.
+    RotatedLate,
+}
+
 /// The commit leader's side of the log.
 #[derive(Debug)]
 pub struct Wal {
     files: Arc<WalFiles>,
-    writer: RecordWriter,
+    /// `None` until the chain has begun.
+    writer: Option<RecordWriter>,
     last_seq: SeqNo,
 }
 
 impl Wal {
-    /// Begins the chain with a new log; `first_seq` is the sequence that its first write will have.
-    pub fn begin(files: Arc<WalFiles>, first_seq: SeqNo) -> Result<Wal> {
-        let (number, file) = files.make(0)?;
-        let writer = start(&files, number, file, None, first_seq)?;
-        Ok(Wal { files, writer, last_seq: SeqNo(first_seq.0.saturating_sub(1)) })
+    /// The chain before its first log; it takes no write before `begin`.
+    pub fn new(files: Arc<WalFiles>) -> Wal {
+        Wal { files, writer: None, last_seq: SeqNo(0) }
     }
 
-    /// The number of the log being written.
-    pub fn number(&self) -> u64 {
-        self.writer.id()
-    }
-
-    /// Appends a batch whose last entry has sequence `last`; true if a new log was begun for it.
-    #[inline]
-    pub fn append(&mut self, encoded: &[u8], last: SeqNo) -> Result<bool> {
-        let rotate = self.writer.remaining() < encoded.len() as u64;
-        if rotate {
-            self.rotate(encoded.len() as u64)?;
+    /// Begins the chain with a new log, if that has not been done, and answers its number; `first_seq` is the sequence that
+    /// the next write will have.
+    pub fn begin(&mut self, first_seq: SeqNo) -> Result<u64, LogError> {
+        if let Some(writer) = &self.writer {
+            return Ok(writer.id());
         }
-        self.writer.append(&[encoded])?;
+        let (number, file) = self.files.make(0)?;
+        self.writer = Some(start(&self.files, number, file, None, first_seq).map_err(LogError::Failed)?);
+        self.last_seq = SeqNo(first_seq.0.saturating_sub(1));
+        Ok(number)
+    }
+
+    /// Appends a batch whose last entry has sequence `last`. Sequences may be left out: those of writes that are not logged.
+    #[inline]
+    pub fn append(&mut self, encoded: &[u8], last: SeqNo) -> Result<Appended, LogError> {
+        let full = self.writer.as_ref().is_none_or(|writer| writer.remaining() < encoded.len() as u64);
+        let appended = if full { self.rotate(encoded.len() as u64)? } else { Appended::Here };
+        let Some(writer) = &mut self.writer else { return Err(LogError::Refused(not_begun())) };
+        if let Err(error) = writer.append(&[encoded]) {
+            // What was refused before a byte was written has left the log as it was.
+            let whole = writer.syncer().check().is_ok();
+            return Err(if whole { LogError::Refused(error) } else { LogError::Failed(in_doubt(error)) });
+        }
         self.last_seq = last;
-        Ok(rotate)
+        Ok(appended)
     }
 
     /// Makes everything appended durable.
@@ -252,34 +296,46 @@ impl Wal {
         self.files.sync()
     }
 
-    /// Ends the log cleanly: recovery then knows that nothing is missing.
-    pub fn close(&mut self) -> Result<()> {
+    /// Ends all logs cleanly: recovery then knows that nothing is missing. Answers each one's number and length.
+    pub fn close(&mut self) -> Result<Vec<(u64, u64)>> {
         loop {
             let Some(mut full) = self.files.lock().retiring.pop_front() else { break };
-            full.seal()?;
+            let len = full.seal()?;
+            self.files.lock().sealed(full.id(), len);
         }
-        self.writer.seal().map(drop)
+        if let Some(writer) = &mut self.writer {
+            let len = writer.seal()?;
+            self.files.lock().sealed(writer.id(), len);
+        }
+        let files = self.files.lock();
+        Ok(files.live.iter().filter_map(|log| Some((log.number, log.sealed_len?))).collect())
     }
 
     #[cold]
-    fn rotate(&mut self, needed: u64) -> Result<()> {
+    fn rotate(&mut self, needed: u64) -> Result<Appended, LogError> {
+        let Some(current) = &self.writer else { return Err(LogError::Refused(not_begun())) };
         // Room for the log's header record and the batch's frame beside the batch.
         let room = needed.saturating_add(16 * FRAME_LEN as u64);
-        let (number, file) = match self.files.take_prepared(self.writer.id(), room) {
-            Some(prepared) => prepared,
-            None => self.files.make(room)?,
+        let (appended, (number, file)) = match self.files.take_prepared(current.id(), room) {
+            Some(prepared) => (Appended::Rotated, prepared),
+            None => (Appended::RotatedLate, self.files.make(room)?),
         };
         // Full, and perhaps not synced: said so, and sealed by the lane.
-        let predecessor = Predecessor { id: self.writer.id(), sealed_len: None };
-        if let Some(current) = self.files.lock().live.back_mut() {
-            current.last_seq = Some(self.last_seq);
-            current.bytes = self.writer.len();
+        let predecessor = Predecessor { id: current.id(), sealed_len: None };
+        if let Some(log) = self.files.lock().live.back_mut() {
+            log.last_seq = Some(self.last_seq);
+            log.bytes = current.len();
         }
-        let writer = start(&self.files, number, file, Some(predecessor), self.last_seq.next())?;
-        let full = std::mem::replace(&mut self.writer, writer);
-        self.files.lock().retiring.push_back(full);
-        Ok(())
+        let next = start(&self.files, number, file, Some(predecessor), self.last_seq.next());
+        if let Some(full) = self.writer.replace(next.map_err(LogError::Failed)?) {
+            self.files.lock().retiring.push_back(full);
+        }
+        Ok(appended)
     }
+}
+
+fn not_begun() -> Error {
+    Error::NoSpace { context: "begin the log of a store that was opened on a full disk".to_owned() }
 }
 
 /// A full disk that a sync finds has lost what an append had taken: it must not look like the refusal of an append.
@@ -302,6 +358,12 @@ fn start(
     let path = FileName::Wal(number).path(&files.dir);
     let bytes = file.remaining();
     let writer = RecordWriter::on_log(file, &path, &header)?;
-    files.lock().live.push_back(LiveLog { number, last_seq: None, bytes, sync: writer.syncer() });
+    files.lock().live.push_back(LiveLog {
+        number,
+        last_seq: None,
+        bytes,
+        sync: writer.syncer(),
+        sealed_len: None,
+    });
     Ok(writer)
 }

@@ -13,15 +13,16 @@ mod oracle;
 mod workload;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use evenkeel::testing::{CrashPolicy, SimulatedFileSystem};
 use evenkeel::{Db, Durability, WriteBatch};
 
 use oracle::{Damage, Oracle, digest, digests};
-use workload::{DIR, Workload, open};
+use workload::{DIR, Workload, copy_dir, open, open_at};
 
 const SEED: u64 = 0x5EA_0001;
-const CALLS: u64 = 6000;
+const CALLS: u64 = 6600;
 
 /// How much of the sweep is run.
 #[derive(Clone, Copy)]
@@ -93,6 +94,34 @@ fn reopened(fs: &SimulatedFileSystem, oracle: &Oracle, least: usize) -> Result<(
     Ok((db, prefix))
 }
 
+/// Checkpoints that have come back are there, and one under way is there or not; what is there is whole. The newest is opened
+/// while it is made, and after that where `look` says so.
+fn check_copies(fs: &SimulatedFileSystem, oracle: &Oracle, look: bool) -> Result<(), Damage> {
+    use evenkeel::fs::FileSystem;
+    for (i, wanted) in oracle.copies.iter().enumerate() {
+        let dir = copy_dir(i);
+        let newest = i + 1 == oracle.copies.len();
+        let is_there = fs.exists(Path::new(&dir)).map_err(|e| Damage::Unopenable(format!("{dir}: {e}")))?;
+        if !is_there {
+            if newest && oracle.copying {
+                continue;
+            }
+            return Err(Damage::Lost(format!("the checkpoint {dir} is gone")));
+        }
+        if !newest || !(look || oracle.copying) {
+            continue;
+        }
+        let unopenable = |what: &str, e: evenkeel::Error| Damage::Unopenable(format!("{dir}: {what}: {e}"));
+        let copy = open_at(fs, &dir, Arc::default()).map_err(|e| unopenable("open", e))?;
+        let found = digests(&copy).map_err(|e| unopenable("scan", e))?;
+        if found != *wanted {
+            return Err(Damage::Hole(format!("the checkpoint {dir} holds {found:?} instead of {wanted:?}")));
+        }
+        copy.verify().map_err(|e| unopenable("verify", e))?;
+    }
+    Ok(())
+}
+
 /// The directory holds what the store needs, and nothing else.
 fn check_orphans(fs: &SimulatedFileSystem, db: &Db) -> Result<(), Damage> {
     use evenkeel::fs::FileSystem;
@@ -117,6 +146,10 @@ fn lives_on(fs: &SimulatedFileSystem, db: Db, seed: u64, policy: CrashPolicy) ->
     let mut batch = WriteBatch::new();
     for (name, sum) in &mut wanted {
         let keyspace = db.keyspace(name).ok_or_else(|| Damage::Hole(format!("`{name}` is gone")))?;
+        if keyspace.no_wal() {
+            // All it holds now is in tables, and stays.
+            continue;
+        }
         batch.put_in(&keyspace, b"after", b"the crash");
         *sum ^= digest(b"after", b"the crash");
     }
@@ -176,6 +209,8 @@ fn sweep_point(call: u64, disk: &SimulatedFileSystem, oracle: &Oracle, extent: E
         let crashed = disk.crash(SEED ^ call, policy);
         let copy = crashed.process_kill();
         tally.opens += 2;
+        let copies = check_copies(&crashed, oracle, tally.points.is_multiple_of(16)).map(|()| 0);
+        tally.note(copies, &at);
         let outcome = reopened(&crashed, oracle, oracle.promised);
         let Some((db, prefix)) = split(outcome, &at, tally) else { continue };
         let outcome = lives_on(&crashed, db, call, policy).map(|()| prefix);
@@ -230,14 +265,20 @@ fn a_crash_before_any_call_leaves_a_prefix() {
     );
     assert!(tally.first.is_empty(), "seed {SEED:#x}:\n{}", tally.first.join("\n"));
     assert!(fs.call_count() >= 2000 && happened.flushes >= 20 && happened.merges >= 20, "{happened:?}");
+    assert!(happened.loads >= 5 && happened.loads_dropped >= 1, "{happened:?}");
     assert!(happened.prefix_commits >= 10 && happened.wal_rotations >= 5, "{happened:?}");
     assert!(
         happened.manifest_rotations >= 2 && happened.created >= 3 && happened.dropped >= 1,
         "{happened:?}"
     );
     assert!(happened.reopened >= 1 && happened.oversized >= 1 && happened.syncs >= 1, "{happened:?}");
+    assert!(happened.interval_syncs >= 5 && happened.unlogged >= 30, "{happened:?}");
     assert!(
-        happened.deletes >= 1 && tally.nested > 0 && tally.points >= CALLS / extent.stride,
+        happened.copies >= 3
+            && happened.deletes >= 1
+            && happened.range_deletes >= 50
+            && tally.nested > 0
+            && tally.points >= CALLS / extent.stride,
         "{happened:?}"
     );
 }

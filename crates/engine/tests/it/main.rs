@@ -1,11 +1,27 @@
 //! The engine's integration tests, one binary. Each module names its suite.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+/// Compactions by hand, pauses, bulk loads, paced unlinks.
+mod control;
 /// A crash before every call that changes the disk.
 mod crash;
+/// Durability modes and the log.
+mod durability;
+/// What failures may do and what not.
+mod failures;
 /// Failing disks, damaged and newer files, second openers.
 mod faults;
 /// One random history gives the model's answers under every strategy.
 mod model;
+/// LOG, STATS and IDENTITY, properties, snapshots, slow operations.
+mod observe;
+/// Every option makes a difference that one can see.
+mod options;
+/// Panics, listeners, and a clock that jumps.
+mod panics;
+/// Range deletes: what is gone, what it costs, what goes by metadata.
+mod ranges;
 /// Jobs side by side: on one thread, and on real threads with a real disk.
 mod side_by_side;
+/// How tables are written and read: compression, direct I/O, readahead, prefixes.
+mod tables;

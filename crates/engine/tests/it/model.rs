@@ -11,6 +11,7 @@ mod operations;
 mod reading;
 mod reference;
 mod runner;
+mod sizes;
 
 use std::ops::Range;
 
@@ -48,11 +49,11 @@ fn run(seed: u64, count: usize, strategy: &'static str) -> Totals {
 
 fn table(rows: &[(&str, Totals)]) -> String {
     let mut out = String::from(
-        "\nstrategy    flushes  merges   moves  yields  prefixes  discarded  levels  scans of trimmed  most trimmed  reopens  crashes\n",
+        "\nstrategy    flushes  merges   moves  yields  prefixes  discarded  levels  scans of trimmed  most trimmed  ranges  covered  reopens  crashes  copies  looks\n",
     );
     for (name, t) in rows {
         out += &format!(
-            "{name:<10} {:>8} {:>7} {:>7} {:>7} {:>9} {:>10} {:>7} {:>17} {:>13} {:>8} {:>8}\n",
+            "{name:<10} {:>8} {:>7} {:>7} {:>7} {:>9} {:>10} {:>7} {:>17} {:>13} {:>7} {:>8} {:>8} {:>8} {:>7} {:>6}\n",
             t.flushes,
             t.merges,
             t.moves,
@@ -62,8 +63,12 @@ fn table(rows: &[(&str, Totals)]) -> String {
             t.levels,
             t.trimmed_scans,
             t.trimmed_most,
+            t.range_deletes,
+            t.covered,
             t.reopens,
-            t.crashes
+            t.crashes,
+            t.copies,
+            t.looks
         );
     }
     out
@@ -86,8 +91,12 @@ fn every_strategy_gives_the_answers_of_the_model() {
         let table = table(&rows);
         println!("seed {seed}, {count} operations{table}");
         for (name, t) in &rows {
+            let modes = t.unlogged.min(t.refused).min(t.interval_syncs);
+            assert!(modes >= 5, "`{name}` with seed {seed}: {t:?}");
             let few = t.flushes.min(t.merges).min(t.yields) < 100 || t.levels < 3 || t.trimmed_scans == 0;
+            let few = few || t.range_deletes < 100 || t.covered == 0 || t.copies.min(t.looks) < 10;
             assert!(!few, "`{name}` with seed {seed} has reached too little:{table}");
+            assert!(t.loads > 0, "`{name}` with seed {seed} has loaded nothing");
             assert_eq!(t.discarded, 0, "`{name}` with seed {seed} has failed jobs:{table}");
         }
         let (reopens, crashes) =

@@ -52,7 +52,7 @@ fn eight_jobs(seed: u64) {
     let names: Vec<String> = (0..8).map(|i| format!("keyspace-{i}")).collect();
     let mut model: BTreeMap<&str, Content> = BTreeMap::new();
     for name in &names {
-        let options = KeyspaceOptions { strategy: Some("1-leveling".to_owned()), memtable_bytes: None };
+        let options = KeyspaceOptions { strategy: Some("1-leveling".to_owned()), ..Default::default() };
         let keyspace = db.create_keyspace(name, options).unwrap();
         // Enough for a job in each, written without a step of compaction between.
         for i in 0..600u64 {
@@ -160,7 +160,13 @@ fn own_keys(db: &Db, thread: u64, operations: u64) -> Content {
                 }
                 db.write(batch).unwrap();
             }
-            12..19 => assert_eq!(
+            12 => {
+                let end = format!("{prefix}{:05}", random.below(1500)).into_bytes();
+                let end = if random.one_in(8) { end } else { [&key[..key.len() - 1], b"\xff"].concat() };
+                db.delete_range(&key, &end).unwrap();
+                model.retain(|k, _| *k < key || *k >= end);
+            }
+            13..19 => assert_eq!(
                 db.get(&key).unwrap().as_deref(),
                 model.get(&key).map(Vec::as_slice),
                 "{thread}: {key:?}"

@@ -12,6 +12,7 @@ use evenkeel_lab::distribution::Distribution;
 use evenkeel_lab::document::Document;
 use evenkeel_lab::driver::{self, Dataset, Plan};
 use evenkeel_lab::report;
+use evenkeel_lab::soak::SoakPlan;
 use evenkeel_lab::workload::{CATALOG, Workload, find};
 
 use crate::evenkeel_engine::EvenkeelEngine;
@@ -21,6 +22,9 @@ use crate::output::{Output, note};
 use crate::progress::BenchProgress;
 use crate::store::{EngineArgs, Store, Target};
 
+/// The workload that is none of the lab's table.
+const SOAK: &str = "soak";
+
 /// The note in the store's directory: what the bench put into which keyspace.
 const NOTE: &str = "BENCH.json";
 
@@ -28,8 +32,8 @@ const NOTE: &str = "BENCH.json";
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// What to measure.
-    #[arg(value_parser = workload_parser())]
-    workload: &'static Workload,
+    #[arg(value_name = "WORKLOAD", value_parser = workload_parser())]
+    subject: Subject,
     /// The engine to measure.
     #[arg(long, value_parser = ["evenkeel"], default_value = "evenkeel")]
     engine: String,
@@ -42,9 +46,10 @@ pub struct Args {
     /// Stop after so many seconds.
     #[arg(long, value_name = "S", value_parser = positive_seconds)]
     seconds: Option<f64>,
-    /// How many threads work; the writer of readwhilewriting comes on top.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: u16,
+    /// How many threads work, 1 unless said; the writer of readwhilewriting comes on top. For soak: how many read, 24 unless
+    /// said.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
     /// Length of a key.
     #[arg(long, value_name = "N")]
     key_bytes: Option<usize>,
@@ -77,21 +82,65 @@ Examples:
   keel bench fillrandom --records 10M --value-bytes 100 --json fill.json
   keel bench fillrandom --records 10M --db big.db && keel bench readrandom --db big.db --threads 2
   keel bench ycsb-a --strategy tier --set memtable_bytes=16MiB
+  keel bench soak --seconds 120
 
 Unless told otherwise: a million records of 16 + 100 bytes and a million operations (100 000 for seekrandom), 10 seconds
-for readwhilewriting; 100 000 records of 16 + 1000 bytes and 10 seconds for YCSB. Workloads that read fill a fresh store
+for readwhilewriting; 100 000 records of 16 + 1000 bytes and 10 seconds for YCSB; a million records of 16 + 400 bytes, 24
+readers and 600 seconds for soak. Workloads that read fill a fresh store
 first, wait until it is idle and read everything once. The JSON document is described in docs/bench_json.md.";
 
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
-        if self.workload.fills() && self.ops.is_some() {
-            return Err(Failure::usage(format!(
-                "{} inserts each record once; say how many with --records, not --ops",
-                self.workload.name
+        match self.subject {
+            Subject::Workload(workload) => self.run_workload(workload, target),
+            Subject::Soak => self.run_soak(target),
+        }
+    }
+
+    /// A soak: see `verb/soak.rs`.
+    fn run_soak(&self, target: &Target) -> Result<(), Failure> {
+        if self.ops.is_some() || self.distribution.is_some() {
+            return Err(Failure::usage(
+                "soak chooses evenly and ends by --seconds; leave --ops and --distribution away",
+            ));
+        }
+        self.options.options()?;
+        let place = Workspace::choose(target, self.keep)?;
+        if look(&place.dir)? == Place::Store && !self.use_existing {
+            return Err(Failure::work(format!(
+                "{} is a store already; give another --db, or --use-existing to write into it",
+                place.dir.display()
             )));
         }
-        let options = self.options.options()?;
+        let target = Target { db: Some(place.dir.clone()), keyspace: target.keyspace.clone() };
+        let Store { db, keyspace, .. } = Store::open_or_create_all(&target, &self.options)?;
+        let engine = EvenkeelEngine { db, keyspace, dir: place.dir.clone() };
+        let plan = SoakPlan {
+            seconds: self.seconds.unwrap_or(600.0),
+            readers: usize::from(self.threads.unwrap_or(24)),
+            records: self.records.unwrap_or(1_000_000),
+            key_bytes: self.key_bytes.unwrap_or(16),
+            value_bytes: self.value_bytes.unwrap_or(400),
+            seed: self.seed,
+        };
+        let report = super::soak::run(&engine, plan)?;
+        let EvenkeelEngine { db, keyspace, .. } = engine;
+        drop(keyspace);
+        db.close()?;
+        self.print(|| report.to_json(), || evenkeel_lab::soak::text(&report))?;
+        place.leave()?;
+        super::soak::verdict(&report)
+    }
+
+    fn run_workload(&self, workload: &'static Workload, target: &Target) -> Result<(), Failure> {
+        if workload.fills() && self.ops.is_some() {
+            return Err(Failure::usage(format!(
+                "{} inserts each record once; say how many with --records, not --ops",
+                workload.name
+            )));
+        }
+        self.options.options()?;
         let place = Workspace::choose(target, self.keep)?;
         let note_path = place.dir.join(NOTE);
         let mut notes = read_notes(&note_path)?;
@@ -103,13 +152,13 @@ impl Args {
                 place.dir.display()
             )));
         }
-        let data = self.dataset(known)?;
+        let data = self.dataset(workload, known)?;
         let target = Target { db: Some(place.dir.clone()), keyspace: target.keyspace.clone() };
-        let Store { db, keyspace } = Store::open_or_create_all(&target, &self.options)?;
-        let config = self.engine_config(&options, &keyspace);
+        let Store { db, keyspace, .. } = Store::open_or_create_all(&target, &self.options.answering())?;
+        let config = self.engine_config(&db.options(), &keyspace);
         let sole = !foreign && db.keyspaces().len() == 1;
         let engine = EvenkeelEngine { db, keyspace, dir: place.dir.clone() };
-        let plan = self.plan(data, known.is_some());
+        let plan = self.plan(workload, data, known.is_some());
         let progress = BenchProgress::default();
         let outcome = driver::run(&engine, &plan, &progress);
         progress.clear();
@@ -124,7 +173,7 @@ impl Args {
         db.close()?;
         notes.insert(target.keyspace, Dataset { records: outcome.records, ..data });
         write_notes(&note_path, &notes)?;
-        self.show(&document)?;
+        self.print(|| document.to_json(), || report::text(&document))?;
         place.leave()?;
         if outcome.wrong_reads > 0 {
             let wrong = outcome.wrong_reads;
@@ -136,8 +185,7 @@ impl Args {
     }
 
     /// The records: as noted in the store, or as asked for.
-    fn dataset(&self, known: Option<Dataset>) -> Result<Dataset, Failure> {
-        let workload = self.workload;
+    fn dataset(&self, workload: &Workload, known: Option<Dataset>) -> Result<Dataset, Failure> {
         let Some(known) = known else {
             return Ok(Dataset {
                 records: self.records.unwrap_or(workload.records),
@@ -161,8 +209,7 @@ impl Args {
         Ok(known)
     }
 
-    fn plan(&self, data: Dataset, filled: bool) -> Plan<'static> {
-        let workload = self.workload;
+    fn plan(&self, workload: &'static Workload, data: Dataset, filled: bool) -> Plan<'static> {
         let (ops, seconds) = match (self.ops, self.seconds) {
             (None, None) => driver::default_limits(workload),
             asked => asked,
@@ -174,7 +221,7 @@ impl Args {
             filled,
             ops,
             seconds,
-            threads: usize::from(self.threads),
+            threads: usize::from(self.threads.unwrap_or(1)),
             distribution: self.distribution.as_ref().and_then(by_name).unwrap_or(workload.distribution),
             seed: self.seed,
         }
@@ -195,22 +242,29 @@ impl Args {
                 self.options.strategy.clone().unwrap_or_else(|| keyspace.strategy_text()).into(),
             ),
             ("schedule".to_owned(), options.schedule.as_str().into()),
-            ("sync".to_owned(), options.durability.to_string().into()),
+            (
+                "sync".to_owned(),
+                if keyspace.no_wal() { "no-wal".into() } else { options.durability.to_string().into() },
+            ),
             ("set".to_owned(), set.into()),
         ])
     }
 
-    fn show(&self, document: &Document) -> Result<(), Failure> {
-        let json =
-            || document.to_json().map_err(|error| Failure::work(format!("the result is no JSON: {error}")));
+    /// The result as JSON where that is asked for, and else, or beside a file, as text.
+    fn print(
+        &self,
+        json: impl Fn() -> Result<String, serde_json::Error>,
+        text: impl Fn() -> String,
+    ) -> Result<(), Failure> {
+        let json = || json().map_err(|error| Failure::work(format!("the result is no JSON: {error}")));
         match &self.json {
             Some(path) if path == Path::new("-") => Output::new().line(&json()?),
             Some(path) => {
                 let failed = |error| Failure::work(format!("cannot write {}: {error}", path.display()));
                 files::write(path, &(json()? + "\n")).map_err(failed)?;
-                Output::new().text(&report::text(document))
+                Output::new().text(&text())
             }
-            None => Output::new().text(&report::text(document)),
+            None => Output::new().text(&text()),
         }
     }
 }
@@ -283,9 +337,21 @@ fn write_notes(path: &Path, notes: &BTreeMap<String, Dataset>) -> Result<(), Fai
     files::write(path, &(text + "\n")).map_err(|error| failed(error.to_string()))
 }
 
-fn workload_parser() -> impl TypedValueParser<Value = &'static Workload> {
+/// What is measured: a workload of the lab, or everything at once for minutes.
+#[derive(Clone, Copy, Debug)]
+enum Subject {
+    Workload(&'static Workload),
+    Soak,
+}
+
+fn workload_parser() -> impl TypedValueParser<Value = Subject> {
+    let soak = PossibleValue::new(SOAK)
+        .help("everything at once for minutes: memory counted and resident, stops, admission");
     let values = CATALOG.iter().map(|workload| PossibleValue::new(workload.name).help(workload.what));
-    PossibleValuesParser::new(values).try_map(|name| find(&name).ok_or("no such workload"))
+    PossibleValuesParser::new(values.chain([soak])).try_map(|name| match name == SOAK {
+        true => Ok(Subject::Soak),
+        false => find(&name).map(Subject::Workload).ok_or("no such workload"),
+    })
 }
 
 /// A whole number with a suffix, for people: `100k`, `10M`.

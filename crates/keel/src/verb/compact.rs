@@ -2,10 +2,14 @@
 
 use std::ffi::OsString;
 
+use evenkeel::background::{CancelToken, CompactReport};
+use evenkeel::{CompactOptions, ScanRange};
+use evenkeel_lab::report;
+
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::progress::Spinner;
-use crate::store::{EngineArgs, Store, Target, bytes, range};
+use crate::progress::{Spinner, over_bytes};
+use crate::store::{Store, Target, WriteArgs, bytes, range};
 
 /// See `keel compact --help`.
 #[derive(clap::Args, Debug)]
@@ -16,38 +20,88 @@ pub struct Args {
     /// Up to this key, without it.
     #[arg(long, value_name = "KEY")]
     to: Option<OsString>,
+    /// Only this level, into the next; 0 is the first on disk.
+    #[arg(long, value_name = "N")]
+    level: Option<usize>,
     /// Bounds are escaped: \xNN a byte, \\ a backslash, \e the empty string.
     #[arg(long)]
     escaped: bool,
-    /// Print the result as JSON.
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    engine: EngineArgs,
+    write: WriteArgs,
 }
 
 /// Shown below the help.
 pub const EXAMPLES: &str = "\
 Examples:
   keel compact --db shop.db
-  keel compact --db shop.db --from apple --to cherry";
+  keel compact --db shop.db --from apple --to cherry
+  keel compact --db shop.db --level 0                    flushes, and empties the first level into the next
+
+Ctrl-C ends it cleanly: what is finished is kept, and the exit code is 1.";
 
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
         let bound = |arg: &Option<OsString>| arg.as_deref().map(|arg| bytes(arg, self.escaped)).transpose();
         let (from, to) = (bound(&self.from)?, bound(&self.to)?);
-        let store = Store::open_with(target, &self.engine)?;
-        let spinner = Spinner::start("compacting");
-        store.keyspace.compact_range(range(from.as_ref(), to.as_ref()))?;
-        store.db.wait_idle()?;
-        spinner.finish();
+        let store = Store::open(target, &self.write.engine)?;
+        let report = self.compact(&store, range(from.as_ref(), to.as_ref()))?;
+        if !report.cancelled {
+            let spinner = Spinner::start("waiting for background work");
+            store.db.wait_idle()?;
+            spinner.finish();
+        }
         let picture = store.keyspace.picture();
         store.close()?;
-        let mut out = Output::new();
-        if self.json {
-            return out.line(&serde_json::json!({ "ok": true, "picture": picture }).to_string());
+        self.print(&report, &picture)?;
+        if report.cancelled {
+            return Err(Failure::work(
+                "interrupted; what was finished is kept, `keel compact` does the rest",
+            ));
         }
-        out.line(if picture.trim().is_empty() { "no tables yet" } else { picture.trim_end() })
+        Ok(())
+    }
+
+    fn compact(&self, store: &Store, range: ScanRange) -> Result<CompactReport, Failure> {
+        let (bar, token) = (over_bytes(Some(0)), CancelToken::new());
+        let mut options = CompactOptions::new().range(range).cancel(&token);
+        if let Some(level) = self.level {
+            options = options.from_level(level).to_level(level + 1);
+        }
+        evenkeel_sys::catch_interrupt();
+        let shown = bar.clone();
+        let options = options.progress(move |progress| {
+            if evenkeel_sys::was_interrupted() {
+                token.cancel();
+            }
+            shown.set_length(progress.total_bytes);
+            shown.set_position(progress.done_bytes);
+            shown.set_message(format!("level {}", progress.level));
+        });
+        let outcome = store.keyspace.compact(options);
+        bar.finish_and_clear();
+        Ok(outcome?)
+    }
+
+    fn print(&self, report: &CompactReport, picture: &str) -> Result<(), Failure> {
+        let mut out = Output::new();
+        if self.write.json {
+            let object = serde_json::json!({
+                "ok": !report.cancelled, "cancelled": report.cancelled, "compactions": report.compactions,
+                "bytes_read": report.bytes_read, "bytes_written": report.bytes_written,
+                "bytes_moved": report.bytes_moved, "tables_written": report.tables_written,
+                "seconds": report.seconds, "picture": picture,
+            });
+            return out.line(&object.to_string());
+        }
+        out.line(if picture.trim().is_empty() { "no tables yet" } else { picture.trim_end() })?;
+        out.line(&format!(
+            "read {}, wrote {} in {} tables, moved {}, in {}",
+            report::bytes(report.bytes_read),
+            report::bytes(report.bytes_written),
+            report::count(report.tables_written),
+            report::bytes(report.bytes_moved),
+            report::seconds(report.seconds),
+        ))
     }
 }

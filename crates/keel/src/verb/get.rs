@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use crate::escape::escape;
 use crate::failure::Failure;
 use crate::output::{Output, json_record};
-use crate::store::{Store, Target, bytes};
+use crate::store::{ReadArgs, Target, bytes};
 
 /// See `keel get --help`.
 #[derive(clap::Args, Debug)]
@@ -18,6 +18,8 @@ pub struct Args {
     /// Print an object with `key` and `value` (`key_hex`, `value_hex` where they are no text).
     #[arg(long, conflicts_with = "escaped")]
     json: bool,
+    #[command(flatten)]
+    read: ReadArgs,
 }
 
 /// Shown below the help.
@@ -32,7 +34,7 @@ impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
         let key = bytes(&self.key, self.escaped)?;
-        let store = Store::open(target)?;
+        let store = self.read.open(target)?;
         let value = store.keyspace.get(&key)?.map(|value| value.to_vec());
         store.close()?;
         let Some(value) = value else { return Err(Failure::Absent) };

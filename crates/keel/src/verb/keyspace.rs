@@ -1,11 +1,11 @@
 //! `keel keyspace list|create|drop`: the parts of a store that have trees of their own (column families).
 
 use clap::Subcommand;
-use evenkeel::{KeyspaceOptions, Options};
+use evenkeel::KeyspaceOptions;
 
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::store::{Target, check_strategy, create_db, open_db};
+use crate::store::{EngineArgs, Target, check_strategy, create_db, done, open_db};
 
 /// See `keel keyspace --help`.
 #[derive(clap::Args, Debug)]
@@ -28,6 +28,9 @@ enum Action {
         /// How its tree is compacted: a name of `keel strategy list`, or a strategy's text.
         #[arg(long)]
         strategy: Option<String>,
+        /// Without a log: faster to write, and a crash loses what was written since its last flush. For good.
+        #[arg(long)]
+        no_wal: bool,
     },
     /// Drop a keyspace and all its records.
     Drop {
@@ -40,6 +43,7 @@ enum Action {
 pub const EXAMPLES: &str = "\
 Examples:
   keel keyspace create --db shop.db prices --strategy tier
+  keel keyspace create --db shop.db views --no-wal
   keel keyspace list --db shop.db
   keel put --db shop.db --keyspace prices apple 1.20
   keel keyspace drop --db shop.db prices
@@ -49,10 +53,10 @@ The keyspace `default` is always there.";
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
-        let mut out = Output::new();
         match &self.action {
             Action::List => {
-                let db = open_db(target, Options::default())?;
+                let mut out = Output::new();
+                let db = open_db(target, &EngineArgs::default())?;
                 let names = db.keyspaces();
                 db.close()?;
                 if self.json {
@@ -60,26 +64,23 @@ impl Args {
                 }
                 names.iter().try_for_each(|name| out.line(name))
             }
-            Action::Create { name, strategy } => {
+            Action::Create { name, strategy, no_wal } => {
                 if let Some(strategy) = strategy {
                     check_strategy(strategy)?;
                 }
-                let db = create_db(target, Options::default())?;
-                let mut options = KeyspaceOptions::default();
+                let db = create_db(target, &EngineArgs::default())?;
+                let mut options = KeyspaceOptions { no_wal: *no_wal, ..KeyspaceOptions::default() };
                 options.strategy.clone_from(strategy);
                 db.create_keyspace(name, options)?;
-                self.done(db, &mut out)
+                db.close()?;
+                done(self.json)
             }
             Action::Drop { name } => {
-                let db = open_db(target, Options::default())?;
+                let db = open_db(target, &EngineArgs::default())?;
                 db.drop_keyspace(name)?;
-                self.done(db, &mut out)
+                db.close()?;
+                done(self.json)
             }
         }
-    }
-
-    fn done(&self, db: evenkeel::Db, out: &mut Output) -> Result<(), Failure> {
-        db.close()?;
-        if self.json { out.line("{\"ok\":true}") } else { Ok(()) }
     }
 }

@@ -1,15 +1,22 @@
-//! `keel levels`: the tree of a keyspace as a picture, one line a level.
+//! `keel levels`: the tree of a keyspace as a picture.
 
 use crate::failure::Failure;
-use crate::output::Output;
-use crate::store::{Store, Target};
+use crate::live::{argument, ask};
+use crate::output::{Output, columns, is_coloured};
+use crate::store::{ReadArgs, Target};
+use crate::tree_view::{Style, draw};
 
 /// See `keel levels --help`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Print an object with the keyspace's name, its strategy and the picture.
+    /// Print an object with the keyspace's name, its strategy, its levels and their runs.
     #[arg(long)]
     json: bool,
+    /// Print the tables of each run in a line a level, instead of bars.
+    #[arg(long, conflicts_with = "json")]
+    tables: bool,
+    #[command(flatten)]
+    read: ReadArgs,
 }
 
 /// Shown below the help.
@@ -18,23 +25,24 @@ Examples:
   keel levels --db shop.db
   keel levels --db shop.db --keyspace prices
 
-The picture, newest data first:
+A level's bar is its bytes against its target; the hatched part is held by compactions. Below it are its runs, newest
+first, with their first and last keys and where tombstones are. With --tables the same in short:
   L0 T4 9[c-z] | 8[a-k]              tiering, up to four runs; here two of one table each
   L1 L 4[a-f] 5[g-m] 6[n-z]          leveling: one run, of three tables
-A table is NUMBER[FIRST KEY-LAST KEY].";
+A table is NUMBER[FIRST KEY-LAST KEY]. A store that another process has open is asked at its control socket.";
 
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
-        let store = Store::open(target)?;
-        let (name, picture) = (store.keyspace.name().to_owned(), store.keyspace.picture());
-        let strategy = store.keyspace.strategy_text();
-        store.close()?;
+        let report = ask(target, &self.read, &format!("levels {}", argument(&target.keyspace)))?.value();
         let mut out = Output::new();
         if self.json {
-            let object = serde_json::json!({ "keyspace": name, "strategy": strategy, "picture": picture });
-            return out.line(&object.to_string());
+            return out.line(&report.to_string());
         }
-        out.line(if picture.trim().is_empty() { "no tables yet" } else { picture.trim_end() })
+        if self.tables {
+            let picture = report["picture"].as_str().unwrap_or_default().trim_end();
+            return out.line(if picture.is_empty() { "no tables yet" } else { picture });
+        }
+        out.text(&draw(&report, Style { coloured: is_coloured(), columns: columns() }))
     }
 }

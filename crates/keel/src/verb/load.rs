@@ -1,11 +1,11 @@
-//! `keel load FILE|-`: writes the records of a file or stdin, in the order of its lines.
+//! `keel load FILE|-`: writes the records of a file or stdin, in the order of its lines: TSV, CSV or NDJSON.
 //!
 //! ```text
-//! lines ─► batch of N lines ─► one atomic write ─► `acked LINE` ─► next batch
+//! records ─► batch of N records ─► one atomic write ─► `acked LINE` ─► next batch
 //! ```
 //!
 //! Batches are written one after the other, so that whatever stops the load, the store holds exactly the records of the
-//! first P lines, and P is at least the last line acknowledged. Memory holds one batch and one line.
+//! first P lines, and P is at least the last line acknowledged. Memory holds one batch and one record.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader};
@@ -17,12 +17,15 @@ use evenkeel::WriteBatch;
 use evenkeel_lab::{clock, report};
 use indicatif::ProgressBar;
 
+use crate::csv_records::{Columns, CsvRecords};
 use crate::failure::Failure;
 use crate::files;
+use crate::ndjson_records::{Fields, NdjsonRecords};
 use crate::output::{Output, note};
 use crate::progress::{Spinner, over_bytes};
+use crate::records::{Format, Next, Records, TsvRecords};
 use crate::store::{EngineArgs, Store, Target};
-use crate::tsv::{Form, Lines, parse};
+use crate::tsv::Form;
 
 /// A batch is written at this size even if it has fewer lines than asked for.
 const BATCH_BYTES_MAX: usize = 4 << 20;
@@ -35,32 +38,45 @@ const BUFFER_BYTES: usize = 256 << 10;
 pub struct Args {
     /// The file; `-` is stdin.
     file: OsString,
-    /// What the lines look like.
-    #[arg(long, value_enum, default_value = "tsv")]
-    format: Format,
-    /// Keys and values are escaped: \xNN a byte, \\ a backslash, \e the empty string.
+    /// What the file looks like; without it, what its name ends in says so, else tsv.
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// TSV: keys and values are escaped: \xNN a byte, \\ a backslash, \e the empty string.
     #[arg(long)]
     escaped: bool,
+    /// CSV: the column of the key, by name or by number from 1; the first if not given.
+    #[arg(long, value_name = "COLUMN")]
+    key_column: Option<String>,
+    /// CSV: the column of the value; if not given, the value is a JSON object of all columns but the key's.
+    #[arg(long, value_name = "COLUMN")]
+    value_column: Option<String>,
+    /// CSV: the first line is a record; columns have numbers only.
+    #[arg(long)]
+    no_header: bool,
+    /// NDJSON: the field of the key; if not given, the lines are those of `keel dump --format ndjson`.
+    #[arg(long, value_name = "FIELD")]
+    key_field: Option<String>,
+    /// NDJSON: the field of the value; if not given, the value is the whole line.
+    #[arg(long, value_name = "FIELD", requires = "key_field")]
+    value_field: Option<String>,
     /// What to do about a line that is no record.
     #[arg(long, value_enum, value_name = "ACTION", default_value = "stop")]
     on_error: OnError,
     /// Print `acked LINE` after each batch that the store has acknowledged.
     #[arg(long)]
     ack: bool,
-    /// Lines in a batch.
-    #[arg(long, value_name = "LINES", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Records in a batch.
+    #[arg(long, value_name = "RECORDS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     batch: u64,
+    /// The lines are sorted by key, bytewise and without repetition, as `LC_ALL=C sort -u` leaves them: they go straight to
+    /// their place in the tree, and become visible all at once at the end.
+    #[arg(long, conflicts_with = "batch")]
+    sorted: bool,
     /// Print the summary as JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     engine: EngineArgs,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
-    /// `KEY<TAB>VALUE`
-    Tsv,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -77,9 +93,14 @@ Examples:
   keel load --db shop.db prices.tsv
   zcat prices.tsv.gz | keel load --db shop.db --batch 100 --ack -
   keel dump --db shop.db --escaped | keel load --db copy.db --escaped -
+  keel load --db shop.db goods.csv --key-column id                         values are JSON objects
+  keel load --db shop.db goods.csv --key-column id --value-column price
+  keel load --db shop.db events.ndjson --key-field event_id                values are the lines
+  LC_ALL=C sort -u prices.tsv | keel load --db shop.db --sorted -          straight into place, all or nothing
 
-A line is KEY<TAB>VALUE; the key ends at the first TAB, the rest of the line is the value. If the load is stopped, even
-by kill -9, the store holds exactly the first lines, at least up to the last `acked`.";
+A line is KEY<TAB>VALUE; the key ends at the first TAB, the rest of the line is the value. CSV may have line ends within
+quotes; the lines named are those of the file. If the load is stopped, even by kill -9, the store holds exactly the first
+lines, at least up to the last `acked`.";
 
 impl Args {
     /// Does it.
@@ -94,9 +115,10 @@ impl Args {
             let (file, length) = files::open(path).map_err(failed)?;
             (Box::new(BufReader::with_capacity(BUFFER_BYTES, file)), length)
         };
-        let store = Store::open_or_create(target, &self.engine)?;
+        let mut records = self.records(input)?;
+        let store = Store::open_or_create(target, &self.engine.answering())?;
         let mut load = Load::new(self, &store, length);
-        let result = load.run(input);
+        let result = if self.sorted { load.run_sorted(&mut *records) } else { load.run(&mut *records) };
         load.bar.finish_and_clear();
         let summary = load.summary;
         // What was acknowledged is in the store, whatever stopped the load; saying so helps to go on from there.
@@ -108,6 +130,38 @@ impl Args {
         let figures = store.figures()?;
         store.close()?;
         self.report(&summary, seconds, &figures)
+    }
+
+    /// The reader of the file's format. A header that does not fit the flags is found here, before a store is made.
+    fn records(&self, input: Box<dyn BufRead>) -> Result<Box<dyn Records>, Failure> {
+        let format = self.format.unwrap_or_else(|| Format::guess(Path::new(&self.file)));
+        let flags = [
+            ("--escaped", self.escaped, Format::Tsv),
+            ("--key-column", self.key_column.is_some(), Format::Csv),
+            ("--value-column", self.value_column.is_some(), Format::Csv),
+            ("--no-header", self.no_header, Format::Csv),
+            ("--key-field", self.key_field.is_some(), Format::Ndjson),
+        ];
+        for (flag, given, of) in flags {
+            if given && of != format {
+                let (name, of) = (format.name(), of.name());
+                return Err(Failure::usage(format!("{flag} is for --format {of}, and this is {name}")));
+            }
+        }
+        Ok(match format {
+            Format::Tsv => {
+                Box::new(TsvRecords::new(input, if self.escaped { Form::Escaped } else { Form::Raw }))
+            }
+            Format::Csv => {
+                let (key, value) = (self.key_column.clone(), self.value_column.clone());
+                let columns = Columns { key, value, no_header: self.no_header };
+                Box::new(CsvRecords::new(input, &columns).map_err(Failure::usage)?)
+            }
+            Format::Ndjson => {
+                let fields = Fields { key: self.key_field.clone(), value: self.value_field.clone() };
+                Box::new(NdjsonRecords::new(input, fields))
+            }
+        })
     }
 
     fn report(&self, summary: &Summary, seconds: f64, figures: &serde_json::Value) -> Result<(), Failure> {
@@ -156,6 +210,8 @@ struct Load<'a> {
     batch: WriteBatch,
     /// Bytes of keys and values in `batch`.
     batch_bytes: usize,
+    /// The last line of the last record in `batch`, or that was skipped.
+    read: u64,
 }
 
 impl<'a> Load<'a> {
@@ -169,41 +225,73 @@ impl<'a> Load<'a> {
             summary: Summary::default(),
             batch: WriteBatch::new(),
             batch_bytes: 0,
+            read: 0,
         }
     }
 
-    fn run(&mut self, input: Box<dyn BufRead>) -> Result<(), Failure> {
-        let form = if self.args.escaped { Form::Escaped } else { Form::Raw };
-        let mut lines = Lines::new(input, form);
-        let mut line = Vec::new();
+    fn run(&mut self, records: &mut dyn Records) -> Result<(), Failure> {
         self.show(0);
         loop {
-            match lines.next(&mut line) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(error) => {
-                    self.commit(lines.number())?;
-                    let after = lines.number();
-                    return Err(Failure::work(format!("reading failed after line {after}: {error}")));
-                }
-            }
-            let record = match lines.too_long(&line) {
-                true => Err("it is longer than any record can be".to_owned()),
-                false => parse(&line, form),
-            };
-            match record {
-                Ok((key, value)) => {
+            match records.next() {
+                Ok(Next::End) => break,
+                Ok(Next::Record { key, value }) => {
                     self.batch.put_in(&self.store.keyspace, &key, &value);
                     self.batch_bytes += key.len() + value.len();
+                    self.read = records.last_line();
                 }
-                Err(what) => self.malformed(lines.number(), &what)?,
+                Ok(Next::Malformed(what)) => {
+                    self.malformed(records.first_line(), &what)?;
+                    self.read = records.last_line();
+                }
+                Err(error) => {
+                    self.commit()?;
+                    return Err(Failure::work(format!("reading failed after line {}: {error}", self.read)));
+                }
             }
             if self.batch.len() as u64 >= self.args.batch || self.batch_bytes >= BATCH_BYTES_MAX {
-                self.commit(lines.number())?;
-                self.show(lines.bytes());
+                self.commit()?;
+                self.show(records.bytes());
             }
         }
-        self.commit(lines.number())
+        self.commit()
+    }
+
+    /// Everything or nothing: all records go into one bulk load.
+    fn run_sorted(&mut self, records: &mut dyn Records) -> Result<(), Failure> {
+        let mut bulk = self.store.keyspace.bulk_load()?;
+        let nothing = |what: String| Failure::work(format!("{what}; nothing is loaded"));
+        loop {
+            match records.next() {
+                Ok(Next::End) => break,
+                Ok(Next::Record { key, value }) => {
+                    let line = records.first_line();
+                    bulk.put(&key, &value).map_err(|error| nothing(format!("line {line}: {error}")))?;
+                    self.summary.bytes += (key.len() + value.len()) as u64;
+                }
+                Ok(Next::Malformed(what)) if self.args.on_error == OnError::Stop => {
+                    let line = records.first_line();
+                    return Err(nothing(format!(
+                        "line {line} is no record: {what} (`--on-error skip` leaves it out)"
+                    )));
+                }
+                Ok(Next::Malformed(what)) => self.malformed(records.first_line(), &what)?,
+                Err(error) => {
+                    return Err(nothing(format!("reading failed after line {}: {error}", self.read)));
+                }
+            }
+            self.read = records.last_line();
+            if bulk.records().is_multiple_of(1000) {
+                self.summary.records = bulk.records();
+                self.show(records.bytes());
+            }
+        }
+        self.summary.records = bulk.records();
+        bulk.finish().map_err(|error| nothing(error.to_string()))?;
+        self.summary.line = self.read;
+        if self.args.ack && self.read > 0 {
+            self.out.line(&format!("acked {}", self.read))?;
+        }
+        Ok(())
     }
 
     fn show(&self, bytes: u64) {
@@ -213,8 +301,9 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Writes what is in the batch: all records up to line `line`.
-    fn commit(&mut self, line: u64) -> Result<(), Failure> {
+    /// Writes what is in the batch: all records up to the line read last.
+    fn commit(&mut self) -> Result<(), Failure> {
+        let line = self.read;
         let first = self.summary.line + 1;
         let records = self.batch.len() as u64;
         if records > 0 {
@@ -234,7 +323,7 @@ impl<'a> Load<'a> {
 
     fn malformed(&mut self, line: u64, what: &str) -> Result<(), Failure> {
         if self.args.on_error == OnError::Stop {
-            self.commit(line - 1)?;
+            self.commit()?;
             return Err(Failure::work(format!(
                 "line {line} is no record: {what}; the lines before it are written, `--on-error skip` leaves it out"
             )));

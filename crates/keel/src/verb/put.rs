@@ -3,8 +3,7 @@
 use std::ffi::OsString;
 
 use crate::failure::Failure;
-use crate::output::Output;
-use crate::store::{EngineArgs, Store, Target, bytes};
+use crate::store::{Store, Target, WriteArgs, bytes};
 
 /// See `keel put --help`.
 #[derive(clap::Args, Debug)]
@@ -16,11 +15,8 @@ pub struct Args {
     /// KEY and VALUE are escaped: \xNN a byte, \\ a backslash, \e the empty string.
     #[arg(long)]
     escaped: bool,
-    /// Print the result as JSON.
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    engine: EngineArgs,
+    write: WriteArgs,
 }
 
 /// Shown below the help.
@@ -28,15 +24,15 @@ pub const EXAMPLES: &str = "\
 Examples:
   keel put --db shop.db apple 3
   keel put --db shop.db --sync sync apple 3       on disk before it returns
+  keel put --db shop.db --sync interval:100 a 3   on disk soon, at the latest when `put` returns
   keel put --db shop.db --escaped 'a\\x00b' '\\e'   any bytes";
 
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
         let (key, value) = (bytes(&self.key, self.escaped)?, bytes(&self.value, self.escaped)?);
-        let store = Store::open_or_create(target, &self.engine)?;
+        let store = Store::open_or_create(target, &self.write.engine)?;
         store.keyspace.put(&key, &value)?;
-        store.close()?;
-        if self.json { Output::new().line("{\"ok\":true}") } else { Ok(()) }
+        self.write.done(store)
     }
 }

@@ -7,7 +7,7 @@ use evenkeel::ScanRange;
 use crate::escape::escape;
 use crate::failure::Failure;
 use crate::output::{Output, json_record};
-use crate::store::{Store, Target, bytes, range};
+use crate::store::{ReadArgs, Target, bytes, range};
 
 /// See `keel scan --help`.
 #[derive(clap::Args, Debug)]
@@ -33,6 +33,8 @@ pub struct Args {
     /// Print an object a line with `key` and `value` (`key_hex`, `value_hex` where they are no text).
     #[arg(long, conflicts_with = "escaped")]
     json: bool,
+    #[command(flatten)]
+    read: ReadArgs,
 }
 
 /// Shown below the help.
@@ -53,7 +55,7 @@ impl Args {
             Some(prefix) => ScanRange::prefix(prefix),
             None => range(from.as_ref(), to.as_ref()),
         };
-        let store = Store::open(target)?;
+        let store = self.read.open(target)?;
         let limit = self.limit.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
         let scan = store.keyspace.scan(range)?;
         if self.reverse {

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::io::{self, BufRead};
 use std::time::Duration;
 
+use evenkeel::background::Paused;
 use evenkeel::{Error, Keyspace, Snapshot, WriteBatch};
 use evenkeel_lab::clock;
 
@@ -27,10 +28,11 @@ pub struct Args {
 pub const EXAMPLES: &str = "\
 Commands, one a line:
   put K V  get K  del K               answered by `ok`, `value V` or `none`
-  batch, put and del lines, commit    one `ok` for the whole
+  delrange A B                        every key from A to below B
+  batch, those lines, commit          one `ok` for the whole
   scan [FROM [TO]]  rscan [FROM [TO]] K<TAB>V lines, then `end N`
   snapshot NAME  get@NAME K  scan@NAME [FROM [TO]]  release NAME
-  flush  compact [A B]  strategy NAME  schedule NAME  use KEYSPACE
+  flush  pause  resume  compact [A B]  strategy NAME  schedule NAME  option NAME VALUE  use KEYSPACE
   stats  verify  sleep MS  quit
 Bytes outside printable ASCII, and blanks, are \\xNN, a backslash \\\\, the empty string \\e.
 An error answers `error KIND message`, and the shell goes on.
@@ -41,8 +43,9 @@ Example:
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
-        let store = Store::open_or_create(target, &self.engine)?;
-        let mut shell = Shell { store, snapshots: HashMap::new(), batch: None, out: Output::new() };
+        let store = Store::open_or_create(target, &self.engine.answering())?;
+        let mut shell =
+            Shell { store, snapshots: HashMap::new(), batch: None, paused: None, out: Output::new() };
         let mut input = io::stdin().lock();
         let mut line = Vec::new();
         let mut quit = false;
@@ -67,6 +70,7 @@ struct Shell {
     store: Store,
     snapshots: HashMap<String, Snapshot>,
     batch: Option<Batch>,
+    paused: Option<Paused>,
     out: Output,
 }
 
@@ -153,6 +157,7 @@ impl Shell {
         match command {
             Command::Put(key, value) => keyspace.put(&key, &value)?,
             Command::Del(key) => keyspace.delete(&key)?,
+            Command::DelRange(from, to) => keyspace.delete_range(&from, &to)?,
             Command::Get(key) => return Ok(value(keyspace.get(&key)?.as_deref())),
             Command::Scan { from, to, reverse } => {
                 let scan = keyspace.scan(range(from.as_ref(), to.as_ref()))?;
@@ -179,9 +184,23 @@ impl Shell {
                 self.snapshots.remove(&name);
             }
             Command::Flush => keyspace.flush()?,
+            Command::Pause => {
+                if self.paused.is_some() {
+                    let what = "background work is paused already; `resume` lets it go on";
+                    return Err(Error::InvalidArgument(what.to_owned()).into());
+                }
+                self.paused = Some(self.store.db.pause_background()?);
+            }
+            Command::Resume => match self.paused.take() {
+                Some(paused) => paused.resume(),
+                None => {
+                    return Err(Error::InvalidArgument("background work is not paused".to_owned()).into());
+                }
+            },
             Command::Compact(from, to) => keyspace.compact_range(range(from.as_ref(), to.as_ref()))?,
             Command::Strategy(text) => keyspace.set_strategy(&text)?,
             Command::Schedule(text) => self.store.db.set_schedule(&text)?,
+            Command::Option(name, value) => self.store.db.set_option(&name, &value)?,
             Command::Use(name) => self.store.keyspace = find(&self.store, &name)?,
             Command::Stats => return Ok(self.store.figures()?.to_string()),
             Command::Verify => {
@@ -200,9 +219,11 @@ impl Batch {
         match command {
             Command::Put(key, value) => self.writes.put_in(&store.keyspace, &key, &value),
             Command::Del(key) => self.writes.delete_in(&store.keyspace, &key),
+            Command::DelRange(from, to) => self.writes.delete_range_in(&store.keyspace, &from, &to),
             Command::Use(name) => store.keyspace = find(store, &name)?,
             _ => {
-                let what = "a batch takes put, del and use until its commit; this one is not written";
+                let what =
+                    "a batch takes put, del, delrange and use until its commit; this one is not written";
                 return Err(Error::InvalidArgument(what.to_owned()));
             }
         }
@@ -219,10 +240,12 @@ fn value(value: Option<&[u8]>) -> String {
 }
 
 fn find(store: &Store, name: &str) -> Result<Keyspace, Error> {
-    store.db.keyspace(name).ok_or_else(|| {
+    let found = store.db.keyspace(name).ok_or_else(|| {
         let there = store.db.keyspaces().join(" ");
         Error::InvalidArgument(format!("there is no keyspace `{name}`; there are: {there}"))
-    })
+    })?;
+    store.check_mode(&found)?;
+    Ok(found)
 }
 
 fn snapshot<'a>(snapshots: &'a HashMap<String, Snapshot>, name: &str) -> Result<&'a Snapshot, Error> {

@@ -1,19 +1,35 @@
-//! `keel stats`: the engine's figures, as a table or as the engine's JSON.
+//! `keel stats`: the engine's figures: for people the important first, else JSON or Prometheus' text.
 //!
-//! The table is made from the JSON, whatever is in it, so a figure the engine adds appears here by itself.
+//! `--all` is made from the JSON, whatever is in it, so a figure the engine adds appears there by itself.
 
+use std::time::Duration;
+
+use evenkeel_lab::clock;
 use serde_json::Value;
 
 use crate::failure::Failure;
-use crate::output::Output;
-use crate::store::{Store, Target};
+use crate::live::{Answered, ask, ask_running, last_stats};
+use crate::output::{Output, note};
+use crate::stats_view;
+use crate::store::{ReadArgs, Target};
 
 /// See `keel stats --help`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Print JSON, on one line.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "prometheus")]
     json: bool,
+    /// Print Prometheus' text format.
+    #[arg(long)]
+    prometheus: bool,
+    /// Print every figure by its name.
+    #[arg(long, conflicts_with_all = ["json", "prometheus"])]
+    all: bool,
+    /// Look again every so many seconds at a store that another process has open, and print what changed.
+    #[arg(long, value_name = "SECONDS", value_parser = interval, conflicts_with_all = ["prometheus", "all"])]
+    watch: Option<f64>,
+    #[command(flatten)]
+    read: ReadArgs,
 }
 
 /// Shown below the help.
@@ -21,18 +37,105 @@ pub const EXAMPLES: &str = "\
 Examples:
   keel stats --db shop.db
   keel stats --db shop.db --json
+  keel stats --db shop.db --prometheus
+  keel stats --db shop.db --watch 1
 
-Counters start when the store is opened; `keel shell` and `keel bench` show them after work.";
+A store that another process has open is asked at its control socket. Counters start when the store is opened, so they
+tell most of a running one.";
 
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
-        let store = Store::open(target)?;
-        let figures = store.figures()?;
-        store.close()?;
+        if let Some(seconds) = self.watch {
+            return self.watch(target, seconds);
+        }
         let mut out = Output::new();
-        if self.json { out.line(&figures.to_string()) } else { out.text(&table(&figures)) }
+        if self.prometheus {
+            let answer = ask(target, &self.read, "prometheus")?.value();
+            return out.text(answer["text"].as_str().unwrap_or_default());
+        }
+        match ask(target, &self.read, "stats") {
+            Ok(answer) => {
+                let live = matches!(answer, Answered::Live(_));
+                let figures = answer.value();
+                known_keyspace(&figures, &target.keyspace)?;
+                if live && !self.json && !self.all {
+                    out.line("of the running store")?;
+                }
+                self.print(&mut out, &figures, now_ms())
+            }
+            Err(Failure::Locked { message, dir }) => {
+                // The last thing the store said of itself is better than nothing.
+                if let Some(line) = last_stats(&dir) {
+                    let (time, now_ms) = (line["time"].as_str().unwrap_or("?"), line["time_ms"].as_u64());
+                    self.print(&mut out, &line["metrics"], now_ms.unwrap_or(0))?;
+                    let message = format!("{message}; the figures are the last line of STATS, of {time}");
+                    return Err(Failure::Locked { message, dir });
+                }
+                Err(Failure::Locked { message, dir })
+            }
+            Err(failure) => Err(failure),
+        }
     }
+
+    fn print(&self, out: &mut Output, figures: &Value, now_ms: u64) -> Result<(), Failure> {
+        match (self.json, self.all) {
+            (true, _) => out.line(&figures.to_string()),
+            (_, true) => out.text(&table(figures)),
+            _ => out.text(&stats_view::view(figures, now_ms)),
+        }
+    }
+
+    /// A line each time, under a head every screenful, until nobody reads or the store is closed.
+    fn watch(&self, target: &Target, seconds: f64) -> Result<(), Failure> {
+        let mut out = Output::new();
+        let look = || ask_running(target, "stats");
+        let Some(mut before) = look()? else {
+            return Err(Failure::work(
+                "no process answers at the store's control socket; --watch looks at a running store",
+            ));
+        };
+        let mut lines = 0;
+        loop {
+            clock::pause(Duration::from_secs_f64(seconds));
+            let Some(now) = look()? else {
+                note("keel: the store was closed");
+                return Ok(());
+            };
+            let open = |figures: &Value| figures["uptime_seconds"].as_f64().unwrap_or(0.0);
+            if self.json {
+                out.line(&now.to_string())?;
+            } else {
+                if lines % 20 == 0 {
+                    out.line(stats_view::CHANGE_HEAD)?;
+                }
+                out.line(&stats_view::change(&before, &now, open(&now) - open(&before)))?;
+            }
+            before = now;
+            lines += 1;
+        }
+    }
+}
+
+/// The figures are of all keyspaces; a name that is none of theirs is a slip all the same.
+fn known_keyspace(figures: &Value, name: &str) -> Result<(), Failure> {
+    let names = || figures["keyspaces"].as_array().into_iter().flatten().filter_map(|k| k["name"].as_str());
+    if names().any(|known| known == name) {
+        return Ok(());
+    }
+    let there = names().collect::<Vec<_>>().join(" ");
+    Err(Failure::work(format!("there is no keyspace `{name}` (there are: {there})")))
+}
+
+fn interval(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.01..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("give seconds from 0.01 to 86400".to_owned()),
+    }
+}
+
+fn now_ms() -> u64 {
+    clock::wall_ms()
 }
 
 /// Single figures as `name  value`, lists of objects as tables below them.

@@ -1,11 +1,15 @@
 //! `keel strategy list|show|set`: how the tree is compacted.
 
+use std::time::Duration;
+
 use clap::Subcommand;
+use evenkeel_lab::clock;
 
 use crate::failure::Failure;
+use crate::live::{argument, ask, ask_running};
 use crate::output::Output;
 use crate::progress::Spinner;
-use crate::store::{Store, Target, check_strategy};
+use crate::store::{EngineArgs, ReadArgs, Store, Target, check_strategy};
 
 /// See `keel strategy --help`.
 #[derive(clap::Args, Debug)]
@@ -88,19 +92,23 @@ impl Args {
     }
 
     fn show(&self, target: &Target) -> Result<(), Failure> {
-        let store = Store::open(target)?;
-        let (name, text) = (store.keyspace.name().to_owned(), store.keyspace.strategy_text());
-        store.close()?;
+        let answer =
+            ask(target, &ReadArgs::default(), &format!("strategy {}", argument(&target.keyspace)))?.value();
         let mut out = Output::new();
-        if self.json {
-            return out.line(&serde_json::json!({ "keyspace": name, "text": text }).to_string());
-        }
-        out.line(&text)
+        if self.json { out.line(&answer.to_string()) } else { out.line(text(&answer)) }
     }
 
     fn set(&self, target: &Target, strategy: &str, wait: bool) -> Result<(), Failure> {
         check_strategy(strategy)?;
-        let store = Store::open(target)?;
+        let question = format!("set-strategy {} {strategy}", argument(&target.keyspace));
+        let mut out = Output::new();
+        if let Some(answer) = ask_running(target, &question)? {
+            if wait {
+                self.wait_for_shape(target)?;
+            }
+            return if self.json { out.line(&answer.to_string()) } else { out.line(text(&answer)) };
+        }
+        let store = Store::open(target, &EngineArgs::default())?;
         store.keyspace.set_strategy(strategy)?;
         if wait {
             let spinner = Spinner::start("reshaping the tree");
@@ -109,9 +117,30 @@ impl Args {
         }
         let text = store.keyspace.strategy_text();
         store.close()?;
-        let mut out = Output::new();
         if self.json { out.line(&serde_json::json!({ "text": text }).to_string()) } else { out.line(&text) }
     }
+
+    /// Asks a running store until its tree has the shape of its strategy.
+    fn wait_for_shape(&self, target: &Target) -> Result<(), Failure> {
+        let spinner = Spinner::start("reshaping the tree");
+        loop {
+            let Some(figures) = ask_running(target, "stats")? else {
+                return Err(Failure::work("the store was closed before its tree had the new shape"));
+            };
+            let keyspaces = figures["keyspaces"].as_array();
+            let keyspace = keyspaces.into_iter().flatten().find(|k| k["name"] == target.keyspace.as_str());
+            let distance = keyspace.and_then(|k| k["distance_bytes"].as_u64()).unwrap_or(0);
+            if distance == 0 && figures["jobs"]["open"] == 0 {
+                spinner.finish();
+                return Ok(());
+            }
+            clock::pause(Duration::from_millis(100));
+        }
+    }
+}
+
+fn text(answer: &serde_json::Value) -> &str {
+    answer["text"].as_str().unwrap_or_default()
 }
 
 fn row_json(row: &evenkeel::strategy::CatalogRow) -> serde_json::Value {

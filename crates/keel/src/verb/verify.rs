@@ -5,7 +5,7 @@ use evenkeel_lab::report;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::Spinner;
-use crate::store::{Target, open_db};
+use crate::store::{ReadArgs, Target};
 
 /// See `keel verify --help`.
 #[derive(clap::Args, Debug)]
@@ -13,6 +13,8 @@ pub struct Args {
     /// Print an object with `tables`, `entries` and `bytes`.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    read: ReadArgs,
 }
 
 /// Shown below the help.
@@ -25,7 +27,7 @@ Checks all keyspaces. Exits with 1 at the first damage, and names the file and t
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
-        let db = open_db(target, evenkeel::Options::default())?;
+        let db = self.read.open_db(target)?;
         // All keyspaces are checked; a name that does not exist is still a mistake to point out.
         crate::store::find_keyspace(&db, &target.keyspace)?;
         let spinner = Spinner::start("reading every byte");

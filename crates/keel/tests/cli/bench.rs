@@ -142,3 +142,36 @@ fn wrong_numbers_are_named() {
     make_dir(&keel.db());
     keel.run(&["bench", "fillseq", "--key-bytes", "0"]).fails(1, &["1 to 65536 bytes"]);
 }
+
+/// What it measures is the machine's to say; that it measures, and says so, is ours.
+#[test]
+fn a_soak_counts_memory_and_gives_its_verdicts() {
+    let keel = Keel::new();
+    let small = ["--records", "5k", "--threads", "4", "--seconds", "2", "--set", "memtable_bytes=256KiB"];
+    let done = keel.bare(&[&["bench", "soak", "--json", "-"], &small[..]].concat());
+    // A bar missed on a busy machine is told, and is 1.
+    assert!(done.code == 0 || done.code == 1 && done.err.contains("missed its bar"), "{done:?}");
+    let report: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    let seconds = report["seconds"].as_array().unwrap();
+    assert!(!seconds.is_empty());
+    for second in seconds {
+        let account = &second["account"];
+        let classes = account["classes"].as_array().unwrap().iter().map(|class| class[1].as_u64().unwrap());
+        assert_eq!(account["counted_bytes"].as_u64().unwrap(), classes.sum::<u64>());
+        assert!(account["limit_bytes"].as_u64().unwrap() > 0);
+        assert!(second["longest_write_us"].is_u64() && second["resident"].is_object(), "{second}");
+    }
+    assert!(seconds.iter().any(|second| second["writes"].as_u64() > Some(0)));
+    assert!(seconds.iter().any(|second| second["reads"].as_u64() > Some(0)));
+    let verdicts = report["verdicts"].as_array().unwrap();
+    assert_eq!(verdicts.len(), 4);
+    assert!(verdicts.iter().all(|v| v["what"].is_string() && v["holds"].is_boolean()), "{verdicts:?}");
+
+    let text = keel.bare(&[&["bench", "soak"], &small[..]].concat()).out;
+    for part in ["counted", "longest stop of a writer", "slope of admission", "memtables"] {
+        assert!(text.contains(part), "no `{part}` in {text}");
+    }
+    keel.bare(&["bench", "soak", "--ops", "5"]).fails(2, &["--seconds"]);
+    keel.ok(&["put", "mine", "1"]);
+    keel.run(&["bench", "soak", "--seconds", "1"]).fails(1, &["--use-existing"]);
+}

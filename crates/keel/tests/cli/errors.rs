@@ -101,7 +101,7 @@ fn a_missing_keyspace_is_named() {
 #[test]
 fn a_second_opener_is_refused_at_once() {
     let keel = Keel::new();
-    let mut shell = crate::shell::Shell::start(&keel, &[]);
+    let mut shell = crate::shell::Shell::start(&keel, &["--set", "control_socket=false"]);
     assert_eq!(shell.ask("put a 1"), "ok");
     for args in READERS {
         keel.run(args).fails(1, &["LOCK"]);
@@ -196,8 +196,24 @@ fn help_has_examples_for_every_verb() {
     let top = keel.bare(&["--help"]).ok();
     assert!(top.contains("Examples:") && top.contains("Exit codes:"));
     let verbs = [
-        "put", "get", "delete", "scan", "load", "dump", "stats", "levels", "compact", "verify", "shell",
-        "strategy", "keyspace", "bench",
+        "put",
+        "get",
+        "delete",
+        "scan",
+        "load",
+        "dump",
+        "stats",
+        "levels",
+        "compact",
+        "verify",
+        "shell",
+        "strategy",
+        "keyspace",
+        "bench",
+        "explain",
+        "schedule",
+        "checkpoint",
+        "inspect",
     ];
     for verb in verbs {
         assert!(top.contains(&format!("  {verb} ")), "{verb}");

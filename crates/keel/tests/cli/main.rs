@@ -1,13 +1,23 @@
 //! The command, end to end: every test runs the binary as a script would. One suite a file.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, in its helpers too")]
 
+/// `compact` by level and interrupted, `load --sorted`.
+mod background;
 /// `bench`.
 mod bench;
+/// Durability modes.
+mod durability;
 /// Wrong calls, wrong directories, help.
 mod errors;
+/// CSV and NDJSON.
+mod formats;
 /// `kill -9` during loads.
 #[cfg(unix)]
 mod kill;
+/// `stats`, `levels`, `explain`, `schedule`: of a store at rest and of one that another process has open.
+mod observe;
+/// `checkpoint`, `inspect`, `--read-only`.
+mod operations;
 /// `shell`.
 mod shell;
 /// The order of system calls.

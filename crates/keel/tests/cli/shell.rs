@@ -83,21 +83,44 @@ fn batches_are_answered_once_and_whole() {
     check(&keel, "batch\nput c 3\nuse other\nput c 4\ncommit\nget c\nuse default\nget c\n", {
         "ok\nvalue 4\nok\nvalue 3\n"
     });
+    check(
+        &keel,
+        "batch\nput r1 1\nput r2 2\ndelrange r1 r3\nput r2 3\ncommit\nget r1\nget r2\n",
+        "ok\nnone\nvalue 3\n",
+    );
     check(&keel, "batch\ncommit\n", "ok\n");
     // One wrong line, and nothing of the batch is written.
-    for wrong in ["put x", "get a", "batch", "use nowhere", "delrange a b", "nonsense"] {
+    for wrong in ["put x", "get a", "batch", "use nowhere", "delrange a", "nonsense"] {
         let lines = format!("batch\nput d 5\n{wrong}\nput e 6\ncommit\nget d\nget e\n");
         let done = keel.feed(&["shell"], lines.as_bytes());
         let answers: Vec<&str> = done.out.lines().collect();
         assert_eq!(answers.len(), 3, "{wrong}: {done:?}");
-        let kind = if wrong.starts_with("delrange") { "Unsupported" } else { "InvalidArgument" };
-        assert!(answers[0].starts_with(&format!("error {kind} ")), "{wrong}: {done:?}");
+        assert!(answers[0].starts_with("error InvalidArgument "), "{wrong}: {done:?}");
         assert_eq!(answers[1..], ["none", "none"], "{wrong}");
     }
     // A batch without commit is not written.
     check(&keel, "batch\nput f 7\n", "");
     check(&keel, "batch\nput f 7\nquit\n", "ok\n");
     check(&keel, "get f\n", "none\n");
+}
+
+#[test]
+fn ranges_are_deleted_at_once() {
+    let keel = Keel::new();
+    let lines = "put a 1\nput b 2\nput c 3\nput d 4\nsnapshot s\ndelrange b d\nput c 5\nscan\nrscan\nscan@s b d\nget b\nget@s b\n";
+    check(&keel, lines, {
+        "ok\nok\nok\nok\nok\nok\nok\na\t1\nc\t5\nd\t4\nend 3\nd\t4\nc\t5\na\t1\nend 3\nb\t2\nc\t3\nend 2\nnone\nvalue 2\n"
+    });
+    // In tables, after another open, and compacted: the same.
+    check(&keel, "flush\nscan\ncompact\nscan\nverify\n", {
+        "ok\na\t1\nc\t5\nd\t4\nend 3\nok\na\t1\nc\t5\nd\t4\nend 3\nok\n"
+    });
+    // Empty ranges are legal.
+    check(
+        &keel,
+        "delrange d d\ndelrange d a\nscan d\ndelrange \\e \\xff\nscan\n",
+        "ok\nok\nd\t4\nend 1\nok\nend 0\n",
+    );
 }
 
 #[test]
@@ -144,7 +167,7 @@ fn an_error_is_an_answer_and_the_shell_goes_on() {
         ("commit", "error InvalidArgument "),
         ("use nowhere", "error InvalidArgument "),
         ("strategy no-such", "error InvalidArgument "),
-        ("delrange a b", "error Unsupported "),
+        ("delrange a", "error InvalidArgument "),
         ("schedule silk", "error InvalidArgument "),
     ] {
         let done = keel.feed(&["shell"], format!("{line}\nget a\n").as_bytes());
@@ -177,4 +200,30 @@ fn a_closed_stdin_is_the_end() {
     let keel = Keel::new();
     assert_eq!(keel.feed(&["shell"], b"").ok(), "");
     assert_eq!(keel.feed(&["shell"], b"put a 1").ok(), "ok\n");
+}
+
+#[test]
+fn background_work_is_paused_and_resumed() {
+    let keel = Keel::new();
+    let lines = "put a 1\npause\npause\nput b 2\nflush\ncompact\nget b\nresume\nresume\nflush\ncompact\nget a\nquit\n";
+    let out = keel.feed(&["shell"], lines.as_bytes()).ok();
+    let answers: Vec<&str> = out.lines().collect();
+    let kinds: Vec<String> =
+        answers.iter().map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" ")).collect();
+    let want = [
+        "ok",
+        "ok",
+        "error InvalidArgument",
+        "ok",
+        "error Paused",
+        "error Paused",
+        "value 2",
+        "ok",
+        "error InvalidArgument",
+        "ok",
+        "ok",
+        "value 1",
+        "ok",
+    ];
+    assert_eq!(kinds, want, "{out}");
 }

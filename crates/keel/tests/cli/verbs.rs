@@ -2,6 +2,161 @@
 
 use crate::Keel;
 
+/// A verb: a call that works with what stdout then holds, and calls that fail with exit code and parts of the one line said.
+struct Row {
+    verb: &'static str,
+    input: &'static str,
+    works: &'static [&'static str],
+    says: &'static str,
+    fails: &'static [(&'static [&'static str], i32, &'static str)],
+}
+
+const fn row(
+    verb: &'static str,
+    works: &'static [&'static str],
+    says: &'static str,
+    fails: &'static [(&'static [&'static str], i32, &'static str)],
+) -> Row {
+    Row { verb, input: "", works, says, fails }
+}
+
+/// Runs in a store with the records a=1, b=2, c=3, two of them in tables. `DIR` stands for a directory beside it.
+const ROWS: &[Row] = &[
+    row(
+        "put",
+        &["put", "k", "v", "--json"],
+        "{\"ok\":true}",
+        &[(&["put", "k"], 2, "VALUE"), (&["put", "--keyspace", "none", "k", "v"], 1, "`none`")],
+    ),
+    row(
+        "get",
+        &["get", "a"],
+        "1\n",
+        &[(&["get"], 2, "KEY"), (&["get", "a", "--keyspace", "none"], 1, "`none`")],
+    ),
+    row(
+        "delete",
+        &["delete", "a", "--json"],
+        "{\"ok\":true}",
+        &[(&["delete"], 2, "KEY"), (&["delete", "--escaped", "\\q"], 2, "backslash")],
+    ),
+    row("scan", &["scan", "--from", "b"], "b\t2\nc\t3\n", &[(&["scan", "--limit", "x"], 2, "--limit")]),
+    Row {
+        verb: "load",
+        input: "x\ty\n",
+        works: &["load", "--ack", "-"],
+        says: "acked 1\n",
+        fails: &[
+            (&["load", "/no/such.tsv"], 1, "/no/such.tsv"),
+            (&["load", "--format", "xml", "-"], 2, "xml"),
+        ],
+    },
+    row(
+        "dump",
+        &["dump", "--json"],
+        "{\"key\":\"a\",\"value\":\"1\"}\n",
+        &[(&["dump", "--escaped", "--json"], 2, "--json")],
+    ),
+    row(
+        "stats",
+        &["stats", "--all"],
+        "compactions.count",
+        &[(&["stats", "--keyspace", "none"], 1, "`none`")],
+    ),
+    row("levels", &["levels"], "L0", &[(&["levels", "--keyspace", "none"], 1, "`none`")]),
+    row("compact", &["compact"], "L0", &[(&["compact", "--escaped", "--from", "\\q"], 2, "backslash")]),
+    row("verify", &["verify"], "sound: ", &[(&["verify", "--keyspace", "none"], 1, "`none`")]),
+    row(
+        "checkpoint",
+        &["checkpoint", "DIR"],
+        "as of sequence 3",
+        &[(&["checkpoint", "."], 1, "exists already"), (&["checkpoint"], 2, "TARGET")],
+    ),
+    row("inspect", &[], "", &[(&["inspect", "table", "x"], 2, "--db"), (&["inspect"], 2, "--help")]),
+    Row {
+        verb: "shell",
+        input: "get a\nquit\n",
+        works: &["shell"],
+        says: "value 1\n",
+        fails: &[(&["shell", "--sync", "never"], 2, "never")],
+    },
+    row(
+        "strategy",
+        &["strategy", "set", "tier"],
+        "tier",
+        &[
+            (&["strategy", "set", "no-such"], 2, "strategy list"),
+            (&["strategy", "show", "--keyspace", "none"], 1, "`none`"),
+        ],
+    ),
+    row(
+        "option",
+        &["option", "list"],
+        "memtable_bytes",
+        &[(&["option", "set", "no_such", "1"], 2, "no_such")],
+    ),
+    row(
+        "explain",
+        &["explain"],
+        "Keyspace default, strategy",
+        &[(&["explain", "--keyspace", "none"], 1, "`none`"), (&["explain", "--fast"], 2, "--fast")],
+    ),
+    row(
+        "schedule",
+        &["schedule", "show"],
+        "unlimited",
+        &[(&["schedule", "set", "whenever"], 2, "whenever"), (&["schedule"], 2, "--help")],
+    ),
+    row(
+        "keyspace",
+        &["keyspace", "list"],
+        "default\n",
+        &[(&["keyspace", "drop", "none"], 1, "none"), (&["keyspace"], 2, "--help")],
+    ),
+    row(
+        "bench",
+        &["bench", "fillseq", "--records", "50", "--use-existing"],
+        "fillseq",
+        &[(&["bench", "fillnothing"], 2, "fillseq"), (&["bench", "fillseq"], 1, "--use-existing")],
+    ),
+];
+
+#[test]
+fn every_verb_works_and_fails_as_said() {
+    let keel = Keel::new();
+    let help = keel.bare(&["--help"]).ok();
+    let listed =
+        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let verbs: Vec<&str> =
+        listed.filter_map(|line| line.split_whitespace().next()).filter(|v| *v != "help").collect();
+    assert!(verbs.len() >= 15, "{help}");
+    for verb in verbs {
+        let row = ROWS.iter().find(|row| row.verb == verb);
+        let row = row
+            .unwrap_or_else(|| panic!("`keel {verb}` has no row: every verb is shown to work and to fail"));
+        let keel = Keel::new();
+        keel.feed(&["load", "-"], b"a\t1\nb\t2\n").ok();
+        keel.ok(&["compact"]);
+        keel.ok(&["put", "c", "3"]);
+        let beside = keel.path("beside").to_str().unwrap().to_owned();
+        let words = |args: &'static [&'static str]| -> Vec<String> {
+            args.iter().map(|arg| arg.replace("DIR", &beside)).collect()
+        };
+        for (args, code, part) in row.fails {
+            let args = words(args);
+            keel.run(&args.iter().map(String::as_str).collect::<Vec<_>>()).fails(*code, &[part]);
+        }
+        assert_eq!(keel.ok(&["scan"]), "a\t1\nb\t2\nc\t3\n", "a wrong `{verb}` changes nothing");
+        if !row.works.is_empty() {
+            let args = words(row.works);
+            let args: Vec<&str> = args.iter().map(String::as_str).collect();
+            let done = keel.feed(&args, row.input.as_bytes());
+            assert!(done.code == 0 && done.out.contains(row.says), "{verb}: {done:?}");
+        }
+    }
+    // `inspect` has no store, so its row cannot say what works: `operations.rs` does.
+}
+
 fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
@@ -20,6 +175,28 @@ fn put_get_delete() {
     assert_eq!(keel.ok(&["put", "--sync", "sync", "--", "-dash", "-1"]), "");
     assert_eq!(keel.ok(&["get", "--", "-dash"]), "-1\n");
     assert_eq!(json(&keel.ok(&["put", "k", "v", "--json"])), serde_json::json!({"ok": true}));
+}
+
+#[test]
+fn delete_to_deletes_a_range() {
+    let keel = Keel::new();
+    for key in ["a", "b", "c", "d"] {
+        keel.ok(&["put", key, key]);
+    }
+    assert_eq!(keel.ok(&["delete", "b", "--to", "d"]), "");
+    assert_eq!(keel.ok(&["scan"]), "a\ta\nd\td\n");
+    assert_eq!(keel.run(&["get", "c"]).code, 1);
+    // Empty ranges are legal.
+    assert_eq!(keel.ok(&["delete", "d", "--to", "d"]), "");
+    assert_eq!(keel.ok(&["delete", "d", "--to", "a"]), "");
+    assert_eq!(keel.ok(&["scan"]), "a\ta\nd\td\n");
+    let done = keel.ok(&["delete", "--escaped", "\\e", "--to", "\\xff", "--json"]);
+    assert_eq!(json(&done), serde_json::json!({"ok": true}));
+    assert_eq!(keel.ok(&["scan"]), "");
+    keel.run(&["delete", "a", "--to"]).fails(2, &["--to"]);
+    keel.run(&["delete", "--escaped", "a", "--to", "\\q"]).fails(2, &["backslash"]);
+    let help = keel.bare(&["delete", "--help"]).ok();
+    assert!(help.contains("--to <KEY>") && help.contains("user:1000 --to user:2000"), "{help}");
 }
 
 #[test]
@@ -107,7 +284,8 @@ fn a_store_can_be_inspected() {
     let file = keel.write("in.tsv", lines);
     keel.ok(&["load", &file]);
 
-    let stats = keel.ok(&["stats"]);
+    assert!(keel.ok(&["stats"]).starts_with("Nothing stands out."));
+    let stats = keel.ok(&["stats", "--all"]);
     assert!(stats.contains("compactions.count"), "{stats}");
     let stats = keel.ok(&["stats", "--json"]);
     assert_eq!(stats.lines().count(), 1);
@@ -136,4 +314,29 @@ fn a_store_can_be_inspected() {
     assert!(keel.ok(&["verify"]).starts_with("sound: "));
     assert!(json(&keel.ok(&["verify", "--json"]))["entries"].as_u64().unwrap() >= 500);
     assert_eq!(keel.ok(&["scan"]).lines().count(), 500);
+}
+
+#[test]
+fn an_option_is_listed_changed_and_remembered() {
+    let keel = Keel::new();
+    let defaults = keel.bare(&["option", "list"]).ok();
+    assert!(
+        defaults.contains("memtables ") && defaults.contains("memtables in memory at once"),
+        "{defaults}"
+    );
+    keel.ok(&["put", "a", "1"]);
+    keel.ok(&["option", "set", "max_write_buffer_number", "5"]);
+    let list = keel.ok(&["option", "list"]);
+    assert!(list.contains("5 (default 2)"), "{list}");
+    let rows = json(&keel.ok(&["option", "list", "--json"]));
+    let row = rows.as_array().unwrap().iter().find(|row| row["name"] == "memtables").unwrap();
+    assert_eq!((row["value"].as_str(), row["default"].as_str()), (Some("5"), Some("2")));
+    keel.run(&["option", "set", "memtable", "5"]).fails(2, &["memtables"]);
+    keel.run(&["option", "set", "memtables", "1"]).fails(2, &["2 to 64"]);
+    // Valid alone, and not together with what the store remembers.
+    keel.ok(&["option", "set", "l0_limit", "6"]);
+    keel.run(&["option", "set", "l0_trigger", "9"]).fails(1, &["l0_limit (6)"]);
+    // The default is a value like any other.
+    keel.ok(&["option", "set", "memtables", "2"]);
+    assert!(!keel.ok(&["option", "list"]).contains("(default 2)"));
 }

@@ -1,7 +1,8 @@
 //! What the store was told, kept outside the simulated disk: every commit in order, what was promised of it, and which
 //! keyspaces there were. It answers which prefix of the commits a reopened store holds.
 //!
-//! A keyspace that is dropped and made again under its name is another keyspace: an incarnation.
+//! A keyspace that is dropped and made again under its name is another keyspace: an incarnation. A keyspace without a log
+//! holds a prefix of its own.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
@@ -15,8 +16,17 @@ pub type Incarnation = usize;
 /// The incarnation behind each name.
 pub type Alive = BTreeMap<String, Incarnation>;
 
-/// One entry of a batch: where, key, and value or delete.
-pub type Entry = (Incarnation, Vec<u8>, Option<Vec<u8>>);
+/// One entry of a batch: where, key, and what becomes of it.
+pub type Entry = (Incarnation, Vec<u8>, Change);
+
+/// What an entry does.
+#[derive(Clone, Debug)]
+pub enum Change {
+    Put(Vec<u8>),
+    Delete,
+    /// Everything from the key to below this one.
+    DeleteTo(Vec<u8>),
+}
 
 #[derive(Clone, Debug, Default)]
 struct History {
@@ -36,10 +46,15 @@ pub struct Oracle {
     pub acked: usize,
     /// Commits that must survive a power cut.
     pub promised: usize,
+    /// The keyspaces without a log, with their commits that must survive a kill or a power cut.
+    pub unlogged: BTreeMap<String, usize>,
     /// Keyspaces for certain.
     pub alive: Alive,
     /// Keyspaces once the create or drop in flight has happened.
     pub alive_next: Alive,
+    /// Of each checkpoint the digests of what was there when it was begun; the newest may be under way.
+    pub copies: Vec<BTreeMap<String, u64>>,
+    pub copying: bool,
 }
 
 impl Oracle {
@@ -52,17 +67,26 @@ impl Oracle {
     /// A commit is about to be tried.
     pub fn begin(&mut self, entries: &[Entry]) {
         self.tried += 1;
-        for (keyspace, key, value) in entries {
+        for (keyspace, key, change) in entries {
             let history = &mut self.histories[*keyspace];
-            let old = match value {
-                Some(value) => history.content.insert(key.clone(), value.clone()),
-                None => history.content.remove(key),
+            let end = match change {
+                Change::DeleteTo(end) => end.clone(),
+                Change::Put(_) | Change::Delete => [key.as_slice(), b"\0"].concat(),
             };
-            history.digest ^= old.map_or(0, |old| digest(key, &old));
-            history.digest ^= value.as_ref().map_or(0, |value| digest(key, value));
+            let gone: Vec<Vec<u8>> =
+                history.content.range(key.clone()..end).map(|(key, _)| key.clone()).collect();
+            for key in gone {
+                let old = history.content.remove(&key).expect("it is there");
+                history.digest ^= digest(&key, &old);
+            }
+            if let Change::Put(value) = change {
+                history.digest ^= digest(key, value);
+                history.content.insert(key.clone(), value.clone());
+            }
         }
         for history in &mut self.histories {
-            if history.digests.last().is_none_or(|(_, last)| *last != history.digest) {
+            // Of a keyspace that is new the digest is 0, and a commit elsewhere does not change it.
+            if history.digests.last().map_or(0, |(_, last)| *last) != history.digest {
                 history.digests.push((self.tried, history.digest));
             }
         }
@@ -92,13 +116,30 @@ impl Oracle {
         if !alive.keys().eq(found.keys()) {
             return None;
         }
+        let logged = |name: &&String| !self.unlogged.contains_key(*name);
         (0..=self.tried).rev().find(|commit| {
-            alive.iter().all(|(name, incarnation)| self.digest_at(*incarnation, *commit) == found[name])
+            let mut names = alive.keys().filter(logged);
+            names.all(|name| self.digest_at(alive[name], *commit) == found[name])
         })
+    }
+
+    /// Each keyspace without a log holds some prefix of its own writes, and all that it was flushed with.
+    fn check_unlogged(&self, found: &BTreeMap<String, u64>) -> Result<(), Damage> {
+        for (name, least) in &self.unlogged {
+            let Some((incarnation, sum)) = self.alive_next.get(name).zip(found.get(name)) else { continue };
+            if !(*least..=self.tried).any(|commit| self.digest_at(*incarnation, commit) == *sum) {
+                return Err(Damage::Lost(format!(
+                    "`{name}`, without a log, holds no prefix from {least}: {}",
+                    self.explain(found)
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// The prefix that an open store holds, which has to be `least` commits at least.
     pub fn check(&self, found: &BTreeMap<String, u64>, least: usize) -> Result<usize, Damage> {
+        self.check_unlogged(found)?;
         let prefixes = [&self.alive, &self.alive_next].map(|alive| self.prefix(alive, found));
         match prefixes.into_iter().flatten().max() {
             Some(prefix) if prefix >= least => Ok(prefix),

@@ -11,8 +11,18 @@ pub const KEYS: u64 = 600;
 /// Names of keyspaces; the first always exists.
 pub const NAMES: [&str; 4] = ["default", "events", "index", "w"];
 
-/// A write: keyspace, key, and length of the value or deletion.
-pub type Write = (usize, u64, Option<usize>);
+/// A write: keyspace, key, and what becomes of it.
+pub type Write = (usize, u64, Effect);
+
+/// What a write does.
+#[derive(Clone, Copy, Debug)]
+pub enum Effect {
+    /// A value of this length.
+    Put(usize),
+    Delete,
+    /// From the key to below this one, which may be below it; `None` is above every key.
+    DeleteTo(Option<u64>),
+}
 
 /// Bounds of a read, as key numbers.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +94,20 @@ pub enum Operation {
         space: usize,
         bounds: Bounds,
     },
+    /// From a level, one level down or all the way; cancelled when it has told of itself so often.
+    CompactLevels {
+        space: usize,
+        from: usize,
+        one: bool,
+        cancel_after: Option<u64>,
+    },
+    /// Sorted records straight into tables; `finish` false: dropped at the end instead.
+    BulkLoad {
+        space: usize,
+        first: u64,
+        count: u64,
+        finish: bool,
+    },
     Sync,
     /// Background work; `compactions` false for flushes alone.
     Step {
@@ -122,6 +146,14 @@ pub enum Operation {
     Check {
         verify: bool,
     },
+    /// A checkpoint, opened as a store of its own.
+    Copy {
+        seed: u64,
+    },
+    /// A read-only open beside the one that is open.
+    Look {
+        seed: u64,
+    },
     Reopen {
         end: End,
         seed: u64,
@@ -133,12 +165,13 @@ pub fn generate(seed: u64, count: usize) -> Vec<Operation> {
     let mut random = Random::new(seed);
     let mut operations = Vec::with_capacity(count);
     let mut reopens = 0;
-    let mut spell = Spell { hot: None, deletions: 8, large: 60, stepping: 3, space: None };
+    let mut spell = Spell { hot: None, deletions: 8, ranges: 80, large: 60, stepping: 3, space: None };
     while operations.len() < count {
         if random.one_in(400) {
             spell = Spell {
                 hot: random.one_in(3).then(|| random.below(KEYS)),
                 deletions: [3, 8, 1000][random.below(3) as usize],
+                ranges: [12, 60, 200, 10_000][random.below(4) as usize],
                 large: [20, 60, 400][random.below(3) as usize],
                 stepping: [0, 1, 3, 6][random.below(4) as usize],
                 space: random.one_in(2).then(|| random.below(NAMES.len() as u64) as usize),
@@ -167,6 +200,7 @@ pub fn generate(seed: u64, count: usize) -> Vec<Operation> {
 struct Spell {
     hot: Option<u64>,
     deletions: u64,
+    ranges: u64,
     large: u64,
     stepping: u64,
     space: Option<usize>,
@@ -185,12 +219,30 @@ impl Spell {
             Some(hot) if !random.one_in(4) => (hot + random.below(40)) % KEYS,
             _ => random.below(KEYS),
         };
+        if random.one_in(self.ranges) {
+            let (from, to) = range_deleted(random, key);
+            return (self.space(random), from, Effect::DeleteTo(to));
+        }
         let length = match random.below(self.large) {
             0 => 1000 + random.below(5000) as usize,
             1 => 0,
             _ => 1 + random.below(100) as usize,
         };
-        (self.space(random), key, (!random.one_in(self.deletions)).then_some(length))
+        let deletes = random.one_in(self.deletions);
+        (self.space(random), key, if deletes { Effect::Delete } else { Effect::Put(length) })
+    }
+}
+
+/// A few keys mostly; at times many, none, all from one on or to one, and everything there is.
+fn range_deleted(random: &mut Random, key: u64) -> (u64, Option<u64>) {
+    match random.below(100) {
+        0 => (0, None),
+        1..4 => (KEYS - 1 - random.below(100), None),
+        4..7 => (0, Some(random.below(100))),
+        7..12 => (key, Some(key)),
+        12..15 => (key, Some(random.below(KEYS))),
+        15..40 => (key, Some((key + random.below(80)).min(KEYS))),
+        _ => (key, Some(key + 1 + random.below(9))),
     }
 }
 
@@ -217,17 +269,32 @@ fn draw(random: &mut Random, spell: &Spell) -> Operation {
         790..795 => Operation::DropHeld { at },
         795..800 => Operation::Flush { space },
         800..802 => Operation::CompactRange { space, bounds: bounds(random) },
-        802..806 => Operation::Sync,
+        802..804 => Operation::Sync,
+        804 => {
+            let cancel_after = random.one_in(2).then(|| 1 + random.below(12));
+            Operation::CompactLevels {
+                space,
+                from: random.below(4) as usize,
+                one: random.one_in(2),
+                cancel_after,
+            }
+        }
+        805 => {
+            let (first, count) = (random.below(KEYS), 1 + random.below(120));
+            Operation::BulkLoad { space, first, count, finish: !random.one_in(5) }
+        }
         806..836 => Operation::Step { steps: 1 + random.below(30), compactions: false, seed },
         836..900 => Operation::Step { steps: random.below(12) * spell.stepping, compactions: true, seed },
         900..950 => Operation::Yield { before: random.below(24), after: random.below(40), seed },
-        950..953 => Operation::SetStrategy { space, to: Some(random.below(8) as usize) },
+        950..953 => Operation::SetStrategy { space, to: Some(random.below(9) as usize) },
         953..959 => Operation::SetStrategy { space, to: None },
         959..967 => Operation::Create { space },
         967..968 => Operation::Drop { space },
         968..971 => Operation::WaitIdle,
         971..973 => Operation::PileUp { space, flushes: 4 + random.below(14), seed },
-        973..996 => Operation::Advance { ms: random.below(2000) },
+        973..990 => Operation::Advance { ms: random.below(2000) },
+        990..993 => Operation::Copy { seed },
+        993..996 => Operation::Look { seed },
         996..998 => Operation::Check { verify: false },
         _ => Operation::Reopen { end: end(random), seed },
     }

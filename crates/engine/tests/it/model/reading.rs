@@ -12,7 +12,8 @@ use super::reference::Content;
 /// A range for the store, and the same for the model: first key, and the one after the last.
 pub fn range_of(bounds: Bounds) -> (ScanRange, Vec<u8>, Option<Vec<u8>>) {
     let range = |from: Option<Vec<u8>>, to: Option<Vec<u8>>| {
-        (ScanRange::new(from.as_deref(), to.as_deref()), from.unwrap_or_default(), to)
+        let range = ScanRange::new(from.as_deref(), to.as_deref()).fill_cache(from.is_none());
+        (range, from.unwrap_or_default(), to)
     };
     match bounds {
         Bounds::All => range(None, None),

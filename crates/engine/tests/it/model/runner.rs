@@ -3,23 +3,33 @@
 //! Every answer is compared. Options are drawn anew at each open, so that a tree meets table, block and level sizes it was not
 //! made with.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use evenkeel::background::CancelToken;
+use evenkeel::fs::FileSystem as _;
 use evenkeel::testing::{ManualClock, Random, SimulatedFileSystem};
 use evenkeel::{
-    CompressionRule, Db, Durability, Event, KeyspaceOptions, Options, Result, ScanRange, Snapshot, WriteBatch,
+    Builder, CompactOptions, Db, Durability, Event, KeyspaceOptions, Options, Result, ScanRange, Snapshot,
+    WriteBatch,
 };
 
-use super::operations::{Bounds, End, KEYS, NAMES, Operation, Write, key, value};
+use super::operations::{Bounds, Effect, End, KEYS, NAMES, Operation, Write, key, value};
 use super::reading::{Held, check_range, expected, range_of};
-use super::reference::{Entry, Moment, Reference, Space};
+use super::reference::{Change, Entry, Moment, Reference, Space};
+use super::sizes::{COMPRESSIONS, PREFIXES, options};
 
 /// Strategies under test, in the order of the table.
-pub const STRATEGIES: [&str; 8] = ["full", "lo+1", "lo+2", "rr", "old", "tier", "1-leveling", "l-leveling"];
+pub const STRATEGIES: [&str; 9] =
+    ["full", "lo+1", "lo+2", "rr", "old", "tier", "1-leveling", "l-leveling", FIXED];
+
+/// Sizes from above, and outputs that end by size alone: what the others do not do.
+const FIXED: &str = "when=saturation how=runs:1 much=file which=least-overlap-parent; \
+    L0: when=runs,saturation how=runs:4 much=runs; size: sizes=fixed cut=size";
 
 /// What came to pass, added up over all opens.
 #[derive(Clone, Debug, Default)]
@@ -30,13 +40,26 @@ pub struct Totals {
     pub yields: u64,
     pub prefix_commits: u64,
     pub discarded: u64,
+    pub loads: u64,
     pub levels: usize,
     /// Scans of trees that had at least ten tables consumed in part, and the most that a scan met.
     pub trimmed_scans: u64,
     pub trimmed_most: usize,
+    pub range_deletes: u64,
+    /// Tables dropped unread under range tombstones.
+    pub covered: u64,
     pub reopens: u64,
     pub crashes: u64,
+    pub copies: u64,
+    pub looks: u64,
+    /// Writes to the keyspace without a log, and writes refused because they were for it and something else.
+    pub unlogged: u64,
+    pub refused: u64,
+    pub interval_syncs: u64,
 }
+
+/// The keyspace without a log.
+const UNLOGGED: &str = NAMES[3];
 
 /// More steps than any backlog of these sizes needs.
 const STEPS_TO_REST: u64 = 20_000;
@@ -75,7 +98,7 @@ impl Runner {
             events: Arc::default(),
             totals: Totals::default(),
         };
-        runner.model.create(NAMES[0], strategy);
+        runner.model.create(NAMES[0], strategy, false);
         runner.open(seed, Some(strategy));
         runner.model.opened();
         runner
@@ -119,6 +142,8 @@ impl Runner {
                 self.keyspaces(operation);
             }
             Operation::Check { verify } => self.check(*verify),
+            Operation::Copy { seed } => self.copy(*seed),
+            Operation::Look { seed } => self.look(*seed),
             Operation::Reopen { end, seed } => self.reopen(*end, *seed),
             _ => self.background(operation),
         }
@@ -127,10 +152,18 @@ impl Runner {
     fn background(&mut self, operation: &Operation) {
         match operation {
             Operation::Flush { space } => {
-                self.db().keyspace(self.name(*space)).unwrap().flush().unwrap();
+                let name = self.name(*space);
+                self.db().keyspace(name).unwrap().flush().unwrap();
+                self.model.flushed(name);
             }
             Operation::CompactRange { space, bounds } => {
                 self.db().keyspace(self.name(*space)).unwrap().compact_range(range_of(*bounds).0).unwrap();
+            }
+            Operation::CompactLevels { space, from, one, cancel_after } => {
+                self.compact_levels(*space, *from, *one, *cancel_after);
+            }
+            Operation::BulkLoad { space, first, count, finish } => {
+                self.bulk_load(*space, *first, *count, *finish);
             }
             Operation::Sync => {
                 self.db().sync().unwrap();
@@ -153,11 +186,48 @@ impl Runner {
         }
     }
 
+    fn compact_levels(&mut self, space: usize, from: usize, one: bool, cancel_after: Option<u64>) {
+        let keyspace = self.db().keyspace(self.name(space)).unwrap();
+        let (token, told) = (CancelToken::new(), AtomicU64::new(0));
+        let options = CompactOptions::new().from_level(from).cancel(&token).progress(move |progress| {
+            assert!(progress.done_bytes <= progress.total_bytes, "{progress:?}");
+            if Some(told.fetch_add(1, Ordering::Relaxed)) == cancel_after {
+                token.cancel();
+            }
+        });
+        match keyspace.compact(if one { options.to_level(from + 1) } else { options }) {
+            Ok(report) => assert!(!report.cancelled || cancel_after.is_some()),
+            Err(error) => assert!(error.to_string().starts_with("there is no level"), "{error}"),
+        }
+    }
+
+    fn bulk_load(&mut self, space: usize, first: u64, count: u64, finish: bool) {
+        let name = self.name(space);
+        let keys: BTreeSet<Vec<u8>> = (first..(first + count).min(KEYS)).map(key).collect();
+        let mut load = self.db().keyspace(name).unwrap().bulk_load().unwrap();
+        let mut entries: Vec<Entry> = Vec::new();
+        for key in keys {
+            self.written += 1;
+            let value = value(self.written, 40);
+            load.put(&key, &value).unwrap();
+            entries.push((self.model.spaces[name].incarnation, Rc::from(key), Change::Put(Rc::from(value))));
+        }
+        if !finish {
+            return;
+        }
+        load.finish().unwrap();
+        self.model.load(name, entries);
+        self.totals.loads += 1;
+    }
+
     fn pile_up(&mut self, space: usize, flushes: u64, seed: u64) {
         let mut random = Random::new(seed);
         for _ in 0..flushes {
             for _ in 0..4 {
-                let writes: Vec<Write> = (0..20).map(|_| (space, random.below(KEYS), Some(40))).collect();
+                let mut writes: Vec<Write> =
+                    (0..20).map(|_| (space, random.below(KEYS), Effect::Put(40))).collect();
+                let (from, width) = (random.below(KEYS), random.below(12));
+                writes.insert(10, (space, from, Effect::DeleteTo(Some(from + width))));
                 self.write(&writes, false);
             }
             self.step(12, false, 0);
@@ -196,12 +266,17 @@ impl Runner {
             }
             Operation::Create { space } => {
                 let (name, strategy) = (NAMES[*space], self.strategy);
-                let options =
-                    KeyspaceOptions { strategy: Some(strategy.to_owned()), memtable_bytes: Some(4096) };
+                let options = KeyspaceOptions {
+                    strategy: Some(strategy.to_owned()),
+                    memtable_bytes: Some(4096),
+                    compression: (*space == 2).then(|| COMPRESSIONS[3].parse().unwrap()),
+                    prefix_filter: (*space == 3).then(|| PREFIXES[3].parse().unwrap()),
+                    no_wal: name == UNLOGGED,
+                };
                 let created = self.db().create_keyspace(name, options);
                 assert_eq!(created.is_ok(), !self.model.spaces.contains_key(name), "{created:?}");
                 if created.is_ok() {
-                    self.model.create(name, strategy);
+                    self.model.create(name, strategy, name == UNLOGGED);
                 }
             }
             Operation::Drop { space } => {
@@ -228,30 +303,62 @@ impl Runner {
     fn write(&mut self, writes: &[Write], sync: bool) {
         let mut batch = WriteBatch::new();
         let mut entries: Vec<Entry> = Vec::new();
-        for (space, number, length) in writes {
+        for (space, number, effect) in writes {
             let name = self.name(*space);
             let keyspace = self.db().keyspace(name).unwrap();
             let key = key(*number);
             self.written += 1;
-            let value = length.map(|length| value(self.written, length));
-            match &value {
-                Some(value) => batch.put_in(&keyspace, &key, value),
-                None => batch.delete_in(&keyspace, &key),
-            }
-            entries.push((self.model.spaces[name].incarnation, Rc::from(key), value.map(Rc::from)));
+            let change = match effect {
+                Effect::Put(length) => {
+                    let value = value(self.written, *length);
+                    batch.put_in(&keyspace, &key, &value);
+                    Change::Put(Rc::from(value))
+                }
+                Effect::Delete => {
+                    batch.delete_in(&keyspace, &key);
+                    Change::Delete
+                }
+                Effect::DeleteTo(to) => {
+                    let end = to.map_or(vec![0xff], super::operations::key);
+                    batch.delete_range_in(&keyspace, &key, &end);
+                    self.totals.range_deletes += u64::from(key < end);
+                    if key >= end {
+                        // No write at all.
+                        continue;
+                    }
+                    Change::DeleteTo(Rc::from(end))
+                }
+            };
+            entries.push((self.model.spaces[name].incarnation, Rc::from(key), change));
+        }
+        let unlogged =
+            writes.iter().filter(|(space, ..)| self.model.spaces[self.name(*space)].no_wal).count();
+        if unlogged > 0 && (sync || unlogged < writes.len()) {
+            // No promise that a log alone could keep, and no batch over both kinds of keyspace.
+            let durability = if sync { Durability::Sync } else { Durability::Os };
+            let refused = self.db().write_with(batch, durability).unwrap_err();
+            assert_eq!(refused.kind(), "InvalidArgument", "{refused}");
+            self.totals.refused += 1;
+            return;
         }
         match (&entries[..], sync) {
             (_, true) => self.db().write_with(batch, Durability::Sync).unwrap(),
-            ([(_, key, Some(value))], _) => {
+            ([(_, key, Change::Put(value))], _) => {
                 self.db().keyspace(self.name(writes[0].0)).unwrap().put(key, value).unwrap();
             }
-            ([(_, key, None)], _) => self.db().keyspace(self.name(writes[0].0)).unwrap().delete(key).unwrap(),
+            ([(_, key, Change::DeleteTo(end))], _) => {
+                self.db().keyspace(self.name(writes[0].0)).unwrap().delete_range(key, end).unwrap();
+            }
+            ([(_, key, Change::Delete)], _) => {
+                self.db().keyspace(self.name(writes[0].0)).unwrap().delete(key).unwrap();
+            }
             _ => self.db().write(batch).unwrap(),
         }
         self.model.write(entries);
-        if sync || self.durability == Durability::Sync {
+        if unlogged == 0 && (sync || self.durability == Durability::Sync) {
             self.model.synced();
         }
+        self.totals.unlogged += u64::from(unlogged > 0);
     }
 
     fn get(&self, space: usize, numbers: &[u64], at_once: bool) {
@@ -323,25 +430,79 @@ impl Runner {
         }
     }
 
+    /// A checkpoint is the store as of now, whatever is in memtables, and a store that takes writes.
+    fn copy(&mut self, seed: u64) {
+        let target = Path::new("/copies/one");
+        let report = self.db().checkpoint(target).unwrap();
+        assert_eq!(report.sequence, self.model.sequence);
+        let copy = self.builder(target, options(seed)).without_threads().open().unwrap();
+        self.check_twin(&copy, true);
+        copy.put(b"of the copy", b"alone").unwrap();
+        copy.close().unwrap();
+        for name in self.fs.list(target).unwrap() {
+            self.fs.remove(&target.join(name)).unwrap();
+        }
+        self.fs.remove_dir(target).unwrap();
+        self.totals.copies += 1;
+    }
+
+    /// Somebody else who looks sees the store as of now, and leaves no trace.
+    fn look(&mut self, seed: u64) {
+        let calls = self.fs.call_count();
+        let seen = self.builder(Path::new("/store"), options(seed)).read_only(true).open().unwrap();
+        self.check_twin(&seen, false);
+        assert_eq!(seen.put(b"k", b"v").unwrap_err().kind(), "ReadOnly");
+        drop(seen);
+        assert_eq!(self.fs.call_count(), calls, "a look changes nothing");
+        self.totals.looks += 1;
+    }
+
+    /// `unlogged`: if it holds what only memory has, too.
+    fn check_twin(&self, twin: &Db, unlogged: bool) {
+        let names: Vec<String> = self.model.spaces.keys().cloned().collect();
+        assert_eq!(twin.keyspaces(), names);
+        let has_unlogged = names.iter().any(|name| name == UNLOGGED);
+        let sequence = twin.metrics().sequence;
+        assert!(
+            sequence == self.model.sequence || (has_unlogged && !unlogged && sequence < self.model.sequence)
+        );
+        for name in names.iter().filter(|name| unlogged || *name != UNLOGGED) {
+            let keyspace = twin.keyspace(name).unwrap();
+            assert_eq!(keyspace.strategy_text(), self.model.spaces[name].strategy);
+            let got = keyspace.scan(ScanRange::all()).unwrap();
+            let got: Vec<(Vec<u8>, Vec<u8>)> = got.collect::<Result<_>>().unwrap();
+            let want = self.model.content(name);
+            let equal =
+                got.iter().map(|(k, v)| (&k[..], &v[..])).eq(want.iter().map(|(k, v)| (&k[..], &v[..])));
+            assert!(equal, "{name} has {} entries instead of {}", got.len(), want.len());
+        }
+        twin.verify().unwrap();
+    }
+
+    fn builder(&self, dir: &Path, options: Options) -> Builder {
+        let builder = Db::builder(dir).options(options).file_system(Arc::new(self.fs.clone()));
+        builder.clock(Arc::clone(&self.clock) as _)
+    }
+
     fn reopen(&mut self, end: End, seed: u64) {
         self.check(false);
         self.count();
         self.snapshots.clear();
         self.held.clear();
-        let mut power_lost = false;
         match end {
             End::Close => self.db.take().expect("the store is open").close().unwrap(),
-            End::KillProcess => self.fs = self.fs.process_kill(),
-            End::LosePower(policy) => {
-                self.fs = self.fs.crash(seed, policy);
-                power_lost = true;
+            End::KillProcess => {
+                self.fs = self.fs.process_kill();
+                // All that is logged is with the kernel.
+                self.model.synced();
             }
+            End::LosePower(policy) => self.fs = self.fs.crash(seed, policy),
         }
         self.db = None;
         self.totals.reopens += 1;
         self.totals.crashes += u64::from(!matches!(end, End::Close));
         self.open(seed, None);
-        if power_lost {
+        if !matches!(end, End::Close) {
             let found = self.found();
             let sequence = self.db().metrics().sequence;
             self.model.crashed(&found, sequence).unwrap();
@@ -390,35 +551,11 @@ impl Runner {
         totals.yields += metrics.jobs_yielded;
         totals.prefix_commits += metrics.prefix_commits;
         totals.discarded += metrics.jobs_discarded;
+        totals.covered += metrics.covered_drops;
+        totals.interval_syncs += metrics.wal_interval_syncs;
     }
 }
 
 fn take<T>(from: &mut Vec<T>, at: usize) -> Option<T> {
     (!from.is_empty()).then(|| from.swap_remove(at % from.len()))
-}
-
-/// Tiny sizes, drawn by chance.
-fn options(seed: u64) -> Options {
-    let mut random = Random::new(seed);
-    let mut pick = |of: &[u64]| of[random.below(of.len() as u64) as usize];
-    Options {
-        durability: if pick(&[0, 0, 1]) == 1 { Durability::Sync } else { Durability::Os },
-        memtable_bytes: pick(&[2 << 10, 4 << 10, 6 << 10]),
-        memtables: pick(&[2, 4, 16, 16]) as u32,
-        table_bytes: pick(&[1 << 10, 2 << 10, 4 << 10]),
-        block_bytes: pick(&[128, 256, 1024]),
-        level_base_bytes: pick(&[4 << 10, 8 << 10, 16 << 10]),
-        level_ratio: pick(&[2, 2, 3]) as u32,
-        l0_trigger: pick(&[2, 4]) as u32,
-        l0_limit: pick(&[8, 24, 24]) as u32,
-        wal_bytes_max: pick(&[64 << 10, 128 << 10]),
-        cache_bytes: pick(&[0, 4 << 10, 64 << 10]),
-        memory_bytes: 1 << 20,
-        workers: pick(&[1, 3, 8]) as u32,
-        filter_bits: pick(&[0, 4, 10]) as f32,
-        compression: [CompressionRule::None, CompressionRule::Deep, CompressionRule::Lz4]
-            [pick(&[0, 1, 2]) as usize],
-        reserve_bytes: 0,
-        ..Options::default()
-    }
 }

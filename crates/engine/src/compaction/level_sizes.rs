@@ -1,0 +1,119 @@
+//! How much each level of a tree may hold, and how many levels it should have: [`SizeRule`] read against a tree.
+//!
+//! ```text
+//! fixed     L1 base    L2 base x ratio    ...          a level is born below when the last is full
+//! dynamic   L1 last / ratio^2   L2 last / ratio   L3 last   is never full; a level is born below L0 when L1's goal exceeds base
+//! ```
+//! With dynamic sizes the levels above the last together hold at most a ninth of it (ratio 10), so little of what is on disk
+//! is superseded. A tree that has shrunk has levels too many just below L0: these take nothing more, are emptied as upkeep,
+//! and go. That takes a last level of at most half of what fewer levels could hold, so that one that stays about the same
+//! size, or is compressed as it is rewritten, does not make levels come and go.
+
+use super::strategy::{SizeRule, Sizes};
+use crate::version::level::Level;
+use crate::version::version::Version;
+
+/// The deepest level that holds data, at least 1: all goals are measured from it.
+fn bottom(version: &Version) -> usize {
+    version.levels.iter().rposition(|l| !l.is_empty()).unwrap_or(0).max(1)
+}
+
+fn bytes_of(version: &Version, level: usize) -> u64 {
+    version.levels.get(level).map_or(0, Level::bytes)
+}
+
+/// `base x ratio^steps`.
+fn grown(size: &SizeRule, steps: usize) -> u64 {
+    let factor = size.level_ratio.saturating_pow(u32::try_from(steps).unwrap_or(u32::MAX));
+    size.level_base_bytes.saturating_mul(factor)
+}
+
+/// The bytes at which a level's saturation fires. With dynamic sizes the last level is never full.
+pub fn capacity_bytes(size: &SizeRule, version: &Version, level: usize) -> u64 {
+    let Some(steps) = level.checked_sub(1) else { return size.l0_bytes };
+    match size.sizes {
+        Sizes::Fixed => grown(size, steps),
+        Sizes::Dynamic if level >= bottom(version) || level <= surplus_levels(size, version) => u64::MAX,
+        Sizes::Dynamic => goal_bytes(size, version, level),
+    }
+}
+
+/// The bytes a level is meant to hold; unlike its capacity never without bound.
+pub fn goal_bytes(size: &SizeRule, version: &Version, level: usize) -> u64 {
+    let Some(steps) = level.checked_sub(1) else { return size.l0_bytes };
+    if size.sizes == Sizes::Fixed {
+        return grown(size, steps);
+    }
+    let bottom = bottom(version);
+    let above = u32::try_from(bottom.saturating_sub(level)).unwrap_or(u32::MAX);
+    let last = bytes_of(version, bottom).max(size.level_base_bytes);
+    (last / size.level_ratio.saturating_pow(above)).max(1)
+}
+
+/// How many levels just below L0 are too many: dynamic sizes want fewer for what the last level holds.
+pub fn surplus_levels(size: &SizeRule, version: &Version) -> usize {
+    if size.sizes == Sizes::Fixed {
+        return 0;
+    }
+    let bottom = bottom(version);
+    let last = bytes_of(version, bottom);
+    let wanted = (1..bottom).find(|levels| last <= grown(size, levels - 1) / 2).unwrap_or(bottom);
+    bottom - wanted
+}
+
+/// True if a level should be born just below L0.
+pub fn wants_another_level(size: &SizeRule, version: &Version) -> bool {
+    let last = version.levels.len().saturating_sub(1);
+    size.sizes == Sizes::Dynamic
+        && last >= 1
+        && last == bottom(version)
+        && bytes_of(version, last) > grown(size, last - 1)
+}
+
+/// The level that data of `level` goes down to: the next one, past those that are too many.
+pub fn level_below(size: &SizeRule, version: &Version, level: usize) -> usize {
+    (level + 1).max(surplus_levels(size, version) + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::version::picture_parse::parse;
+
+    fn rule(sizes: Sizes) -> SizeRule {
+        SizeRule { l0_bytes: 50, level_base_bytes: 100, level_ratio: 10, sizes }
+    }
+
+    #[test]
+    fn fixed_sizes_grow_downward_from_the_base() {
+        let tree = parse("L0 T 9[a-c]\nL1 L 1[a-c bytes=5]\nL2 L 2[a-c bytes=9]").unwrap();
+        let fixed = rule(Sizes::Fixed);
+        assert_eq!([0, 1, 2, 3].map(|l| capacity_bytes(&fixed, &tree, l)), [50, 100, 1000, 10_000]);
+        assert_eq!((surplus_levels(&fixed, &tree), wants_another_level(&fixed, &tree)), (0, false));
+    }
+
+    #[test]
+    fn dynamic_sizes_shrink_upward_from_the_last_level() {
+        let dynamic = rule(Sizes::Dynamic);
+        let tree =
+            parse("L0 T 9[a-c]\nL1 L 1[a-c bytes=5]\nL2 L 2[a-c bytes=9]\nL3 L 3[a-c bytes=5000]").unwrap();
+        assert_eq!([0, 1, 2, 3].map(|l| capacity_bytes(&dynamic, &tree, l)), [50, 50, 500, u64::MAX]);
+        assert_eq!(goal_bytes(&dynamic, &tree, 3), 5000);
+        assert_eq!((surplus_levels(&dynamic, &tree), wants_another_level(&dynamic, &tree)), (0, false));
+        let grown = parse("L0 T 9[a-c]\nL1 L 1[a-c bytes=5]\nL2 L 3[a-c bytes=1001]").unwrap();
+        assert!(wants_another_level(&dynamic, &grown));
+        let fits = parse("L0 T 9[a-c]\nL1 L 1[a-c bytes=5]\nL2 L 3[a-c bytes=1000]").unwrap();
+        assert!(!wants_another_level(&dynamic, &fits));
+    }
+
+    #[test]
+    fn a_tree_that_has_shrunk_has_levels_too_many() {
+        let dynamic = rule(Sizes::Dynamic);
+        let tree = parse("L0 T\nL1 L 1[a-c bytes=5]\nL2 L 2[a-c bytes=9]\nL3 L 3[a-c bytes=500]").unwrap();
+        assert_eq!(surplus_levels(&dynamic, &tree), 1);
+        assert_eq!([0, 1, 2].map(|level| level_below(&dynamic, &tree, level)), [2, 2, 3]);
+        assert_eq!(capacity_bytes(&dynamic, &tree, 1), u64::MAX);
+        let small = parse("L0 T\nL1 L 1[a-c bytes=5]\nL2 L 2[a-c bytes=9]\nL3 L 3[a-c bytes=50]").unwrap();
+        assert_eq!(surplus_levels(&dynamic, &small), 2);
+    }
+}

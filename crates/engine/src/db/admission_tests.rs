@@ -1,0 +1,242 @@
+//! Writers beside a background on one core and a clock of its own: a step of the background takes as long as the bytes it
+//! writes take on a slow disk, and a writer that waits gives the core to the background.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::database::Db;
+use super::keyspace::Keyspace;
+use super::scan::ScanRange;
+use super::state::Store;
+use crate::base::class::{Class, IoClass};
+use crate::base::clock::{Clock, ManualClock};
+use crate::base::units::{KIB, MIB};
+use crate::observe::event::Event;
+use crate::observe::io_counters::IoCounters;
+use crate::options::Options;
+use crate::storage::fault::{Fault, FaultError, FaultKind};
+use crate::storage::file_system::FileSystem;
+use crate::storage::simulated::SimulatedFileSystem;
+
+/// What the disk writes in a second.
+const DISK: u64 = 4 * MIB;
+
+/// Time passes as the test says, and as the disk writes for the background.
+#[derive(Debug)]
+struct DiskClock {
+    manual: ManualClock,
+    written: Arc<IoCounters>,
+}
+
+impl Clock for DiskClock {
+    fn now(&self) -> Duration {
+        let bytes: u64 =
+            Class::ALL.iter().map(|class| self.written.written(IoClass::Background(*class))).sum();
+        self.manual.now() + Duration::from_secs_f64(bytes as f64 / DISK as f64)
+    }
+
+    fn wall_ms(&self) -> u64 {
+        self.now().as_millis() as u64
+    }
+}
+
+struct World {
+    fs: SimulatedFileSystem,
+    clock: Arc<DiskClock>,
+    db: Db,
+    events: Arc<Mutex<Vec<Event>>>,
+    written: u64,
+}
+
+impl World {
+    fn new(options: Options) -> World {
+        let fs = SimulatedFileSystem::new();
+        let written = Arc::clone(fs.counters());
+        let clock = Arc::new(DiskClock { manual: ManualClock::default(), written });
+        let events: Arc<Mutex<Vec<Event>>> = Arc::default();
+        let heard = Arc::clone(&events);
+        let db = Db::builder(Path::new("/db"))
+            .file_system(Arc::new(fs.clone()))
+            .clock(Arc::clone(&clock) as Arc<dyn Clock>)
+            .options(options)
+            .listener(Arc::new(move |event: &Event| heard.lock().unwrap().push(event.clone())))
+            .without_threads()
+            .open()
+            .unwrap();
+        let world = World { fs, clock, db, events, written: 0 };
+        world.store().admission.timed.store(true, Ordering::Relaxed);
+        world
+    }
+
+    fn store(&self) -> Arc<Store> {
+        Arc::clone(&self.db.keyspace("default").unwrap().handle.store)
+    }
+
+    /// Writes, and lets the background have a step after every 64th write. Answers how long the write took.
+    fn put(&mut self, keyspace: &Keyspace, bytes: usize) -> Duration {
+        self.written += 1;
+        if self.written.is_multiple_of(64) {
+            self.db.step(&mut |jobs| jobs.first().map(|(i, _)| *i));
+        }
+        let key = self.written.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+        let before = self.clock.now();
+        keyspace.put(&key, &vec![7; bytes]).unwrap();
+        let took = self.clock.now() - before;
+        self.clock.manual.advance(Duration::from_micros(1));
+        took
+    }
+
+    fn heard(&self, what: &str) -> usize {
+        self.events.lock().unwrap().iter().filter(|e| e.to_string().starts_with(what)).count()
+    }
+}
+
+fn options() -> Options {
+    Options {
+        memtable_bytes: 256 * KIB,
+        memory_bytes: 8 * MIB,
+        cache_bytes: 4 * MIB,
+        level_base_bytes: MIB,
+        table_bytes: 256 * KIB,
+        wal_bytes_max: 64 * MIB,
+        reserve_bytes: 0,
+        ..Options::default()
+    }
+}
+
+#[test]
+fn a_fill_far_faster_than_the_disk_is_slowed_and_never_stopped() {
+    let mut world = World::new(options());
+    let keyspace = world.db.keyspace("default").unwrap();
+    let (mut longest, mut most, mut limits) = (Duration::ZERO, 0, Vec::new());
+    let mut second = Duration::from_secs(1);
+    while world.clock.now() < Duration::from_secs(30) {
+        longest = longest.max(world.put(&keyspace, 1000));
+        let metrics = world.db.metrics();
+        most = most.max(metrics.memory.memtables);
+        assert!(metrics.memory.total() <= metrics.memory.limit, "{:?}", metrics.memory);
+        if world.clock.now() >= second {
+            second += Duration::from_secs(1);
+            limits.extend(metrics.admission_bytes_per_sec.map(|limit| (world.clock.now(), limit)));
+        }
+    }
+    let metrics = world.db.metrics();
+    assert!(metrics.delayed_writes > 0 && metrics.stalls > 0, "{metrics:?}");
+    assert!(longest < Duration::from_secs(1), "{longest:?} for one write");
+    assert!(most <= 3 * 256 * KIB, "{most} bytes of memtables where two of 256 KiB are allowed");
+    assert!(limits.len() > 10 && limits.iter().all(|(_, limit)| *limit > 0.0), "{limits:?}");
+    for pair in limits.windows(2) {
+        let fold = (pair[1].0 - pair[0].0).as_secs_f64().exp2() * 1.001;
+        let (from, to) = (pair[0].1, pair[1].1);
+        assert!(to <= from * fold && from <= to * fold, "{pair:?}");
+    }
+    assert!(world.heard("Stalling writes") > 0);
+    assert_eq!(world.heard("Stopping writes"), 0);
+}
+
+#[test]
+fn a_keyspace_that_is_slowed_does_not_slow_another() {
+    let mut world = World::new(options());
+    let (busy, calm) = (
+        world.db.keyspace("default").unwrap(),
+        world.db.create_keyspace("calm", Default::default()).unwrap(),
+    );
+    let mut longest = Duration::ZERO;
+    for round in 0..6000_u32 {
+        world.put(&busy, 1000);
+        // As much as a calm writer has to say.
+        if round.is_multiple_of(50) {
+            longest = longest.max(world.put(&calm, 100));
+        }
+    }
+    assert!(world.db.metrics().delayed_writes > 0, "the busy one was slowed");
+    let step = Duration::from_millis(1);
+    assert!(longest <= step, "{longest:?}: the calm one waited");
+}
+
+/// What fails is told where there is no room left, and only there; and writes go on when there is space.
+#[test]
+fn a_full_disk_stops_writes_when_memory_is_full_and_space_lets_them_go_on() {
+    let mut world = World::new(options());
+    let keyspace = world.db.keyspace("default").unwrap();
+    let fault = Fault {
+        kind: FaultKind::Write,
+        path_contains: ".sst".into(),
+        nth: 0,
+        error: FaultError::Enospc,
+        sticky: true,
+    };
+    world.fs.inject(fault);
+    let (mut failed, mut written) = (None, 0_u64);
+    for i in 0..4000_u32 {
+        world.db.step(&mut |_| None);
+        match keyspace.put(&i.to_be_bytes(), &[7; 1000]) {
+            Ok(()) => written += 1000,
+            Err(error) => failed = Some(error),
+        }
+        if failed.is_some() {
+            break;
+        }
+    }
+    assert_eq!(failed.unwrap().kind(), "NoSpace");
+    assert!((300 * KIB..2 * MIB).contains(&written), "{written}");
+    assert_eq!(world.heard("Stopping writes"), 1);
+    world.fs.clear_faults();
+    world.clock.manual.advance(Duration::from_secs(1));
+    while world.db.step(&mut |_| None) {}
+    world.put(&keyspace, 1000);
+    assert!(world.db.metrics().memory.memtables < 2 * 256 * KIB);
+}
+
+/// Many keyspaces, each far from full, together take the memory: the largest goes to tables early, and the cache yields first.
+#[test]
+fn many_small_memtables_stay_within_the_memory_together() {
+    let mut world = World::new(Options { memtable_bytes: 4 * MIB, ..options() });
+    let keyspaces: Vec<Keyspace> =
+        (0..6).map(|i| world.db.create_keyspace(&format!("k{i}"), Default::default()).unwrap()).collect();
+    let mut smallest_cache = u64::MAX;
+    for round in 0..3000 {
+        for keyspace in &keyspaces {
+            world.put(keyspace, 1000);
+        }
+        let memory = world.db.metrics().memory;
+        assert!(memory.total() <= memory.limit, "round {round}: {memory:?}");
+        smallest_cache = smallest_cache.min(world.store().tables.block_cache().capacity());
+    }
+    let metrics = world.db.metrics();
+    assert!(metrics.early_flushes > 0);
+    assert!(smallest_cache < 4 * MIB, "the cache has yielded");
+}
+
+/// What is counted is there as long as somebody holds it: cursors, memtables that readers still have, open jobs.
+#[test]
+fn memory_is_counted_as_long_as_it_is_held() {
+    let mut world = World::new(options());
+    let keyspace = world.db.keyspace("default").unwrap();
+    for _ in 0..200 {
+        world.put(&keyspace, 1000);
+    }
+    let mut cursor = keyspace.cursor(ScanRange::all()).unwrap();
+    cursor.seek_to_first().unwrap();
+    let memory = || world.db.metrics().memory;
+    assert!(memory().cursors > 0);
+    keyspace.flush().unwrap();
+    let held = memory().memtables;
+    assert!(held >= 200_000, "{held}: the cursor still reads the old memtable");
+    drop(cursor);
+    assert!(memory().memtables < 100_000, "{:?}", memory());
+    assert_eq!((memory().cursors, memory().jobs), (0, 0));
+    assert_eq!(keyspace.scan(ScanRange::all()).unwrap().count(), 200);
+    assert!(memory().tables > 0, "an open table keeps its index");
+    let mut jobs = 0;
+    for i in 0..400_u32 {
+        keyspace.put(&i.to_be_bytes(), &[7; 4000]).unwrap();
+        world.db.step(&mut |jobs| jobs.first().map(|(i, _)| *i));
+        jobs = jobs.max(memory().jobs);
+    }
+    assert!(jobs > 0, "a flush has buffers");
+    world.db.wait_idle().unwrap();
+    assert_eq!(memory().jobs, 0);
+}

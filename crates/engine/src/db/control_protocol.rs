@@ -1,0 +1,207 @@
+//! Questions to a running store: a line in, a line of JSON out. The control socket and `Db::control` both come here, so that
+//! a command answers the same whether it has the store open or asks the process that has.
+//!
+//! A line is a verb and arguments apart by blanks; in an argument `%NN` is the byte NN (hexadecimal), so that a name may hold
+//! a blank. The last argument of `set-strategy` and `set-schedule` is the rest of the line.
+
+use std::sync::Arc;
+
+use super::explain;
+use super::keyspace_state::{DEFAULT_NAME, KeyspaceState};
+use super::level_report;
+use super::metrics::metrics;
+use super::properties;
+use super::settings;
+use super::slow_report;
+use super::state::Store;
+use super::strategies;
+use crate::base::error::{Error, Result};
+use crate::observe::json::{Object, list, quoted};
+use crate::observe::slow::Second;
+use crate::observe::waits::Cause;
+
+/// What can be asked.
+pub const VERBS: &str =
+    "ping stats prometheus properties levels explain slow strategy set-strategy schedule set-schedule events";
+
+/// Slow operations that an answer lists.
+const OPERATIONS_MAX: usize = 64;
+
+/// Answers a line; an error is an answer too: `{"error":{"kind":...,"message":...}}`.
+pub fn answer(store: &Store, line: &str) -> String {
+    request(store, line).unwrap_or_else(|error| error_json(&error))
+}
+
+/// An error as an answer.
+pub fn error_json(error: &Error) -> String {
+    let what = Object::new().text("kind", error.kind()).text("message", &error.to_string());
+    Object::new().raw("error", what.end()).end()
+}
+
+/// Answers a line.
+///
+/// # Errors
+/// `InvalidArgument` for what is not understood, and whatever the store says.
+pub fn request(store: &Store, line: &str) -> Result<String> {
+    let (verb, rest) = split(line.trim());
+    match verb {
+        "ping" => nothing_after(verb, rest, || {
+            Object::new().raw("pid", std::process::id()).text("identity", store.opened.identity()).end()
+        }),
+        "stats" => nothing_after(verb, rest, || metrics(store).to_json()),
+        "prometheus" => {
+            nothing_after(verb, rest, || Object::new().text("text", &metrics(store).prometheus()).end())
+        }
+        "events" => nothing_after(verb, rest, || {
+            let (events, _) = store.journal.events_from(0);
+            Object::new().raw("events", list(events.iter().map(ToString::to_string))).end()
+        }),
+        "slow" => nothing_after(verb, rest, || slow(store)),
+        "properties" => Ok(all_properties(store, &*keyspace(store, rest)?)),
+        "levels" => level_report::report(store, &*keyspace(store, rest)?),
+        "explain" => explanation(store, &*keyspace(store, rest)?),
+        "strategy" => Ok(strategy(&*keyspace(store, rest)?)),
+        "set-strategy" => {
+            let (name, text) = split(rest);
+            let keyspace = keyspace(store, name)?;
+            if text.is_empty() {
+                return Err(Error::invalid("the form is `set-strategy KEYSPACE STRATEGY`"));
+            }
+            strategies::set(store, &keyspace, text)?;
+            Ok(strategy(&keyspace))
+        }
+        "schedule" => nothing_after(verb, rest, || schedule(store)),
+        "set-schedule" => {
+            if rest.is_empty() {
+                return Err(Error::invalid("the form is `set-schedule SCHEDULE`"));
+            }
+            settings::change(store, "schedule", rest)?;
+            Ok(schedule(store))
+        }
+        #[cfg(test)]
+        "panic" => panic!("asked for by a test"),
+        _ => Err(Error::invalid(format!("there is no question `{verb}`; there are: {VERBS}"))),
+    }
+}
+
+fn split(line: &str) -> (&str, &str) {
+    let (first, rest) = line.split_once([' ', '\t']).unwrap_or((line, ""));
+    (first, rest.trim())
+}
+
+fn nothing_after(verb: &str, rest: &str, answer: impl FnOnce() -> String) -> Result<String> {
+    if rest.is_empty() {
+        Ok(answer())
+    } else {
+        Err(Error::invalid(format!("`{verb}` takes nothing after it")))
+    }
+}
+
+/// The keyspace of an argument; the default one if it is empty.
+fn keyspace(store: &Store, argument: &str) -> Result<Arc<KeyspaceState>> {
+    let name = if argument.is_empty() { DEFAULT_NAME.to_owned() } else { unescape(argument)? };
+    let found = store.keyspaces.load().by_name.get(&name).cloned();
+    found.ok_or_else(|| Error::invalid(format!("there is no keyspace `{name}`")))
+}
+
+/// An argument with its `%NN` read.
+fn unescape(text: &str) -> Result<String> {
+    let wrong = || Error::invalid(format!("`{text}` is no argument: a `%` is written %25, a blank %20"));
+    let (mut out, mut rest) = (Vec::new(), text.as_bytes());
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        if *first != b'%' {
+            out.push(*first);
+            continue;
+        }
+        let (digits, after) = rest.split_at_checked(2).ok_or_else(wrong)?;
+        let digits = std::str::from_utf8(digits).ok().filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
+        let digits = digits.ok_or_else(wrong)?;
+        out.push(u8::from_str_radix(digits, 16).map_err(|_| wrong())?);
+        rest = after;
+    }
+    String::from_utf8(out).map_err(|_| wrong())
+}
+
+fn all_properties(store: &Store, keyspace: &KeyspaceState) -> String {
+    let metrics = metrics(store);
+    let object = properties::list().fold(Object::new(), |object, (name, _)| {
+        match properties::property(&metrics, &keyspace.name, &name) {
+            Some(value) => object.text(&name, &value),
+            None => object,
+        }
+    });
+    let levels = keyspace.view.load().version.levels.len();
+    (0..levels)
+        .map(|level| format!("evenkeel.num-files-at-level{level}"))
+        .fold(object, |object, name| {
+            let value = properties::property(&metrics, &keyspace.name, &name).unwrap_or_default();
+            object.text(&name, &value)
+        })
+        .end()
+}
+
+fn explanation(store: &Store, keyspace: &KeyspaceState) -> Result<String> {
+    let lines = explain::lines(&explain::gather(store, keyspace)?);
+    Ok(Object::new().text("keyspace", &keyspace.name).raw("lines", texts(&lines)).end())
+}
+
+fn texts(lines: &[String]) -> String {
+    list(lines.iter().map(|line| quoted(line)))
+}
+
+fn slow(store: &Store) -> String {
+    let (seconds, last) = (store.slow.seconds(), store.slow.last(usize::MAX));
+    let threshold = store.slow.threshold_us();
+    let lines = slow_report::lines(&seconds, &last, threshold, store.clock.wall_ms() / 1000);
+    let object = Object::new().raw("threshold_us", threshold).raw("lines", texts(&lines));
+    let seconds = list(seconds.iter().filter(|s| s.operations > 0).map(second_json));
+    let last = last.iter().skip(last.len().saturating_sub(OPERATIONS_MAX)).map(|op| {
+        let object = Object::new().raw("ended_ms", op.ended_ms).text("op", op.op.name());
+        object.raw("micros", causes(op.nanos)).raw("block_reads", op.block_reads).end()
+    });
+    object.raw("seconds", seconds).raw("last", list(last)).end()
+}
+
+fn second_json(second: &Second) -> String {
+    let a = &second.around;
+    let around = Object::new().raw("client_bytes", a.client_bytes).raw("wal_bytes", a.wal_bytes);
+    let around = around.raw("flush_bytes", a.flush_bytes).raw("compaction_bytes", a.compaction_bytes);
+    let around = around.raw("cache_misses", a.cache_misses).raw("l0_runs", a.l0_runs);
+    let around = around.raw("background_cpu_micros", a.background_cpu_nanos / 1000);
+    let object = Object::new().raw("at", second.at).raw("operations", second.operations);
+    object.raw("micros", causes(second.nanos)).raw("around", around.end()).end()
+}
+
+fn causes(nanos: [u64; 5]) -> String {
+    Cause::ALL.iter().zip(nanos).fold(Object::new(), |o, (cause, n)| o.raw(cause.name(), n / 1000)).end()
+}
+
+fn strategy(keyspace: &KeyspaceState) -> String {
+    Object::new().text("keyspace", &keyspace.name).text("text", &keyspace.strategy.load().text).end()
+}
+
+fn schedule(store: &Store) -> String {
+    let state = store.background.lock();
+    let limit = state.limiter.rate().map_or("null".to_owned(), |rate| rate.to_string());
+    Object::new().text("text", &state.policy_text).raw("limit_bytes_per_sec", limit).end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_hold_any_text() {
+        assert_eq!(unescape("a%20b%25%C3%A9é").unwrap(), "a b%éé");
+        for text in ["%", "%2", "%zz", "%ff", "%+1"] {
+            assert_eq!(unescape(text).unwrap_err().kind(), "InvalidArgument", "{text}");
+        }
+    }
+
+    #[test]
+    fn an_error_is_an_answer() {
+        let json = error_json(&Error::invalid("no \"such\" thing"));
+        assert_eq!(json, r#"{"error":{"kind":"InvalidArgument","message":"no \"such\" thing"}}"#);
+    }
+}

@@ -1,0 +1,227 @@
+//! Why the store does what it does now, in words: open jobs, what else would be done and why it is not, what comes next, the
+//! debt, and how near writers are to being held back.
+//!
+//! `gather` looks, under the tree lock; `lines` is pure, so that what people read can be tested as text.
+
+use std::time::Duration;
+
+use super::install::tree_view;
+use super::job_state::{JobState, job_state, permit_now};
+use super::keyspace_state::KeyspaceState;
+use super::state::Store;
+use crate::base::error::{Error, Result};
+use crate::base::units::JobId;
+use crate::compaction::cost_model::{debt, distance};
+use crate::compaction::picker::{Candidate, Pick, Why, attempt, candidates};
+use crate::observe::words::{bytes, count, duration};
+
+/// What is to be explained.
+#[derive(Clone, Debug, Default)]
+pub struct Explanation {
+    /// The keyspace.
+    pub keyspace: String,
+    /// Its strategy, as it was given.
+    pub strategy: String,
+    /// The schedule, as it was given.
+    pub schedule: String,
+    /// What is under way, most urgent first.
+    pub jobs: Vec<JobState>,
+    /// What the picker would do, most urgent first.
+    pub wanted: Vec<Wanted>,
+    /// Bytes of debt and of distance.
+    pub debt: (u64, u64),
+    /// Runs in L0, and the number at which writers wait.
+    pub l0_runs: (u64, u64),
+    /// Memtables waiting for their flush, and the number in memory at which writers wait.
+    pub memtables: (u64, u64),
+    /// How fast writes of the keyspace, and of all, are let in, bytes per second; `None` without a limit.
+    pub admission: [Option<f64>; 2],
+    /// True if a flush is under way.
+    pub flushing: bool,
+    /// Callers that wait for background work now.
+    pub waiting: u64,
+    /// Why background work rests.
+    pub failures: Vec<String>,
+    /// The failure that made the store read-only.
+    pub poisoned: Option<String>,
+    /// Snapshots: how many, age of the oldest, bytes it may pin.
+    pub snapshots: (u64, Duration, u64),
+}
+
+/// A group that should be compacted.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// Level, score and trigger.
+    pub what: String,
+    /// What comes of it.
+    pub verdict: Verdict,
+}
+
+/// Why a candidate is done, or not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Verdict {
+    /// It can start: the bytes it takes.
+    Next(u64),
+    /// Open jobs hold what it needs.
+    Blocked(Vec<JobId>),
+    /// The schedule has no worker free for its class.
+    NotPermitted,
+    /// Nothing that could be done helps it now.
+    #[default]
+    Nothing,
+}
+
+/// Looks at a keyspace.
+pub fn gather(store: &Store, keyspace: &KeyspaceState) -> Result<Explanation> {
+    let strategy = keyspace.strategy.load_full();
+    let permit = permit_now(store);
+    let (wanted, debts) = {
+        let tree = store.tree();
+        let Some(view) = tree_view(store, &tree, keyspace.id) else {
+            return Err(Error::invalid(format!("keyspace `{}` was dropped", keyspace.name)));
+        };
+        let wanted = candidates(&view, &strategy.strategy).into_iter().take(12).map(|candidate| {
+            let verdict = match attempt(&view, &strategy.strategy, &permit, &candidate) {
+                _ if !permit.allows(candidate.class) => Verdict::NotPermitted,
+                Pick::Run(picked) => Verdict::Next(picked.compaction.input_bytes),
+                Pick::Blocked { by, .. } => Verdict::Blocked(by),
+                Pick::Nothing => Verdict::Nothing,
+            };
+            Wanted { what: words_of(&candidate), verdict }
+        });
+        let wanted = wanted.collect::<Vec<_>>();
+        (wanted, (debt(view.version, &strategy.strategy), distance(view.version, &strategy.strategy)))
+    };
+    let options = store.options.load();
+    let metrics = super::metrics::metrics(store);
+    let state = store.background.lock();
+    let failures = state.flush_error.iter().chain(&state.compaction_error).map(ToString::to_string).collect();
+    let (flushing, schedule) = (state.flushing, state.policy_text.clone());
+    drop(state);
+    let age = metrics.now_ms.saturating_sub(metrics.snapshots.oldest_since_ms);
+    let waiting = keyspace.view.load().immutable.len() as u64;
+    Ok(Explanation {
+        keyspace: keyspace.name.clone(),
+        strategy: strategy.text.clone(),
+        schedule,
+        jobs: job_state(store).into_iter().filter(|job| job.keyspace == keyspace.id).collect(),
+        wanted,
+        debt: debts,
+        l0_runs: (keyspace.l0_runs() as u64, options.l0_limit.into()),
+        memtables: (waiting, u64::from(options.memtables)),
+        admission: [keyspace.gate.limit(), metrics.admission_bytes_per_sec],
+        flushing,
+        waiting: store.background.waiting_callers(),
+        failures,
+        poisoned: store.poisoned.get().cloned(),
+        snapshots: (metrics.snapshots.count, Duration::from_millis(age), metrics.snapshots.pinned_bytes),
+    })
+}
+
+fn words_of(candidate: &Candidate) -> String {
+    let why = match candidate.why {
+        Why::Trigger(trigger) => format!("its trigger `{}`", trigger.word()),
+        Why::Excess => "more runs than its layout allows".to_owned(),
+        Why::Room => "room for the level above".to_owned(),
+        Why::Surplus => "a level too many".to_owned(),
+    };
+    format!("L{} ({}): {why}, score {:.2}", candidate.level, candidate.class, candidate.urgency)
+}
+
+/// The explanation in lines of at most 100 columns or so.
+pub fn lines(e: &Explanation) -> Vec<String> {
+    let mut out = vec![format!("Keyspace {}, strategy {}, schedule {}", e.keyspace, e.strategy, e.schedule)];
+    if let Some(cause) = &e.poisoned {
+        out.push(format!("The store is read-only: {cause}. Close and reopen it."));
+    }
+    out.extend(
+        e.failures.iter().map(|failure| format!("Background work failed and is tried again: {failure}")),
+    );
+    out.push(String::new());
+    out.extend(writers(e));
+    out.push(String::new());
+    out.extend(jobs(e));
+    out.push(String::new());
+    out.extend(wanted(e));
+    let (debt, distance) = (bytes(e.debt.0), bytes(e.debt.1));
+    out.push(format!("Debt: {debt} to move until no trigger fires"));
+    out.push(format!("Distance: {distance} stand where the strategy would not have them"));
+    let (snapshots, age, pinned) = e.snapshots;
+    if snapshots > 0 {
+        let (open, age, pinned) = (count(snapshots, "snapshot"), duration(age), bytes(pinned));
+        out.push(format!("{open} open, the oldest for {age}: it may keep {pinned} from being dropped"));
+    }
+    out
+}
+
+fn writers(e: &Explanation) -> Vec<String> {
+    let ((runs, limit), (waiting, memtables)) = (e.l0_runs, e.memtables);
+    let mut out = Vec::new();
+    out.push(if e.waiting > 0 {
+        let verb = if e.waiting == 1 { "waits" } else { "wait" };
+        format!("Writers: {} {verb} for background work", count(e.waiting, "caller"))
+    } else {
+        "Writers: nobody waits for background work".to_owned()
+    });
+    out.push(format!("  L0 has {} of the {limit} at which they wait", count(runs, "run")));
+    let flush = if e.flushing { ", a flush is under way" } else { "" };
+    let free = memtables.saturating_sub(waiting + 1);
+    out.push(format!("  {} for a flush{flush}; {free} of {memtables} free", waits(waiting)));
+    for (rate, whose) in e.admission.iter().zip(["of this keyspace", "of all keyspaces, for memory"]) {
+        out.extend(rate.map(|rate| format!("  Writes {whose} are let in at {}/s", bytes(rate as u64))));
+    }
+    if runs >= limit {
+        out.push("  They are held back until compactions have emptied L0".to_owned());
+    } else if runs * 4 >= limit * 3 {
+        out.push("  L0 is three quarters full: compactions run at the clients' priority".to_owned());
+    }
+    out
+}
+
+fn waits(memtables: u64) -> String {
+    format!("{} wait{}", count(memtables, "memtable"), if memtables == 1 { "s" } else { "" })
+}
+
+fn jobs(e: &Explanation) -> Vec<String> {
+    if e.jobs.is_empty() {
+        return vec!["Under way: no compaction".to_owned()];
+    }
+    let mut out = vec![format!("Under way: {}", count(e.jobs.len() as u64, "compaction"))];
+    for job in &e.jobs {
+        let (from, to) = job.levels;
+        let (size, age) = (bytes(job.bytes), duration(job.open_for));
+        out.push(format!(
+            "  job {}, {}, L{from} to L{to}, {size}, for {age}, {}",
+            job.id, job.class, job.state
+        ));
+        out.push(format!("    because of {}", job.reason));
+    }
+    out
+}
+
+fn wanted(e: &Explanation) -> Vec<String> {
+    if e.wanted.is_empty() {
+        return vec!["Wanted: nothing, the tree is in shape".to_owned()];
+    }
+    let mut out = vec!["Wanted, most urgent first:".to_owned()];
+    let mut first = true;
+    for wanted in &e.wanted {
+        let verdict = match &wanted.verdict {
+            Verdict::Next(size) if std::mem::take(&mut first) => format!("next, takes {}", bytes(*size)),
+            Verdict::Next(size) => format!("could start after that, takes {}", bytes(*size)),
+            Verdict::Blocked(by) => {
+                let by: Vec<String> = by.iter().map(ToString::to_string).collect();
+                format!("waits for job {}, which holds what it needs", by.join(", "))
+            }
+            Verdict::NotPermitted => "waits for a worker: all are busy with work as urgent".to_owned(),
+            Verdict::Nothing => "nothing that may start would help it now".to_owned(),
+        };
+        out.push(format!("  {}", wanted.what));
+        out.push(format!("    {verdict}"));
+    }
+    out
+}
+
+#[cfg(test)]
+#[path = "explain_tests.rs"]
+mod tests;

@@ -1,0 +1,114 @@
+//! What `keel explain` says, as text.
+
+use super::*;
+use crate::base::class::Class;
+use crate::base::units::KeyspaceId;
+
+#[track_caller]
+fn check(e: &Explanation, expected: &str) {
+    assert_eq!(lines(e).join("\n"), expected.trim_matches('\n'));
+}
+
+fn quiet() -> Explanation {
+    Explanation {
+        keyspace: "default".to_owned(),
+        strategy: "1-leveling".to_owned(),
+        schedule: "unlimited".to_owned(),
+        l0_runs: (1, 20),
+        memtables: (0, 2),
+        ..Explanation::default()
+    }
+}
+
+#[test]
+fn a_store_in_shape() {
+    check(
+        &quiet(),
+        "
+Keyspace default, strategy 1-leveling, schedule unlimited
+
+Writers: nobody waits for background work
+  L0 has 1 run of the 20 at which they wait
+  0 memtables wait for a flush; 1 of 2 free
+
+Under way: no compaction
+
+Wanted: nothing, the tree is in shape
+Debt: 0 B to move until no trigger fires
+Distance: 0 B stand where the strategy would not have them
+",
+    );
+}
+
+#[test]
+fn a_busy_store() {
+    let job = |id, class, levels, state| JobState {
+        id: JobId(id),
+        keyspace: KeyspaceId(0),
+        class,
+        levels,
+        bytes: 3 << 20,
+        reason: "runs, score 1.25 at L0".to_owned(),
+        state,
+        open_for: Duration::from_millis(1500),
+    };
+    let wanted = |what: &str, verdict| Wanted { what: what.to_owned(), verdict };
+    let busy = Explanation {
+        jobs: vec![
+            job(7, Class::L0ToL1, (0, 1), "running"),
+            job(5, Class::Deep, (1, 2), "set aside for a more urgent job"),
+        ],
+        wanted: vec![
+            wanted("L0 (l0-to-l1): its trigger `runs`, score 2.00", Verdict::Blocked(vec![JobId(7)])),
+            wanted("L1 (deep): its trigger `bytes`, score 1.50", Verdict::Next(1 << 20)),
+            wanted("L2 (deep): its trigger `bytes`, score 1.10", Verdict::Next(2 << 20)),
+            wanted("L3 (upkeep): more runs than its layout allows, score 1.00", Verdict::NotPermitted),
+            wanted("L4 (deep): room for the level above, score 1.00", Verdict::Nothing),
+        ],
+        debt: (5 << 20, 1 << 10),
+        l0_runs: (16, 20),
+        memtables: (1, 2),
+        admission: [Some(2_097_152.0), None],
+        flushing: true,
+        waiting: 2,
+        failures: vec!["no space left".to_owned()],
+        poisoned: Some("sync 000003.log: I/O error".to_owned()),
+        snapshots: (2, Duration::from_secs(200), 9 << 20),
+        ..quiet()
+    };
+    check(
+        &busy,
+        "
+Keyspace default, strategy 1-leveling, schedule unlimited
+The store is read-only: sync 000003.log: I/O error. Close and reopen it.
+Background work failed and is tried again: no space left
+
+Writers: 2 callers wait for background work
+  L0 has 16 runs of the 20 at which they wait
+  1 memtable waits for a flush, a flush is under way; 0 of 2 free
+  Writes of this keyspace are let in at 2.0 MiB/s
+  L0 is three quarters full: compactions run at the clients' priority
+
+Under way: 2 compactions
+  job 7, l0-to-l1, L0 to L1, 3.0 MiB, for 1.50 s, running
+    because of runs, score 1.25 at L0
+  job 5, deep, L1 to L2, 3.0 MiB, for 1.50 s, set aside for a more urgent job
+    because of runs, score 1.25 at L0
+
+Wanted, most urgent first:
+  L0 (l0-to-l1): its trigger `runs`, score 2.00
+    waits for job 7, which holds what it needs
+  L1 (deep): its trigger `bytes`, score 1.50
+    next, takes 1.0 MiB
+  L2 (deep): its trigger `bytes`, score 1.10
+    could start after that, takes 2.0 MiB
+  L3 (upkeep): more runs than its layout allows, score 1.00
+    waits for a worker: all are busy with work as urgent
+  L4 (deep): room for the level above, score 1.00
+    nothing that may start would help it now
+Debt: 5.0 MiB to move until no trigger fires
+Distance: 1.0 KiB stand where the strategy would not have them
+2 snapshots open, the oldest for 3 min 20 s: it may keep 9.0 MiB from being dropped
+",
+    );
+}

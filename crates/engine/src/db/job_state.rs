@@ -1,0 +1,73 @@
+//! Open jobs as others see them, and what may be picked now: for reports, which change nothing.
+
+use std::time::Duration;
+
+use super::background::OpenJob;
+use super::state::Store;
+use crate::base::class::{Class, Permit};
+use crate::base::units::{JobId, KeyspaceId};
+use crate::scheduler::policy::{Backlog, Sample, decide};
+
+/// A job that holds its claims.
+#[derive(Clone, Debug)]
+pub struct JobState {
+    /// Its id.
+    pub id: JobId,
+    /// Whose tree.
+    pub keyspace: KeyspaceId,
+    /// Its urgency.
+    pub class: Class,
+    /// The level its seed came from, and the one its output goes to.
+    pub levels: (usize, usize),
+    /// Bytes of its input.
+    pub bytes: u64,
+    /// Why it was picked.
+    pub reason: String,
+    /// What it does now.
+    pub state: &'static str,
+    /// Since it was picked.
+    pub open_for: Duration,
+}
+
+/// The open jobs, most urgent first.
+pub fn job_state(store: &Store) -> Vec<JobState> {
+    let now = store.clock.now();
+    let state = store.background.lock();
+    let mut jobs: Vec<JobState> = state
+        .jobs
+        .iter()
+        .map(|open| JobState {
+            id: open.id,
+            keyspace: open.keyspace.id,
+            class: open.class,
+            levels: (open.compaction.level, open.compaction.target_level),
+            bytes: open.compaction.input_bytes,
+            reason: open.compaction.reason.clone(),
+            state: words_for(open),
+            open_for: now.saturating_sub(open.picked_at),
+        })
+        .collect();
+    drop(state);
+    jobs.sort_by_key(|job| (job.class, job.id));
+    jobs
+}
+
+fn words_for(open: &OpenJob) -> &'static str {
+    match open {
+        _ if open.yield_requested => "asked to yield",
+        _ if open.waiting => "waiting for a sync",
+        _ if open.set_aside => "set aside for a more urgent job",
+        _ if open.job.is_none() => "running",
+        _ if open.started => "waiting for its next step",
+        _ => "not begun",
+    }
+}
+
+/// What the schedule would let start now.
+pub fn permit_now(store: &Store) -> Permit {
+    let state = store.background.lock();
+    let workers = store.options.load().workers as usize;
+    let backlog = Backlog { open: state.jobs.iter().map(|j| j.class).collect(), workers };
+    let sample = Sample { now: store.clock.now() };
+    decide(&state.policy, state.policy_state, sample, &backlog).1.permit
+}

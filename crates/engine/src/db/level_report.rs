@@ -1,0 +1,142 @@
+//! The tree of a keyspace as data for a picture: levels with their runs, where the tombstones are, which jobs hold what.
+
+use super::install::tree_view;
+use super::job_state::job_state;
+use super::keyspace_state::KeyspaceState;
+use super::state::Store;
+use crate::base::error::{Error, Result};
+use crate::compaction::claims::Claims;
+use crate::compaction::cost_model::debt_by_level;
+use crate::compaction::level_sizes::goal_bytes;
+use crate::compaction::strategy::Strategy;
+use crate::observe::json::{Object, list, quoted};
+use crate::version::level::Level;
+use crate::version::picture::{draw, key_text, summarise};
+use crate::version::run::{SortedRun, TableRef};
+use crate::version::version::Version;
+
+/// Runs that are listed of a level; the others are counted.
+const RUNS_MAX: usize = 64;
+/// Cells of a run's heat.
+const CELLS: usize = 24;
+/// Tables up to which the picture names each.
+const DRAWN_TABLES_MAX: usize = 64;
+
+/// The report as JSON.
+pub fn report(store: &Store, keyspace: &KeyspaceState) -> Result<String> {
+    let view = keyspace.view.load_full();
+    let strategy = keyspace.strategy.load_full();
+    let now_ms = store.clock.wall_ms();
+    let levels = {
+        let tree = store.tree();
+        let Some(tree) = tree_view(store, &tree, keyspace.id) else {
+            return Err(Error::invalid(format!("keyspace `{}` was dropped", keyspace.name)));
+        };
+        levels(tree.version, tree.claims, &strategy.strategy, now_ms)
+    };
+    let version = &view.version;
+    let few = version.tables().count() <= DRAWN_TABLES_MAX;
+    let memtables = Object::new().raw("active_bytes", view.active.bytes());
+    let waiting = view.immutable.iter().map(|m| m.bytes()).sum::<u64>();
+    let memtables = memtables.raw("waiting", view.immutable.len()).raw("waiting_bytes", waiting);
+    let object = Object::new().text("keyspace", &keyspace.name).text("strategy", &strategy.text);
+    let object = object.raw("memtable_bytes", keyspace.memtable_bytes()).raw("memtables", memtables.end());
+    let object = object.raw("levels", levels).raw("jobs", jobs(store, keyspace));
+    Ok(object.text("picture", &if few { draw(version) } else { summarise(version) }).end())
+}
+
+/// The levels as a JSON list.
+fn levels(version: &Version, claims: &Claims, strategy: &Strategy, now_ms: u64) -> String {
+    let debts = debt_by_level(version, strategy);
+    list(version.levels.iter().enumerate().map(|(i, level)| {
+        let policy = strategy.levels.get(i, version.levels.len());
+        let runs = || level.groups.iter().flat_map(|g| &g.runs).filter(|r| !r.tables.is_empty());
+        let tables = || runs().flat_map(|r| &r.tables);
+        let oldest = tables().filter_map(|t| t.meta.oldest_tombstone_ms).min();
+        let object = Object::new().raw("level", i).raw("max_runs", policy.layout.max_runs());
+        let object = object.raw("groups", level.groups.len()).raw("runs", runs().count());
+        let object = object.raw("tables", tables().count()).raw("bytes", level.bytes());
+        let object = object.raw("target_bytes", goal_bytes(&strategy.size, version, i));
+        let object = object.raw("debt_bytes", debts.get(i).copied().unwrap_or(0));
+        let object = object.raw("busy_bytes", busy_bytes(level, claims));
+        let object = object.raw("entries", tables().map(entries).sum::<u64>());
+        let object = object.raw("tombstones", tables().map(|t| t.meta.tombstones).sum::<u64>());
+        let age = oldest.map(|ms| (now_ms.saturating_sub(ms) / 1000).to_string());
+        let object = object.raw("tombstone_oldest_seconds", age.as_deref().unwrap_or("null"));
+        object.raw("run_list", list(runs().take(RUNS_MAX).map(|run| run_json(run, claims)))).end()
+    }))
+}
+
+fn entries(table: &TableRef) -> u64 {
+    table.meta.entries.saturating_sub(table.consumed)
+}
+
+fn busy_bytes(level: &Level, claims: &Claims) -> u64 {
+    let tables = level.groups.iter().flat_map(|g| &g.runs).flat_map(|r| &r.tables);
+    tables.filter(|t| claims.holder(t.id()).is_some()).map(TableRef::bytes).sum()
+}
+
+fn run_json(run: &SortedRun, claims: &Claims) -> String {
+    let key = |key: Option<&[u8]>| quoted(&key.map(key_text).unwrap_or_default());
+    let tables = &run.tables;
+    let mut jobs: Vec<u64> = tables.iter().filter_map(|t| claims.holder(t.id())).map(|job| job.0).collect();
+    jobs.sort_unstable();
+    jobs.dedup();
+    let object = Object::new().raw("run", run.id).raw("tables", tables.len()).raw("bytes", run.bytes());
+    let object = object.raw("entries", tables.iter().map(entries).sum::<u64>());
+    let object = object.raw("tombstones", tables.iter().map(|t| t.meta.tombstones).sum::<u64>());
+    let object = object.raw("from", key(tables.first().map(|t| &t.meta.smallest[..])));
+    let object = object.raw("to", key(tables.last().map(|t| &t.meta.largest[..])));
+    let heat = heat(tables).iter().map(|share| format!("{share:.2}")).collect::<Vec<_>>();
+    object.raw("heat", list(heat)).raw("jobs", list(jobs.iter().map(ToString::to_string))).end()
+}
+
+/// The share of tombstones along a run, in at most `CELLS` equal numbers of tables.
+fn heat(tables: &[TableRef]) -> Vec<f64> {
+    let cells = tables.len().min(CELLS);
+    let cell = |i: usize| {
+        let part = tables.get(i * tables.len() / cells..(i + 1) * tables.len() / cells).unwrap_or_default();
+        let tombstones: u64 = part.iter().map(|t| t.meta.tombstones).sum();
+        tombstones as f64 / part.iter().map(|t| t.meta.entries).sum::<u64>().max(1) as f64
+    };
+    (0..cells).map(cell).collect()
+}
+
+/// The open jobs of a keyspace as a JSON list, most urgent first.
+fn jobs(store: &Store, keyspace: &KeyspaceState) -> String {
+    list(job_state(store).into_iter().filter(|job| job.keyspace == keyspace.id).map(|job| {
+        let object = Object::new().raw("job", job.id).text("class", &job.class.to_string());
+        let object = object.raw("level", job.levels.0).raw("output_level", job.levels.1);
+        let object = object.raw("bytes", job.bytes).text("reason", &job.reason).text("state", job.state);
+        object.raw("seconds", job.open_for.as_secs()).end()
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::version::picture_parse::parse;
+
+    #[test]
+    fn heat_is_the_share_of_tombstones_along_the_run() {
+        let tree = "L0 L 1[a-b entries=10 dels=10] 2[c-d entries=10 dels=0] 3[e-f entries=30 dels=10]";
+        let tree = parse(tree).unwrap();
+        let run = &tree.levels[0].groups[0].runs[0];
+        assert_eq!(heat(&run.tables), [1.0, 0.0, 1.0 / 3.0]);
+        assert_eq!(heat(&[]), [] as [f64; 0]);
+    }
+
+    #[test]
+    fn a_level_says_what_it_holds_and_what_it_should() {
+        let tree = parse("L0 T 2[c-d bytes=70 entries=7 dels=1] | 1[a-k bytes=30 entries=3]").unwrap();
+        let strategy = "when=runs how=runs:2 much=runs; size: l0=400 base=400 ratio=10 table=100";
+        let json = levels(&tree, &Claims::default(), &strategy.parse().unwrap(), 5000);
+        for part in [
+            r#""level":0,"max_runs":2,"groups":1,"runs":2,"tables":2,"bytes":100,"target_bytes":400"#,
+            r#""debt_bytes":100,"busy_bytes":0,"entries":10,"tombstones":1"#,
+            r#""tables":1,"bytes":30,"entries":3,"tombstones":0,"from":"a","to":"k","heat":[0.00],"jobs":[]"#,
+        ] {
+            assert!(json.contains(part), "no {part} in {json}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The memory budget, enforced: `memory_bytes` over memtables, block cache, tables' indexes and filters, cursors, jobs, batches.
+//!
+//! ```text
+//! memory_bytes  │ memtables │ jobs, cursors, batches │ indexes, filters │ blocks … │
+//!                └─ grows ──────────────────────────►                  ◄─ yields ──┘
+//! ```
+//! The cache has what the others leave, at most `cache_bytes`: it is cut before the others grow. When memtables hold half of
+//! what may be theirs, the largest is flushed early, and writers are slowed (`admission.rs`).
+
+use std::sync::Arc;
+
+use super::keyspace_state::KeyspaceState;
+use super::state::Store;
+use crate::observe::memory::MemoryClass;
+
+/// Memory in use at one moment, in bytes by class, and the limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryMetrics {
+    /// Memtables: active, waiting, being flushed, held by readers, and spare memory for the next.
+    pub memtables: u64,
+    /// Data blocks in the cache.
+    pub blocks: u64,
+    /// Indexes and filters of open tables.
+    pub tables: u64,
+    /// Cursors: pinned blocks and own buffers.
+    pub cursors: u64,
+    /// Buffers of open jobs, paused ones included.
+    pub jobs: u64,
+    /// Large batches on their way.
+    pub batches: u64,
+    /// Option `memory_bytes`.
+    pub limit: u64,
+}
+
+impl MemoryMetrics {
+    /// All classes together.
+    pub fn total(&self) -> u64 {
+        self.blocks + self.yields_to()
+    }
+
+    /// What blocks yield to.
+    fn yields_to(&self) -> u64 {
+        self.memtables + self.tables + self.cursors + self.jobs + self.batches
+    }
+
+    /// What may be the memtables'. Never nothing: a store that has less memory than its readers take still takes writes.
+    pub fn for_memtables(&self) -> u64 {
+        let others = self.tables + self.cursors + self.jobs + self.batches;
+        self.limit.saturating_sub(others).max(self.limit / 8)
+    }
+}
+
+/// Memory in use now.
+pub fn in_use(store: &Store) -> MemoryMetrics {
+    let (budget, cache) = (&store.memory, store.tables.block_cache());
+    MemoryMetrics {
+        memtables: budget.used(MemoryClass::Memtables),
+        blocks: cache.block_bytes(),
+        tables: cache.used().saturating_sub(cache.block_bytes()),
+        cursors: budget.cursors(),
+        jobs: budget.used(MemoryClass::Jobs),
+        batches: budget.used(MemoryClass::Batches),
+        limit: store.options.load().memory_bytes,
+    }
+}
+
+/// Gives the cache what the others leave.
+pub fn fit_cache(store: &Store) {
+    let (budget, options) = (&store.memory, store.options.load());
+    let others = budget.used(MemoryClass::Memtables)
+        + budget.used(MemoryClass::Jobs)
+        + budget.used(MemoryClass::Batches)
+        + budget.cursors();
+    let capacity = options.cache_bytes.min(options.memory_bytes.saturating_sub(others));
+    let cache = store.tables.block_cache();
+    if cache.capacity() != capacity {
+        cache.set_capacity(capacity);
+    }
+}
+
+/// When memtables hold half of what may be theirs and none is on its way to a table, sends the largest there.
+pub fn flush_early(store: &Store) {
+    let memory = in_use(store);
+    if memory.memtables < memory.for_memtables() / 2 {
+        return;
+    }
+    let keyspaces = store.keyspaces.load();
+    let idle = |k: &&Arc<KeyspaceState>| k.view.load().immutable.is_empty();
+    if !keyspaces.by_name.values().all(|k| idle(&k)) {
+        return;
+    }
+    let largest = keyspaces.by_name.values().max_by_key(|k| k.view.load().active.bytes());
+    // What readers hold may keep the sum high: then nothing is won by flushing crumbs.
+    let worth = memory.for_memtables() / 16;
+    let Some(largest) = largest.filter(|k| k.view.load().active.bytes() >= worth) else { return };
+    let mut commit = store.commit_state();
+    if let Some(open) = commit.memtable(largest.id)
+        && !open.writer.table().is_empty()
+    {
+        open.switch();
+        store.counters.early_flushes.add(1);
+    }
+}

@@ -1,0 +1,173 @@
+//! The options in force: settled when a store is opened, changed one by one while it runs.
+//!
+//! ```text
+//! at open   set by name on the builder  >  given and not the default  >  in OPTIONS  >  the default
+//! running   check ─► swap ─► OPTIONS, durably (on failure: swap back) ─► strategies, cache, schedule, workers follow
+//! ```
+//! So what an operator changed on a running store lasts, unless the program that opens it says otherwise; then an event tells.
+
+use std::sync::{Arc, PoisonError};
+
+use super::control::set_schedule;
+use super::keyspace_state::{DEFAULT_NAME, KeyspaceState, NamedStrategy};
+use super::memory::fit_cache;
+use super::options_file::Stored;
+use super::pressure::sample_all;
+use super::state::Store;
+use super::strategies::{persist, resolve};
+use crate::base::error::{Error, Result};
+use crate::observe::event::Event;
+use crate::options::Options;
+use crate::scheduler::catalog::parse as parse_schedule;
+
+/// The options of a store that is being opened, and what is told of them: each that differs from what OPTIONS says.
+///
+/// # Errors
+/// `InvalidArgument` for a name, value or combination that makes no sense; `Unsupported` for a stored one that a newer version wrote.
+pub fn settle(
+    given: &Options,
+    by_name: &[(String, String)],
+    stored: Option<&Stored>,
+) -> Result<(Options, Vec<Event>)> {
+    let newer = |name: &str, value: &str| {
+        Error::Unsupported(format!(
+            "OPTIONS says {name}={value}, which this version does not know; open the store with a newer one"
+        ))
+    };
+    let defaults = Options::default();
+    let mut kept = defaults.clone();
+    for (name, value) in stored.iter().flat_map(|stored| &stored.options) {
+        kept.set(name, value).map_err(|error| match error {
+            // It is known, and this build lacks it: the error says what to do.
+            Error::Unsupported(what) => Error::Unsupported(format!("OPTIONS says {name}={value}: {what}")),
+            _ => newer(name, value),
+        })?;
+    }
+    let mut options = given.clone();
+    for row in Options::names().iter().filter(|row| row.value(given) == row.value(&defaults)) {
+        options.set(row.name, &row.value(&kept))?;
+    }
+    for (name, value) in by_name {
+        options.set(name, value)?;
+    }
+    options.validate()?;
+    let differs = |row: &&crate::options::OptionInfo| row.value(&kept) != row.value(&options);
+    let tell = |row: &crate::options::OptionInfo| Event::OptionChanged {
+        name: row.name.to_owned(),
+        was: row.value(&kept),
+        now: row.value(&options),
+    };
+    let told = match stored {
+        Some(_) => Options::names().iter().filter(differs).map(tell).collect(),
+        None => Vec::new(),
+    };
+    Ok((options, told))
+}
+
+/// Changes one option of a running store; durable when it returns.
+///
+/// # Errors
+/// `InvalidArgument` for an unknown name, a value out of range, or an option that only counts at open: nothing is changed.
+pub fn change(store: &Store, name: &str, value: &str) -> Result<()> {
+    store.listener.check_outside()?;
+    let _one_at_a_time = store.changing_options.lock().unwrap_or_else(PoisonError::into_inner);
+    let row = Options::info(name)?;
+    if !row.live {
+        return Err(Error::invalid(format!(
+            "`{}` is read when a store is opened; give it to `open`, or on the command line as --set {0}={value}",
+            row.name
+        )));
+    }
+    let before = store.options.load_full();
+    let mut after = Options::clone(&before);
+    after.set(name, value)?;
+    after.validate()?;
+    parse_schedule(&after.schedule)?;
+    if after == *before {
+        return Ok(());
+    }
+    store.check_writable()?;
+    let event =
+        Event::OptionChanged { name: row.name.to_owned(), was: row.value(&before), now: row.value(&after) };
+    put_in_force(store, after)?;
+    if let Err(error) = persist(store) {
+        put_in_force(store, Options::clone(&before))?;
+        return Err(error);
+    }
+    store.event(&event);
+    store.background.work_changed();
+    Ok(())
+}
+
+/// Swaps the options and what is derived from them.
+fn put_in_force(store: &Store, options: Options) -> Result<()> {
+    let keyspaces = store.keyspaces.load();
+    let bytes_of = |keyspace: &KeyspaceState| match &*keyspace.name {
+        DEFAULT_NAME => options.memtable_bytes,
+        _ => keyspace.memtable_bytes(),
+    };
+    let strategies: Vec<NamedStrategy> = keyspaces
+        .by_name
+        .values()
+        .map(|keyspace| resolve(&keyspace.strategy.load().text, bytes_of(keyspace), &options))
+        .collect::<Result<_>>()?;
+    for (keyspace, strategy) in keyspaces.by_name.values().zip(strategies) {
+        keyspace.set_memtable_bytes(bytes_of(keyspace));
+        keyspace.strategy.store(Arc::new(strategy));
+    }
+    store.job_context.set_block_bytes(options.block_bytes);
+    store.slow.set_threshold(options.slow_us.into());
+    store.journal.set_written(store.opened.writes_logs && options.log_files > 0);
+    store.tables.set_direct_reads(options.direct_reads);
+    let schedule = options.schedule.clone();
+    let workers = options.workers;
+    let before = store.options.swap(Arc::new(options));
+    fit_cache(store);
+    keyspaces.by_name.values().for_each(|keyspace| sample_all(store, keyspace));
+    if before.schedule != schedule {
+        set_schedule(store, &schedule)?;
+    }
+    if before.workers != workers {
+        store.background.wake();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored(name: &str, value: &str) -> Stored {
+        Stored { options: [(name.to_owned(), value.to_owned())].into(), ..Stored::default() }
+    }
+
+    #[test]
+    fn what_is_given_wins_over_what_is_stored_and_is_told() {
+        let kept = stored("memtables", "5");
+        let (options, told) = settle(&Options::default(), &[], Some(&kept)).unwrap();
+        assert_eq!((options.memtables, told.len()), (5, 0));
+        let given = Options { memtables: 3, ..Options::default() };
+        let (options, told) = settle(&given, &[], Some(&kept)).unwrap();
+        assert_eq!(options.memtables, 3);
+        assert_eq!(told[0].to_string(), "Option memtables changed from 5 to 3");
+        // By name even the default is a wish.
+        let by_name = [("memtables".to_owned(), "2".to_owned())];
+        assert_eq!(settle(&given, &by_name, Some(&kept)).unwrap().0.memtables, 2);
+        assert_eq!(settle(&given, &by_name, None).unwrap().1.len(), 0);
+    }
+
+    #[test]
+    fn an_option_of_a_newer_version_is_not_dropped() {
+        for kept in [stored("compost", "yes"), stored("compression", "warp9")] {
+            let error = settle(&Options::default(), &[], Some(&kept)).unwrap_err();
+            assert_eq!(error.kind(), "Unsupported", "{error}");
+        }
+    }
+
+    #[test]
+    fn contradictions_are_found_in_the_sum() {
+        let given = Options { l0_trigger: 30, ..Options::default() };
+        let error = settle(&given, &[], Some(&stored("l0_limit", "25"))).unwrap_err();
+        assert_eq!(error.kind(), "InvalidArgument");
+    }
+}

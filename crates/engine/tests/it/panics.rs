@@ -1,0 +1,216 @@
+//! Panics on both sides of the store, listeners that reach back into it, and a wall clock that jumps (`docs/durability.md`, C13, C14).
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use evenkeel::testing::{Clock, ManualClock, SimulatedFileSystem};
+use evenkeel::{Db, Durability, Event, KeyspaceOptions, ScanRange, WriteBatch};
+
+use super::failures::{Content, DIR, builder, entry, example, mode, open, options, put, scanned, step};
+
+/// Panics once when a client's thread asks for the wall clock, which a writer does for its memtable's first delete. Events are
+/// stamped by it too, so it must work again when the panic is told.
+#[derive(Debug, Default)]
+struct PanickingClock {
+    armed: AtomicBool,
+    now: ManualClock,
+}
+
+impl Clock for PanickingClock {
+    fn now(&self) -> Duration {
+        self.now.now()
+    }
+
+    fn wall_ms(&self) -> u64 {
+        let of_the_store = std::thread::current().name().is_some_and(|name| name.starts_with("keel-"));
+        assert!(of_the_store || !self.armed.swap(false, Ordering::Relaxed), "planted by the test");
+        0
+    }
+}
+
+#[test]
+fn a_panic_of_a_writer_leaves_nobody_waiting() {
+    let fs = SimulatedFileSystem::new();
+    let clock = Arc::new(PanickingClock::default());
+    let builder = Db::builder(DIR).file_system(Arc::new(fs.clone())).clock(Arc::clone(&clock) as _);
+    // A slow operation is stamped as well, and this is about the memtable's stamp.
+    let db = builder.set("slow_us", "0").open().unwrap();
+    db.put(b"before", b"1").unwrap();
+    clock.armed.store(true, Ordering::Relaxed);
+    // All of them end: those that lead, those that wait for a leader, and those that come later.
+    std::thread::scope(|scope| {
+        for thread in 0..8_u32 {
+            let db = &db;
+            scope.spawn(move || {
+                let mut outcome = Ok(());
+                for i in 0..2000_u32 {
+                    let key = [thread.to_be_bytes(), i.to_be_bytes()].concat();
+                    outcome = if thread == 0 && i > 50 { db.delete(&key) } else { db.put(&key, b"v") };
+                    if outcome.is_err() {
+                        break;
+                    }
+                }
+                if thread == 0 {
+                    assert_eq!(outcome.unwrap_err().kind(), "Poisoned");
+                }
+            });
+        }
+    });
+    let error = db.put(b"after", b"1").unwrap_err();
+    assert_eq!(error.kind(), "Poisoned");
+    assert!(error.to_string().contains("panicked"), "{error}");
+    assert!(db.get(b"before").unwrap().is_some(), "reads go on");
+    assert!(db.get(b"after").unwrap().is_none());
+    let seen = db.scan(ScanRange::all()).unwrap().count();
+    assert_eq!(db.close().unwrap_err().kind(), "Poisoned");
+    // What was acknowledged is in the log, and perhaps the write that panicked.
+    let reopened = open(&fs.process_kill()).unwrap();
+    assert!(reopened.scan(ScanRange::all()).unwrap().count() >= seen - 1);
+}
+
+#[test]
+fn a_panic_of_a_background_thread_is_told_to_the_next_caller() {
+    let fs = SimulatedFileSystem::new();
+    let listener = Arc::new(|event: &Event| {
+        assert!(!matches!(event, Event::Flushed { .. }), "planted by the test");
+    });
+    let db = Db::builder(DIR).file_system(Arc::new(fs.clone())).listener(listener).open().unwrap();
+    db.put(b"k", b"v").unwrap();
+    // The flush may be recorded before its event panics; whoever waits is told either way, and nobody hangs.
+    let flushed = db.flush();
+    assert!(flushed.is_ok() || flushed.unwrap_err().kind() == "Poisoned");
+    let error = loop {
+        // The thread may still be on its way into the panic.
+        match db.put(b"k2", b"v") {
+            Ok(()) => std::thread::yield_now(),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), "Poisoned");
+    assert!(error.to_string().contains("keel-flush"), "{error}");
+    assert!(db.get(b"k").unwrap().is_some());
+    drop(db);
+    assert!(open(&fs.process_kill()).unwrap().get(b"k").unwrap().is_some());
+}
+
+/// It would wait for the thread that it is on. Reading is fine.
+#[test]
+fn a_listener_cannot_change_its_store() {
+    let fs = SimulatedFileSystem::new();
+    let reached: Arc<Mutex<Option<Db>>> = Arc::default();
+    let answers: Arc<Mutex<Vec<&'static str>>> = Arc::default();
+    let (of_listener, noted) = (Arc::clone(&reached), Arc::clone(&answers));
+    let listener = Arc::new(move |event: &Event| {
+        let Event::Flushed { .. } = event else { return };
+        let reached = of_listener.lock().unwrap();
+        let Some(db) = reached.as_ref() else { return };
+        assert!(db.get(b"k").unwrap().is_some());
+        let mut batch = WriteBatch::new();
+        batch.put(b"from", b"the listener");
+        let kinds = [
+            db.write(batch),
+            db.delete(b"k"),
+            db.flush(),
+            db.sync(),
+            db.set_strategy("tier"),
+            db.create_keyspace("x", KeyspaceOptions::default()).map(drop),
+            db.drop_keyspace("x"),
+            db.wait_idle(),
+            db.compact_range(ScanRange::all()),
+            db.set_option("memtables", "7"),
+        ]
+        .map(|outcome| outcome.map_or_else(|error| error.kind(), |()| "ok"));
+        noted.lock().unwrap().extend(kinds);
+    });
+    let db = Db::builder(DIR).file_system(Arc::new(fs)).listener(listener).open().unwrap();
+    *reached.lock().unwrap() = Some(db.clone());
+    db.put(b"k", b"v").unwrap();
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    while answers.lock().unwrap().is_empty() {
+        std::thread::yield_now();
+    }
+    assert_eq!(*answers.lock().unwrap(), ["InvalidArgument"; 10]);
+    reached.lock().unwrap().take();
+    db.put(b"from", b"outside").unwrap();
+    db.close().unwrap();
+}
+
+/// The listener is called in the middle of a put, by the thread that puts: for that store it is refused, another one takes it.
+#[test]
+fn a_listener_may_write_to_another_store_in_the_middle_of_a_put() {
+    let other = open(&SimulatedFileSystem::new()).unwrap();
+    let reached: Arc<Mutex<Option<Db>>> = Arc::default();
+    let answers: Arc<Mutex<BTreeSet<&'static str>>> = Arc::default();
+    let (of_listener, noted, elsewhere) = (Arc::clone(&reached), Arc::clone(&answers), other.clone());
+    let listener = Arc::new(move |event: &Event| {
+        let Event::Flushed { .. } = event else { return };
+        let Some(db) = of_listener.lock().unwrap().clone() else { return };
+        noted.lock().unwrap().insert(db.put(b"from", b"the listener").unwrap_err().kind());
+        elsewhere.put(b"flushes", b"some").unwrap();
+    });
+    let (fs, clock) = (SimulatedFileSystem::new(), Arc::default());
+    let db = builder(&fs, &clock).listener(listener).open().unwrap();
+    *reached.lock().unwrap() = Some(db.clone());
+    let mut content = Content::new();
+    for n in 0..600 {
+        // No steps: a put that finds its memtable full does the flush itself.
+        put(&db, n, Durability::Os, &mut content).unwrap();
+        let (key, value) = entry(n + 1000);
+        db.put(&key, &value).unwrap();
+        content.insert(key, value);
+    }
+    reached.lock().unwrap().take();
+    assert!(db.metrics().flushes > 3);
+    assert_eq!(scanned(&db), content);
+    assert_eq!(*answers.lock().unwrap(), ["InvalidArgument"].into());
+    assert_eq!(other.get(b"flushes").unwrap().as_deref(), Some(&b"some"[..]));
+}
+
+/// Jumps by years, back and forth, each time it is asked for the wall clock.
+#[derive(Debug, Default)]
+struct JumpingClock {
+    now: ManualClock,
+    asked: std::sync::atomic::AtomicU64,
+}
+
+impl Clock for JumpingClock {
+    fn now(&self) -> Duration {
+        self.now.now()
+    }
+
+    fn wall_ms(&self) -> u64 {
+        const TEN_YEARS_MS: u64 = 10 * 365 * 24 * 3600 * 1000;
+        match self.asked.fetch_add(1, Ordering::Relaxed) % 4 {
+            0 => 0,
+            1 => 5 * TEN_YEARS_MS,
+            2 => u64::MAX,
+            _ => 4 * TEN_YEARS_MS,
+        }
+    }
+}
+
+#[test]
+fn a_wall_clock_that_jumps_changes_no_answer() {
+    let (fs, mut content) = example();
+    for round in 0..4 {
+        let clock = Arc::new(JumpingClock::default());
+        let builder = Db::builder(DIR).options(options()).file_system(Arc::new(fs.clone()));
+        let db = builder.clock(Arc::clone(&clock) as _).without_threads().open().unwrap();
+        for n in 0..400 {
+            put(&db, n * 7 + round, mode(n), &mut content).unwrap();
+            let gone = entry(n * 3 + round).0;
+            db.delete(&gone).unwrap();
+            content.remove(&gone);
+            step(&db, &clock.now);
+        }
+        assert_eq!(scanned(&db), content, "round {round}");
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+        db.verify().unwrap();
+        assert_eq!(scanned(&db), content, "round {round}");
+        assert!(clock.asked.load(Ordering::Relaxed) > 20);
+    }
+}

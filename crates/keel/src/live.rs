@@ -1,0 +1,160 @@
+//! Asking a store: through its control socket if a process has it open, else by opening it. Either way the same question
+//! gets the same answer, one object of JSON (`docs/observability.md`).
+//!
+//! ```text
+//! SOCKET answers? ─► ask it        no ─► open ─► ask        locked ─► who has it, and the last line of STATS
+//! ```
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::failure::Failure;
+use crate::files;
+use crate::output::Output;
+use crate::store::{ReadArgs, Target};
+
+/// A running store answers within this time, or is taken to hang.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a question was answered by.
+pub enum Answered {
+    /// The process that has the store open.
+    Live(Value),
+    /// This one, which opened it.
+    Here(Value),
+}
+
+impl Answered {
+    /// The answer.
+    pub fn value(self) -> Value {
+        match self {
+            Answered::Live(value) | Answered::Here(value) => value,
+        }
+    }
+}
+
+/// Asks the store that the command line names: the process that has it open, unless it is to be read from its files.
+pub fn ask(target: &Target, read: &ReadArgs, question: &str) -> Result<Answered, Failure> {
+    if !read.read_only
+        && let Some(answer) = ask_running(target, question)?
+    {
+        return Ok(Answered::Live(answer));
+    }
+    let db = read.open_db(target).map_err(|failure| match failure {
+        Failure::Locked { message, dir } => {
+            let message = format!("{message}, and control_socket=true makes the one that has it answer");
+            Failure::Locked { message, dir }
+        }
+        other => other,
+    })?;
+    let answer = db.control(question);
+    db.close()?;
+    parse(&answer?).map(Answered::Here)
+}
+
+/// Asks the process that has the store open; nothing if none answers.
+#[cfg(unix)]
+pub fn ask_running(target: &Target, question: &str) -> Result<Option<Value>, Failure> {
+    let Some(mut lines) = connect(target, question)? else { return Ok(None) };
+    let mut line = String::new();
+    lines.read_line(&mut line).map_err(|error| broken(&error.to_string()))?;
+    // A store that closes meanwhile answers nothing.
+    if line.is_empty() { Ok(None) } else { parse(&line).map(Some) }
+}
+
+/// Prints the events of a running store as they happen, a line of JSON each.
+#[cfg(unix)]
+pub fn follow(target: &Target) -> Result<(), Failure> {
+    let Some(mut lines) = connect(target, "events")? else {
+        return Err(Failure::work(
+            "no process answers at the store's control socket; only a running store has events",
+        ));
+    };
+    lines.get_ref().set_read_timeout(None).map_err(|error| broken(&error.to_string()))?;
+    let mut out = Output::new();
+    let mut line = String::new();
+    while lines.read_line(&mut line).map_err(|error| broken(&error.to_string()))? > 0 {
+        out.line(line.trim_end())?;
+        line.clear();
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn connect(
+    target: &Target,
+    question: &str,
+) -> Result<Option<BufReader<std::os::unix::net::UnixStream>>, Failure> {
+    let Some(dir) = &target.db else { return Ok(None) };
+    // A path too long for a socket, none there, or one that nobody listens at: all mean that none answers.
+    let Ok(mut stream) = std::os::unix::net::UnixStream::connect(dir.join("SOCKET")) else { return Ok(None) };
+    let sent = stream
+        .set_read_timeout(Some(PATIENCE))
+        .and_then(|()| stream.set_write_timeout(Some(PATIENCE)))
+        .and_then(|()| stream.write_all(format!("{question}\n").as_bytes()));
+    sent.map_err(|error| broken(&error.to_string()))?;
+    Ok(Some(BufReader::new(stream)))
+}
+
+#[cfg(not(unix))]
+pub fn ask_running(_: &Target, _: &str) -> Result<Option<Value>, Failure> {
+    Ok(None)
+}
+
+#[cfg(not(unix))]
+pub fn follow(_: &Target) -> Result<(), Failure> {
+    Err(Failure::work("there is no control socket on this system"))
+}
+
+fn broken(what: &str) -> Failure {
+    Failure::work(format!("the process that has the store open does not answer: {what}"))
+}
+
+/// An answer, or the error that it says.
+fn parse(line: &str) -> Result<Value, Failure> {
+    let value: Value = serde_json::from_str(line).map_err(|error| broken(&error.to_string()))?;
+    match value.pointer("/error/message").and_then(Value::as_str) {
+        Some(message) if value.get("error").is_some_and(Value::is_object) => Err(Failure::work(message)),
+        _ => Ok(value),
+    }
+}
+
+/// An argument of a question: `%NN` for what would end it.
+pub fn argument(text: &str) -> String {
+    let escape = |c: char| match c {
+        '%' => "%25".to_owned(),
+        c if c.is_ascii_whitespace() || c.is_ascii_control() => format!("%{:02x}", u32::from(c)),
+        c => c.to_string(),
+    };
+    text.chars().map(escape).collect()
+}
+
+/// Who holds a store's lock, in words, as far as the system tells.
+pub fn holder(dir: &Path) -> Option<String> {
+    let pid = files::lock_holder(&dir.join("LOCK"))?;
+    let name = files::read(Path::new(&format!("/proc/{pid}/comm"))).ok().flatten();
+    let name = name.map_or_else(String::new, |name| format!(" ({})", name.trim()));
+    Some(format!("process {pid}{name} has it open"))
+}
+
+/// The last line of a store's STATS.
+pub fn last_stats(dir: &Path) -> Option<Value> {
+    let line = files::last_line(&dir.join("STATS")).ok().flatten()?;
+    serde_json::from_str(&line).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_survive_blanks_and_answers_may_be_errors() {
+        assert_eq!(argument("a b%\n\u{e9}"), "a%20b%25%0a\u{e9}");
+        assert!(parse("{\"error\":{\"kind\":\"X\",\"message\":\"no\"}}").is_err());
+        assert!(parse("{\"background_errors\":1,\"error\":\"x\"}").is_ok());
+        assert!(parse("{").is_err());
+    }
+}

@@ -1,0 +1,325 @@
+//! The figures for people: what to look at first, then a screenful of tables. Made of the engine's JSON.
+
+use evenkeel_lab::report::{bytes, count, micros, rate, seconds};
+use serde_json::Value;
+
+/// Below this many lookups the cache's share of hits says nothing.
+const LOOKUPS_MIN: u64 = 10_000;
+/// A snapshot this old is worth a look.
+const SNAPSHOT_MS: u64 = 10 * 60 * 1000;
+
+/// The figures of a store, as of `now_ms`.
+pub fn view(figures: &Value, now_ms: u64) -> String {
+    let mut out = String::new();
+    first(&mut out, figures, now_ms);
+    out.push('\n');
+    work(&mut out, figures);
+    out.push('\n');
+    for keyspace in array(figures, "/keyspaces") {
+        tree(&mut out, keyspace);
+        out.push('\n');
+    }
+    files(&mut out, figures);
+    latencies(&mut out, figures);
+    out
+}
+
+/// What happened between two figures, one line a second or so.
+pub fn change(before: &Value, now: &Value, elapsed: f64) -> String {
+    let per_sec =
+        |path: &str| number(now, path).saturating_sub(number(before, path)) as f64 / elapsed.max(1e-3);
+    let rate_of = |path: &str| bytes(per_sec(path) as u64);
+    let jobs = ["intra-l0", "l0-to-l1", "deep", "upkeep"];
+    let moved: f64 =
+        jobs.iter().map(|c| per_sec(&format!("/io/{c}/read")) + per_sec(&format!("/io/{c}/written"))).sum();
+    let stalled = (float(now, "/stalls/seconds") - float(before, "/stalls/seconds")) / elapsed.max(1e-3);
+    format!(
+        "{:>9}/s {:>11}/s {:>11}/s {:>11}/s {:>11}/s {:>5} {:>6} {:>6}",
+        rate(per_sec("/writes")),
+        rate_of("/user_bytes"),
+        rate_of("/io/client/read"),
+        rate_of("/io/flush/written"),
+        bytes(moved as u64),
+        number(now, "/levels/0/runs"),
+        format!("{:.0} %", (stalled * 100.0).max(0.0)),
+        rate(per_sec("/slow/count")),
+    )
+}
+
+/// The head of the lines of [`change`].
+pub const CHANGE_HEAD: &str =
+    "     writes    user bytes   client read         flush    compaction    L0  stall   slow";
+
+fn first(out: &mut String, figures: &Value, now_ms: u64) {
+    let found = findings(figures, now_ms);
+    if found.is_empty() {
+        out.push_str("Nothing stands out.\n");
+        return;
+    }
+    out.push_str("Look at first\n");
+    for finding in found {
+        out.push_str(&format!("  ! {finding}\n"));
+    }
+}
+
+/// What is out of the ordinary, the worst first, each with what to do.
+fn findings(f: &Value, now_ms: u64) -> Vec<String> {
+    let mut out = Vec::new();
+    let n = |path: &str| number(f, path);
+    if n("/background_errors") > 0 {
+        out.push(format!("{} failures of background work; LOG says which", count(n("/background_errors"))));
+    }
+    if n("/jobs/refused") > 0 {
+        out.push(format!("{} compactions refused for want of disk space", count(n("/jobs/refused"))));
+    }
+    if n("/stalls/count") > 0 {
+        let waited = seconds(float(f, "/stalls/seconds"));
+        out.push(format!(
+            "writers waited {} times, {waited}, {}",
+            count(n("/stalls/count")),
+            stall_reason(f)
+        ));
+    }
+    if n("/slow/count") > 0 {
+        let slow = count(n("/slow/count"));
+        out.push(format!("{slow} slow operations, mostly {}; see `keel explain --slow`", slow_cause(f)));
+    }
+    let (debt, tables) =
+        (array(f, "/keyspaces").map(|k| number(k, "/debt_bytes")).sum::<u64>(), n("/table_bytes"));
+    if debt > tables / 4 && debt > 64 << 20 {
+        out.push(format!("{} of debt: compactions lag behind; see `keel explain`", bytes(debt)));
+    }
+    let since = n("/snapshots/oldest_since_ms");
+    if since > 0 && now_ms.saturating_sub(since) > SNAPSHOT_MS {
+        let minutes = now_ms.saturating_sub(since) / 60_000;
+        let pinned = bytes(n("/snapshots/pinned_bytes"));
+        out.push(format!("the oldest snapshot is {minutes} min old and may pin {pinned}"));
+    }
+    let (hits, misses) = (n("/cache/hits"), n("/cache/misses"));
+    if hits + misses > LOOKUPS_MIN && hits * 2 < hits + misses {
+        out.push(format!(
+            "the cache finds {} of its blocks; raise cache_bytes",
+            percent(hits, hits + misses)
+        ));
+    }
+    for keyspace in array(f, "/keyspaces") {
+        for level in array(keyspace, "/levels").filter(|l| number(l, "/entries") > 10_000) {
+            let (dels, all) = (number(level, "/tombstones"), number(level, "/entries"));
+            if dels * 3 > all {
+                let (name, at) = (text(keyspace, "/name"), number(level, "/level"));
+                out.push(format!("L{at} of {name}: {} of the entries are tombstones", percent(dels, all)));
+            }
+        }
+    }
+    if n("/log_failures") > 0 {
+        out.push("LOG or STATS could not be written; is the disk full?".to_owned());
+    }
+    out
+}
+
+fn stall_reason(f: &Value) -> String {
+    let reasons = f.pointer("/stalls/by_reason").and_then(Value::as_object);
+    let worst = reasons
+        .and_then(|r| r.iter().max_by(|a, b| float(a.1, "/seconds").total_cmp(&float(b.1, "/seconds"))));
+    match worst.map(|(name, _)| name.as_str()) {
+        Some("backlog") => "mostly for flushes and compactions".to_owned(),
+        Some("memory") => "mostly for memory".to_owned(),
+        Some(other) => format!("mostly because of {other}"),
+        None => "see LOG".to_owned(),
+    }
+}
+
+fn slow_cause(f: &Value) -> String {
+    let causes = f.pointer("/slow/seconds").and_then(Value::as_object);
+    let worst = causes.and_then(|c| c.iter().max_by(|a, b| float(a.1, "").total_cmp(&float(b.1, ""))));
+    worst.map_or_else(String::new, |(name, _)| name.clone())
+}
+
+fn work(out: &mut String, f: &Value) {
+    let n = |path: &str| number(f, path);
+    let line = |out: &mut String, name: &str, text: String| out.push_str(&format!("{name:<12} {text}\n"));
+    let groups = n("/writes") as f64 / n("/commit_groups").max(1) as f64;
+    let user = bytes(n("/user_bytes"));
+    line(
+        out,
+        "writes",
+        format!("{} of {user}, {groups:.1} a commit, {} syncs", count(n("/writes")), count(n("/wal/syncs"))),
+    );
+    let (flushes, compactions, moves) =
+        (n("/flushes/count"), n("/compactions/count"), n("/compactions/moves"));
+    line(
+        out,
+        "background",
+        format!("flushes {}, compactions {}, moves {}", count(flushes), count(compactions), count(moves)),
+    );
+    let (open, paused) = (n("/jobs/open"), n("/jobs/paused"));
+    let limit = f.pointer("/schedule/limit_bytes_per_sec").and_then(Value::as_u64);
+    let limit = limit.map_or_else(String::new, |rate| format!(" at {}/s", bytes(rate)));
+    line(
+        out,
+        "now",
+        format!("compactions open {open}, set aside {paused}; schedule {}{limit}", text(f, "/schedule/name")),
+    );
+    let a = ["write", "read", "space"].map(|kind| float(f, &format!("/amplification/{kind}")));
+    line(out, "amplified", format!("write {:.2}, read {:.2}, space {:.2}", a[0], a[1], a[2]));
+    let (hits, misses) = (n("/cache/hits"), n("/cache/misses"));
+    let share = percent(hits, hits + misses);
+    line(
+        out,
+        "cache",
+        format!("{} of {}, {share} found", bytes(n("/cache/bytes")), bytes(n("/cache/capacity"))),
+    );
+    let (snapshots, pinned) = (n("/snapshots/count"), bytes(n("/snapshots/pinned_bytes")));
+    line(
+        out,
+        "snapshots",
+        if snapshots == 0 { "none".to_owned() } else { format!("{snapshots}, may pin {pinned}") },
+    );
+    let identity = text(f, "/identity");
+    line(
+        out,
+        "store",
+        format!("{identity}, sequence {}, open {}", count(n("/sequence")), age(float(f, "/uptime_seconds"))),
+    );
+}
+
+fn age(s: f64) -> String {
+    match s as u64 {
+        s @ 0..60 => format!("{s} s"),
+        s @ 60..3600 => format!("{} min", s / 60),
+        s @ 3600..86_400 => format!("{} h {} min", s / 3600, s / 60 % 60),
+        s => format!("{} days", s / 86_400),
+    }
+}
+
+fn tree(out: &mut String, k: &Value) {
+    let (name, strategy) = (text(k, "/name"), text(k, "/strategy"));
+    let memory = bytes(number(k, "/memtable_bytes"));
+    let waiting = number(k, "/immutable_memtables");
+    out.push_str(&format!("{name}: {strategy}; memtables {memory}, {waiting} waiting\n"));
+    out.push_str("  level runs tables      bytes     target   full     entries deleted       debt\n");
+    for level in array(k, "/levels") {
+        let [held, target, debt] = ["/bytes", "/target_bytes", "/debt_bytes"].map(|path| number(level, path));
+        let full = if target == 0 { String::new() } else { percent(held, target) };
+        let (entries, dels) = (number(level, "/entries"), number(level, "/tombstones"));
+        out.push_str(&format!(
+            "  L{:<4}{:>5} {:>6} {:>10} {:>10} {:>6} {:>11} {:>7} {:>10}\n",
+            number(level, "/level"),
+            number(level, "/runs"),
+            number(level, "/tables"),
+            bytes(held),
+            bytes(target),
+            full,
+            count(entries),
+            percent(dels, entries),
+            bytes(debt),
+        ));
+    }
+}
+
+/// Bytes by class, where there were any.
+fn files(out: &mut String, f: &Value) {
+    let Some(classes) = f.pointer("/io").and_then(Value::as_object) else { return };
+    let used: Vec<_> = ["client", "wal", "manifest", "flush", "intra-l0", "l0-to-l1", "deep", "upkeep"]
+        .iter()
+        .filter_map(|name| Some((*name, classes.get(*name)?)))
+        .filter(|(_, io)| number(io, "/read") + number(io, "/written") > 0)
+        .collect();
+    if used.is_empty() {
+        return;
+    }
+    out.push_str("files            read     written         cpu\n");
+    for (name, io) in used {
+        let cpu = f.pointer(&format!("/cpu_seconds/{name}")).and_then(Value::as_f64);
+        let cpu = cpu.map_or_else(String::new, seconds);
+        let (read, written) = (bytes(number(io, "/read")), bytes(number(io, "/written")));
+        out.push_str(&format!("  {name:<8} {read:>10} {written:>11} {cpu:>11}\n"));
+    }
+    out.push('\n');
+}
+
+fn latencies(out: &mut String, f: &Value) {
+    let names = ["get", "write", "scan", "flush", "compaction", "step"];
+    let timed = |name: &&str| number(f, &format!("/latency_us/{name}/count")) > 0;
+    let timed: Vec<_> = names.iter().filter(|name| timed(name)).collect();
+    if timed.is_empty() {
+        return;
+    }
+    out.push_str("latency         timed      median         p99         max\n");
+    for name in timed {
+        let at = |what: &str| float(f, &format!("/latency_us/{name}/{what}"));
+        let n = count(number(f, &format!("/latency_us/{name}/count")));
+        let (p50, p99, max) = (micros(at("p50")), micros(at("p99")), micros(at("max")));
+        out.push_str(&format!("  {name:<10} {n:>8} {p50:>11} {p99:>11} {max:>11}\n"));
+    }
+    out.push_str("  (get, write and scan: one in 64 is timed)\n");
+}
+
+/// `12 %`, `0.4 %`; of nothing it is nothing.
+fn percent(part: u64, whole: u64) -> String {
+    let share = 100.0 * part as f64 / whole.max(1) as f64;
+    if part > 0 && share < 1.0 { format!("{share:.1} %") } else { format!("{share:.0} %") }
+}
+
+fn number(value: &Value, path: &str) -> u64 {
+    value.pointer(path).and_then(Value::as_u64).unwrap_or(0)
+}
+
+fn float(value: &Value, path: &str) -> f64 {
+    value.pointer(path).and_then(Value::as_f64).unwrap_or(0.0)
+}
+
+fn text<'a>(value: &'a Value, path: &str) -> &'a str {
+    value.pointer(path).and_then(Value::as_str).unwrap_or("")
+}
+
+fn array<'a>(value: &'a Value, path: &str) -> impl Iterator<Item = &'a Value> {
+    value.pointer(path).and_then(Value::as_array).into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quiet() -> Value {
+        serde_json::json!({
+            "keyspaces": [{"name": "default", "strategy": "1-leveling", "levels": [
+                {"level": 0, "runs": 1, "tables": 2, "bytes": 1048576, "target_bytes": 4194304, "entries": 20000,
+                 "tombstones": 40, "debt_bytes": 0}]}],
+        })
+    }
+
+    #[test]
+    fn what_stands_out_comes_first_and_says_what_to_do() {
+        assert!(view(&quiet(), 0).starts_with("Nothing stands out.\n"), "{}", view(&quiet(), 0));
+        let mut busy = quiet();
+        busy["background_errors"] = 2.into();
+        busy["stalls"] = serde_json::json!({"count": 3, "seconds": 1.5, "by_reason": {
+            "backlog": {"count": 2, "seconds": 1.4}, "memory": {"count": 1, "seconds": 0.1}}});
+        busy["slow"] =
+            serde_json::json!({"count": 1234, "seconds": {"queue": 0.1, "block-read": 2.0, "cpu": 0.0}});
+        busy["cache"] = serde_json::json!({"hits": 1000, "misses": 19000});
+        busy["snapshots"] = serde_json::json!({"count": 1, "oldest_since_ms": 1, "pinned_bytes": 2048});
+        busy["keyspaces"][0]["levels"][0]["tombstones"] = 15000.into();
+        busy["jobs"] = serde_json::json!({"refused": 1});
+        busy["log_failures"] = 1.into();
+        let found = findings(&busy, 1_200_001);
+        let expected = [
+            "2 failures of background work; LOG says which",
+            "1 compactions refused for want of disk space",
+            "writers waited 3 times, 1.50 s, mostly for flushes and compactions",
+            "1 234 slow operations, mostly block-read; see `keel explain --slow`",
+            "the oldest snapshot is 20 min old and may pin 2.0 KiB",
+            "the cache finds 5 % of its blocks; raise cache_bytes",
+            "L0 of default: 75 % of the entries are tombstones",
+            "LOG or STATS could not be written; is the disk full?",
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn levels_are_a_table() {
+        let row = "  L0       1      2    1.0 MiB    4.0 MiB   25 %      20 000   0.2 %        0 B\n";
+        assert!(view(&quiet(), 0).contains(row), "{}", view(&quiet(), 0));
+    }
+}

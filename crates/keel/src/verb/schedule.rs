@@ -1,0 +1,75 @@
+//! `keel schedule list|show|set`: when background work may run.
+
+use clap::Subcommand;
+
+use crate::failure::Failure;
+use crate::live::ask;
+use crate::output::Output;
+use crate::store::{ReadArgs, Target, check_schedule};
+
+/// See `keel schedule --help`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+    /// Print JSON.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List the schedules.
+    List,
+    /// Print the schedule of a store.
+    Show,
+    /// Change the schedule of a store, at once and for good.
+    Set {
+        /// `unlimited`, or `fixed:RATE` in bytes per second, like fixed:50MiB.
+        schedule: String,
+    },
+}
+
+/// Shown below the help.
+pub const EXAMPLES: &str = "\
+Examples:
+  keel schedule list
+  keel schedule show --db shop.db
+  keel schedule set --db shop.db fixed:50MiB
+
+A store that another process has open is asked at its control socket, and follows from the next step on.";
+
+impl Args {
+    /// Does it.
+    pub fn run(&self, target: &Target) -> Result<(), Failure> {
+        let question = match &self.action {
+            Action::List => return self.list(),
+            Action::Show => "schedule".to_owned(),
+            Action::Set { schedule } => {
+                check_schedule(schedule)?;
+                format!("set-schedule {schedule}")
+            }
+        };
+        let answer = ask(target, &ReadArgs::default(), &question)?.value();
+        let mut out = Output::new();
+        if self.json {
+            out.line(&answer.to_string())
+        } else {
+            out.line(answer["text"].as_str().unwrap_or_default())
+        }
+    }
+
+    fn list(&self) -> Result<(), Failure> {
+        let mut out = Output::new();
+        let rows = evenkeel::schedule::catalog();
+        if self.json {
+            let rows: Vec<_> = rows
+                .iter()
+                .map(|(name, about)| serde_json::json!({ "name": name, "explanation": about }))
+                .collect();
+            return out.line(&serde_json::Value::Array(rows).to_string());
+        }
+        let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        rows.iter().try_for_each(|(name, about)| out.line(&format!("{name:<width$}  {about}")))
+    }
+}

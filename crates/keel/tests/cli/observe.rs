@@ -1,0 +1,145 @@
+//! Looking at a store: at rest, while another process has it open, and when that process does not answer.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::Keel;
+use crate::shell::Shell;
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// A running shell on a small store with some tables.
+fn busy(keel: &Keel, args: &[&str]) -> Shell {
+    let mut shell = Shell::start(keel, &[args, &["--set", "memtable_bytes=16KiB"]].concat());
+    for i in 0..500 {
+        assert_eq!(shell.ask(&format!("put key{:04} value{i:0100}", i * 7919 % 500)), "ok");
+    }
+    assert_eq!(shell.ask("flush"), "ok");
+    shell
+}
+
+#[cfg(unix)]
+#[test]
+fn a_running_store_answers_and_obeys() {
+    let keel = Keel::new();
+    let mut shell = busy(&keel, &[]);
+    let stats = keel.ok(&["stats"]);
+    assert!(stats.starts_with("of the running store\n") && stats.contains("default: 1-leveling"), "{stats}");
+    assert_eq!(json(&keel.ok(&["stats", "--json"]))["writes"], 500);
+    let text = keel.ok(&["stats", "--prometheus"]);
+    assert!(text.contains("# TYPE evenkeel_writes_total counter\nevenkeel_writes_total 500\n"), "{text}");
+    let levels = keel.ok(&["levels"]);
+    assert!(levels.contains("\nL0 ") && levels.contains("key0000 .. key0499"), "{levels}");
+    assert!(!levels.contains('\x1b'), "no colours where there is no terminal");
+    assert!(levels.lines().all(|line| line.chars().count() <= 80), "{levels}");
+    assert!(keel.ok(&["explain"]).starts_with("Keyspace default, strategy 1-leveling, schedule unlimited\n"));
+    assert!(
+        keel.ok(&["explain", "--slow"]).contains("of the last ten minutes") || {
+            keel.ok(&["explain", "--slow"]).contains("No operation took")
+        }
+    );
+    assert_eq!(keel.ok(&["strategy", "set", "tier", "--wait"]), "tier\n");
+    assert_eq!(keel.ok(&["strategy", "show"]), "tier\n");
+    assert_eq!(keel.ok(&["schedule", "set", "fixed:5MiB"]), "fixed:5MiB\n");
+    assert_eq!(json(&keel.ok(&["schedule", "show", "--json"]))["limit_bytes_per_sec"], 5 << 20);
+    keel.run(&["schedule", "set", "sometimes"]).fails(2, &["sometimes", "unlimited"]);
+    keel.run(&["levels", "--keyspace", "a b"]).fails(1, &["no keyspace `a b`"]);
+    // Verbs that need the store itself are refused, and told by whom.
+    keel.run(&["get", "key0001"]).fails(1, &["LOCK", "process "]);
+    assert_eq!(shell.ask("quit"), "ok");
+    shell.wait();
+    // Both were for good, and the socket is gone.
+    assert_eq!(keel.ok(&["strategy", "show"]), "tier\n");
+    assert_eq!(keel.ok(&["schedule", "show"]), "fixed:5MiB\n");
+    assert!(!crate::list(&keel.db()).contains(&"SOCKET".to_owned()));
+}
+
+#[cfg(unix)]
+#[test]
+fn what_a_killed_process_leaves_is_no_obstacle() {
+    let keel = Keel::new();
+    // Dropped, it is killed.
+    drop(busy(&keel, &[]));
+    assert!(crate::list(&keel.db()).contains(&"SOCKET".to_owned()));
+    assert!(keel.ok(&["stats"]).starts_with("Nothing stands out."));
+    let mut shell = busy(&keel, &[]);
+    assert!(keel.ok(&["stats"]).starts_with("of the running store"));
+    assert_eq!(shell.ask("quit"), "ok");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn without_a_socket_the_holder_and_its_last_figures_are_shown() {
+    let keel = Keel::new();
+    let mut shell = busy(&keel, &["--set", "control_socket=false"]);
+    for args in [&["levels"][..], &["explain"], &["strategy", "show"], &["schedule", "show"]] {
+        keel.run(args).fails(1, &["LOCK", "control_socket=true", "process ", "(keel)"]);
+    }
+    // A line comes each second; how long the first one takes is not what is tested.
+    while !crate::list(&keel.db()).contains(&"STATS".to_owned())
+        || !crate::read_file(&keel.db().join("STATS")).contains("\"writes\":500,")
+    {
+        std::thread::park_timeout(Duration::from_millis(50));
+        shell.ask("stats");
+    }
+    let done = keel.run(&["stats"]);
+    assert!(done.out.contains("writes       500 of "), "{done:?}");
+    done.fails(1, &["LOCK", "the last line of STATS, of 20", "(keel)"]);
+    assert_eq!(json(&keel.run(&["stats", "--json"]).out)["writes"], 500);
+    assert!(crate::read_file(&keel.db().join("LOG")).contains("[default] Flushed to "));
+    assert_eq!(shell.ask("quit"), "ok");
+}
+
+#[cfg(unix)]
+#[test]
+fn events_and_changes_are_followed() {
+    let keel = Keel::new();
+    let mut shell = busy(&keel, &[]);
+    let follow = |args: &[&str]| {
+        let mut command = keel.command(args);
+        let mut child = command.arg("--db").arg(keel.db()).stdout(Stdio::piped()).spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        (child, out)
+    };
+    let (mut events, mut out) = follow(&["explain", "--events"]);
+    let (mut watch, mut changes) = follow(&["stats", "--watch", "0.05"]);
+    let mut line = String::new();
+    assert_eq!(shell.ask("strategy full"), "ok");
+    while !line.contains("\"event\":\"strategy_changed\"") {
+        line.clear();
+        assert!(out.read_line(&mut line).unwrap() > 0);
+        json(&line);
+    }
+    for part in ["user bytes", "/s"] {
+        line.clear();
+        changes.read_line(&mut line).unwrap();
+        assert!(line.contains(part), "{line}");
+    }
+    assert_eq!(shell.ask("quit"), "ok");
+    shell.wait();
+    // Both end with the store, well.
+    assert!(events.wait().unwrap().success() && watch.wait().unwrap().success());
+}
+
+#[test]
+fn a_store_at_rest_is_opened_for_the_question() {
+    let keel = Keel::new();
+    keel.ok(&["put", "a", "1"]);
+    assert!(keel.ok(&["explain"]).contains("Wanted: nothing, the tree is in shape"));
+    assert!(keel.ok(&["explain", "--slow"]).contains("No operation took 1.0 ms or longer"));
+    assert!(keel.ok(&["levels"]).starts_with("default  1-leveling\n"));
+    assert!(keel.ok(&["levels", "--tables"]).starts_with("L0"));
+    assert_eq!(keel.ok(&["schedule", "show"]), "unlimited\n");
+    assert!(keel.bare(&["schedule", "list"]).ok().contains("fixed:RATE"));
+    assert!(keel.ok(&["stats", "--prometheus"]).contains("evenkeel_uptime_seconds "));
+    assert!(keel.ok(&["stats", "--read-only"]).contains("default: 1-leveling"));
+    keel.run(&["explain", "--events"]).fails(1, &["no process answers"]);
+    keel.run(&["stats", "--watch", "1"]).fails(1, &["no process answers"]);
+    keel.run(&["stats", "--watch", "0"]).fails(2, &["seconds"]);
+    keel.run(&["stats", "--json", "--prometheus"]).fails(2, &["--prometheus"]);
+    keel.run(&["explain", "--slow", "--events"]).fails(2, &["--events"]);
+    keel.bare(&["explain"]).fails(2, &["--db"]);
+}

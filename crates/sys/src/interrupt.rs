@@ -1,0 +1,60 @@
+//! Ctrl-C as a flag: a long-running command that can be cancelled cleanly looks at it now and then.
+//! The first interrupt sets the flag; a second one ends the process, as it would have without this.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// From now on the first interrupt (SIGINT) sets the flag that [`was_interrupted`] answers, instead of ending the process. False
+/// where that cannot be had.
+pub fn catch_interrupt() -> bool {
+    imp::install()
+}
+
+/// True once the process was interrupted after [`catch_interrupt`].
+pub fn was_interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Acquire)
+}
+
+#[cfg(unix)]
+mod imp {
+    use super::{INTERRUPTED, Ordering};
+
+    extern "C" fn interrupted(_signal: libc::c_int) {
+        INTERRUPTED.store(true, Ordering::Release);
+    }
+
+    pub fn install() -> bool {
+        // SAFETY: `sigaction` is plain data for which all zeros is a valid value; every field that matters is set below.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = interrupted as extern "C" fn(libc::c_int) as usize;
+        // Back to the default after the first, so that a second one ends the process; interrupted calls go on.
+        action.sa_flags = libc::SA_RESETHAND | libc::SA_RESTART;
+        // SAFETY: both pointers are valid for the call, the old action is not asked for, and the handler only stores into a
+        // lock-free atomic, which a signal handler may do.
+        unsafe {
+            libc::sigemptyset(&raw mut action.sa_mask);
+            libc::sigaction(libc::SIGINT, &raw const action, std::ptr::null_mut()) == 0
+        }
+    }
+}
+
+#[cfg(not(unix))]
+mod imp {
+    pub fn install() -> bool {
+        false
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_interrupt_is_caught() {
+        assert!(catch_interrupt() && !was_interrupted());
+        // SAFETY: raises a signal in this thread, whose handler was installed above.
+        assert_eq!(unsafe { libc::raise(libc::SIGINT) }, 0);
+        assert!(was_interrupted());
+    }
+}
