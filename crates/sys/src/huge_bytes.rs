@@ -1,16 +1,20 @@
 //! Zeroed memory that asks for huge pages: filters and the chunks of the memtable's arena.
 //!
 //! A random access to 500 MB on 4 KiB pages misses the TLB nearly each time; on 2 MiB pages it rarely
-//! does. Below 2 MiB the memory comes from the ordinary heap (cache-line aligned); from 2 MiB on it is a
-//! mapping of its own, aligned to 2 MiB and advised with MADV_HUGEPAGE. A mapping costs address space when
-//! it is made and memory only as it is touched, and goes back to the system at once when it is dropped.
+//! does. Below 128 KiB the memory comes from the ordinary heap (cache-line aligned); from there on it is a
+//! mapping of its own, so that long-lived and short-lived pieces leave no holes in the heap; from 2 MiB on
+//! it is aligned to 2 MiB and advised with MADV_HUGEPAGE. A mapping costs address space when it is made and
+//! memory only as it is touched, and goes back to the system at once when it is dropped.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// From this size on, memory is mapped rather than taken from the heap; also the size of a huge page.
+/// The size of a huge page; from here on they are asked for.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// From this size on, memory is mapped rather than taken from the heap.
+pub const MAPPED_BYTES_MIN: usize = 128 << 10;
 
 /// Alignment of every `HugeBytes`: a cache line.
 pub const ALIGN_BYTES: usize = 64;
@@ -35,8 +39,8 @@ impl HugeBytes {
     /// When `len` exceeds the address space (`isize::MAX`).
     pub fn zeroed(len: usize) -> Self {
         assert!(len <= isize::MAX as usize - 2 * HUGE_PAGE_BYTES, "a buffer larger than the address space");
-        if len >= HUGE_PAGE_BYTES
-            && let Some((start, mapped)) = map_huge(len)
+        if len >= MAPPED_BYTES_MIN
+            && let Some((start, mapped)) = map(len)
         {
             return Self { start, len, mapped: Some(mapped) };
         }
@@ -55,7 +59,7 @@ impl HugeBytes {
         self.mapped.unwrap_or(self.len)
     }
 
-    /// Whether the bytes lie in a mapping of their own (so that huge pages were asked for).
+    /// Whether the bytes lie in a mapping of their own.
     pub fn is_mapped(&self) -> bool {
         self.mapped.is_some()
     }
@@ -120,13 +124,14 @@ fn heap_layout(len: usize) -> Layout {
     Layout::from_size_align(len, ALIGN_BYTES).expect("the length was checked when the buffer was made")
 }
 
-/// Maps `len` bytes at a 2 MiB boundary; `None` when the system refuses, then the heap decides.
+/// Maps `len` bytes, at a 2 MiB boundary if they fill a huge page; `None` when the system refuses, then the heap decides.
 #[cfg(all(target_os = "linux", not(miri)))]
-fn map_huge(len: usize) -> Option<(NonNull<u8>, usize)> {
+fn map(len: usize) -> Option<(NonNull<u8>, usize)> {
     const PAGE_BYTES: usize = 4096;
     let mapped = len.next_multiple_of(PAGE_BYTES);
+    let huge = len >= HUGE_PAGE_BYTES;
     // A larger range is asked for and trimmed at both ends, since mmap only aligns to pages.
-    let asked = mapped + HUGE_PAGE_BYTES;
+    let asked = if huge { mapped + HUGE_PAGE_BYTES } else { mapped };
     // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing that exists.
     let address = unsafe {
         libc::mmap(
@@ -142,10 +147,11 @@ fn map_huge(len: usize) -> Option<(NonNull<u8>, usize)> {
         return None;
     }
     let start = address.cast::<u8>();
-    let before = start.align_offset(HUGE_PAGE_BYTES);
+    let before = if huge { start.align_offset(HUGE_PAGE_BYTES) } else { 0 };
     let after = asked - before - mapped;
-    // SAFETY: `before <= HUGE_PAGE_BYTES - PAGE_BYTES`, so all three parts lie in the mapping just made, the
-    // two ends do not overlap the middle, and only the ends are given back. Advice cannot harm.
+    // SAFETY: `before` is 0, or at most `HUGE_PAGE_BYTES - PAGE_BYTES` where as much was asked for on top, so all
+    // three parts lie in the mapping just made, the two ends do not overlap the middle, and only the ends are
+    // given back. Advice cannot harm.
     unsafe {
         let aligned = start.add(before);
         if before > 0 {
@@ -154,19 +160,21 @@ fn map_huge(len: usize) -> Option<(NonNull<u8>, usize)> {
         if after > 0 {
             libc::munmap(aligned.add(mapped).cast(), after);
         }
-        libc::madvise(aligned.cast(), mapped, libc::MADV_HUGEPAGE);
+        if huge {
+            libc::madvise(aligned.cast(), mapped, libc::MADV_HUGEPAGE);
+        }
         NonNull::new(aligned).map(|start| (start, mapped))
     }
 }
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
-fn map_huge(_len: usize) -> Option<(NonNull<u8>, usize)> {
+fn map(_len: usize) -> Option<(NonNull<u8>, usize)> {
     None
 }
 
 #[cfg(all(target_os = "linux", not(miri)))]
 fn unmap(start: NonNull<u8>, mapped: usize) {
-    // SAFETY: called once, from drop, with the mapping that `map_huge` made.
+    // SAFETY: called once, from drop, with the mapping that `map` made.
     unsafe {
         libc::munmap(start.as_ptr().cast(), mapped);
     }
@@ -181,7 +189,18 @@ mod tests {
 
     #[test]
     fn every_size_is_zeroed_writable_and_aligned() {
-        for len in [0, 1, 63, 64, 4097, HUGE_PAGE_BYTES - 1, HUGE_PAGE_BYTES, HUGE_PAGE_BYTES + 1, 5 << 20] {
+        for len in [
+            0,
+            1,
+            63,
+            64,
+            4097,
+            MAPPED_BYTES_MIN,
+            HUGE_PAGE_BYTES - 1,
+            HUGE_PAGE_BYTES,
+            HUGE_PAGE_BYTES + 1,
+            5 << 20,
+        ] {
             let mut bytes = HugeBytes::zeroed(len);
             assert_eq!(bytes.len(), len);
             assert!(bytes.iter().all(|&b| b == 0), "{len} bytes are not zero");

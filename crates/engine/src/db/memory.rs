@@ -21,7 +21,7 @@ pub struct MemoryMetrics {
     pub memtables: u64,
     /// Data blocks in the cache.
     pub blocks: u64,
-    /// Indexes and filters of open tables.
+    /// Indexes and filters of open tables, and pieces of them that scans and jobs read ahead.
     pub tables: u64,
     /// Cursors: pinned blocks and own buffers.
     pub cursors: u64,

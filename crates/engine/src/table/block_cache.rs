@@ -1,4 +1,5 @@
-//! The block cache: uncompressed data blocks by (table, offset), and the memory of everything that tables keep loaded.
+//! The block cache: uncompressed data blocks by (table, offset), and the memory of everything that tables keep loaded
+//! and read ahead.
 //!
 //! ```text
 //! bucket (128 bytes) = lock | 5 keys, each with a touched bit | 5 × Arc<[u8]>     a hit: bucket, block's first line
@@ -7,11 +8,15 @@
 //! kept by one counter that only insertions and evictions change; a clock hand sweeps the buckets when it is exceeded.
 //! Growing doubles the buckets in place: what then lies in the wrong one is swept away in time. Partitions of indexes
 //! and filters are charged here too, and dropped when they exceed half the capacity.
+//!
+//! Memory goes round: the block that a thread evicts to insert another is the one it fills next ([`copy_of`]). So a cache
+//! that is full allocates nothing, and leaves no holes in the heaps of an allocator that gives each thread another.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use super::pieces::Pieces;
 use super::residents::Residents;
 use crate::base::units::TableId;
 
@@ -53,8 +58,37 @@ struct Stripe {
     skipped: AtomicU64,
 }
 
+/// Blocks are allocated in multiples of this, so that one fits where another of about its size was.
+const STEP_BYTES: usize = 128;
+/// A thread keeps an evicted block up to this size for the next it reads.
+const SPARE_BYTES_MAX: usize = 64 << 10;
+
 thread_local! {
     static STRIPE: Cell<usize> = const { Cell::new(usize::MAX) };
+    static SPARE: Cell<Option<Arc<[u8]>>> = const { Cell::new(None) };
+}
+
+/// A block that begins with `payload`, in memory that the thread evicted, if it has some that fits. Zeros may follow.
+pub fn copy_of(payload: &[u8]) -> Arc<[u8]> {
+    let bytes = payload.len().next_multiple_of(STEP_BYTES);
+    let fits = |spare: &Arc<[u8]>| (bytes..=bytes + bytes / 8).contains(&spare.len());
+    let mut block = match SPARE.take() {
+        Some(spare) if fits(&spare) => spare,
+        _ => std::iter::repeat_n(0, bytes).collect(),
+    };
+    if let Some((head, tail)) = Arc::get_mut(&mut block).and_then(|b| b.split_at_mut_checked(payload.len())) {
+        head.copy_from_slice(payload);
+        tail.fill(0);
+    }
+    block
+}
+
+/// Keeps an evicted block for [`copy_of`], if nobody else has it.
+fn spare(mut block: Arc<[u8]>) {
+    if block.len() <= SPARE_BYTES_MAX && Arc::get_mut(&mut block).is_some() {
+        // A thread that ends has let go of its spare already.
+        let _ = SPARE.try_with(|kept| kept.set(Some(block)));
+    }
 }
 
 /// Blocks in memory.
@@ -69,6 +103,7 @@ pub struct BlockCache {
     used: AtomicU64,
     hand: AtomicUsize,
     residents: Residents,
+    pieces: Pieces,
     /// What open tables keep in memory as long as they are open.
     pinned: AtomicU64,
     stripes: [Stripe; STRIPES],
@@ -88,6 +123,7 @@ impl BlockCache {
             used: AtomicU64::new(0),
             hand: AtomicUsize::new(0),
             residents: Residents::default(),
+            pieces: Pieces::default(),
             pinned: AtomicU64::new(0),
             stripes: Default::default(),
         };
@@ -136,6 +172,7 @@ impl BlockCache {
         drop(slots);
         if let Some(old) = old {
             self.used.fetch_sub(cost(&old), Ordering::Relaxed);
+            spare(old);
         }
         self.evict();
     }
@@ -156,7 +193,7 @@ impl BlockCache {
     /// Bytes in use: blocks and everything charged.
     pub fn used(&self) -> u64 {
         let tables = self.residents.bytes().saturating_add(self.pinned.load(Ordering::Relaxed));
-        self.used.load(Ordering::Relaxed).saturating_add(tables)
+        self.used.load(Ordering::Relaxed).saturating_add(tables).saturating_add(self.pieces.bytes())
     }
 
     /// Bytes of blocks alone.
@@ -182,6 +219,11 @@ impl BlockCache {
     /// An open table was closed.
     pub fn unpin(&self, bytes: u64) {
         self.pinned.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Memory for pieces that are read ahead.
+    pub fn pieces(&self) -> &Pieces {
+        &self.pieces
     }
 
     /// The clock over partitions in memory.
@@ -221,24 +263,29 @@ impl BlockCache {
     fn evict(&self) {
         let buckets = 1usize << self.bits.load(Ordering::Relaxed);
         for _ in 0..buckets * 2 {
-            if self.used() <= self.capacity() || self.used.load(Ordering::Relaxed) == 0 {
+            let mut excess = self.used().saturating_sub(self.capacity());
+            if excess == 0 || self.used.load(Ordering::Relaxed) == 0 {
                 return;
             }
             let hand = self.hand.fetch_add(1, Ordering::Relaxed) & (buckets - 1);
             let Some(bucket) = self.bucket(hand) else { return };
-            let mut freed = 0;
+            let mut gone: [Option<Arc<[u8]>>; WAYS] = Default::default();
             let mut slots = bucket.lock();
             let Slots { keys, blocks } = &mut *slots;
-            for (key, block) in keys.iter_mut().zip(blocks) {
+            for ((key, block), gone) in keys.iter_mut().zip(blocks).zip(&mut gone) {
                 if *key & TOUCHED != 0 {
                     *key &= !TOUCHED;
-                } else if let Some(gone) = block.take() {
+                } else if let Some(block) = block.take_if(|_| excess > 0) {
                     *key = 0;
-                    freed += cost(&gone);
+                    excess = excess.saturating_sub(cost(&block));
+                    *gone = Some(block);
                 }
             }
             drop(slots);
-            self.used.fetch_sub(freed, Ordering::Relaxed);
+            for block in gone.into_iter().flatten() {
+                self.used.fetch_sub(cost(&block), Ordering::Relaxed);
+                spare(block);
+            }
         }
     }
 

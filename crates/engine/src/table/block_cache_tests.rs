@@ -132,3 +132,32 @@ fn threads_never_see_a_wrong_block() {
     cache.set_capacity(0);
     assert_eq!(cache.used(), 0);
 }
+
+#[test]
+fn a_full_cache_fills_the_memory_that_it_evicted() {
+    let cache = BlockCache::new(100_000, 1000);
+    let mut addresses = std::collections::HashSet::new();
+    for i in 0..2000 {
+        // Sizes of the same step.
+        let block = copy_of(&block(1, i, 900 + (i % 90) as usize));
+        assert!(block[900 + (i % 90) as usize..].iter().all(|byte| *byte == 0));
+        addresses.insert(block.as_ptr());
+        cache.insert(TableId(1), i, &block);
+    }
+    assert!(cache.used() > 90_000);
+    assert!(addresses.len() < 120, "2000 blocks lay at {} places", addresses.len());
+}
+
+#[test]
+fn a_block_that_a_reader_holds_is_not_written_over() {
+    let cache = BlockCache::new(20_000, 1000);
+    let mut held = Vec::new();
+    for i in 0..500 {
+        let block = copy_of(&block(1, i, 1000));
+        cache.insert(TableId(1), i, &block);
+        if i % 7 == 0 {
+            held.push((i, block));
+        }
+    }
+    assert!(held.iter().all(|(i, block)| is_right(block, 1, *i)));
+}

@@ -1,7 +1,7 @@
 //! Floor 4: one table file, written once, read through checksums.
 //!
 //! Bottom-up: the facts of a table (`meta`), its blocks (`format` to `facts`, `range_block`), writing (`writer`), what stays in memory
-//! (`residents`, `block_cache`), reading (`block_file`, `partition`, `reader`, `table_iterator`, `table_cache`), and reading everything
+//! (`residents`, `pieces`, `block_cache`), reading (`block_file`, `partition`, `reader`, `table_iterator`, `table_cache`), and reading everything
 //! (`verify`).
 
 pub mod block;
@@ -14,6 +14,7 @@ pub mod filter;
 pub mod format;
 pub mod meta;
 pub mod partition;
+pub mod pieces;
 pub mod prefix_rule;
 pub mod range_block;
 pub mod reader;

@@ -15,12 +15,13 @@ use std::sync::{Arc, PoisonError, Weak};
 use arc_swap::Guard;
 
 use super::block::{Content, Layout};
-use super::block_cache::BlockCache;
+use super::block_cache::{BlockCache, copy_of};
 use super::block_file::BlockFile;
 use super::filter::Filter;
 use super::format::{BlockHandle, FOOTER_BYTES, Footer, FooterError, footer_checksum};
 use super::meta::{HowWritten, TableMeta};
 use super::partition::{IndexPartition, Partition, Slot, read_index};
+use super::pieces::Pieces;
 use super::prefix_rule::PrefixRule;
 use super::range_block;
 use super::residents::Holder;
@@ -396,6 +397,11 @@ impl TableReader {
         Some(block)
     }
 
+    /// Memory for pieces that are read ahead.
+    pub fn pieces(&self) -> &Pieces {
+        self.cache.pieces()
+    }
+
     /// Has the cache keep a block.
     pub fn keep_block(&self, handle: BlockHandle, block: &Arc<[u8]>) {
         self.cache.insert(self.id, handle.offset, block);
@@ -412,7 +418,7 @@ impl TableReader {
         stats.block_reads += 1;
         let block = self.blocks.read(handle, class, |payload| {
             Layout::check(payload, Content::Data)?;
-            Ok(Arc::<[u8]>::from(payload))
+            Ok(copy_of(payload))
         })?;
         if fill_cache {
             self.keep_block(handle, &block);

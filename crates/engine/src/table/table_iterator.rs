@@ -15,6 +15,7 @@ use std::sync::Arc;
 use arc_swap::Guard;
 
 use super::block::{Content, Layout};
+use super::block_cache::copy_of;
 use super::format::{BlockHandle, PAGE_BYTES};
 use super::partition::IndexPartition;
 use super::reader::{ReadStats, TableReader};
@@ -23,7 +24,7 @@ use crate::base::error::Result;
 use crate::base::iterator::InternalIterator;
 use crate::base::key::Trailer;
 use crate::observe::waits::{Cause, wait};
-use crate::storage::aligned::AlignedBuffer;
+use crate::storage::aligned::{AlignedBuffer, PAGE};
 use crate::storage::file_system::ReadFile;
 
 /// How a cursor reads.
@@ -128,10 +129,9 @@ impl TableIterator {
         }
     }
 
-    /// Bytes of its own buffers.
+    /// Bytes of its own buffers; the piece read ahead is lent, and counted where it comes from.
     pub fn memory_bytes(&self) -> u64 {
-        (size_of::<TableIterator>() + self.ahead.memory() + self.unpacked.capacity() + self.key.capacity())
-            as u64
+        (size_of::<TableIterator>() + self.unpacked.capacity() + self.key.capacity()) as u64
     }
 
     /// Reads pieces from `file`, the same bytes another way.
@@ -227,7 +227,7 @@ impl TableIterator {
             return Ok(source);
         }
         self.source = source;
-        let block = Arc::<[u8]>::from(self.block());
+        let block = copy_of(self.block());
         self.table.keep_block(handle, &block);
         Ok(Source::Pinned(block))
     }
@@ -246,8 +246,7 @@ impl TableIterator {
     /// Reads a piece into the buffer: from the block on, or up to it if the cursor is going back. Begins at a page, and ends
     /// at one unless the file does.
     fn fill_piece(&mut self, handle: BlockHandle, piece: usize) -> Result<Range<usize>> {
-        let blocks = self.table.blocks();
-        let bytes = blocks.checked_len(handle)?;
+        let (bytes, last) = (self.table.blocks().checked_len(handle)?, self.table.blocks().end());
         let piece = piece.max(bytes) as u64;
         let (from, to) = if self.back {
             (handle.end().saturating_sub(piece), handle.end())
@@ -255,16 +254,27 @@ impl TableIterator {
             (handle.offset, handle.offset.saturating_add(piece))
         };
         let start = from / PAGE_BYTES * PAGE_BYTES;
-        let end = to.checked_next_multiple_of(PAGE_BYTES).unwrap_or(to).min(blocks.end());
+        let end = to.checked_next_multiple_of(PAGE_BYTES).unwrap_or(to).min(last);
         // Nothing of the old piece may be taken for the new one if the read fails.
         self.ahead_start = u64::MAX;
-        self.ahead.reset((end - start) as usize);
-        let file = self.ahead_file.as_ref().unwrap_or(blocks.file());
+        self.make_room((end - start) as usize);
+        let file = self.ahead_file.as_ref().unwrap_or(self.table.blocks().file());
         let _wait = (self.options.class == IoClass::Client).then(|| wait(Cause::Read));
         file.read_at(start, &mut self.ahead, self.options.class)?;
         self.ahead_start = start;
         let from = (handle.offset - start) as usize;
         Ok(from..from + bytes)
+    }
+
+    /// Makes the buffer `len` bytes long, whatever they are.
+    fn make_room(&mut self, len: usize) {
+        if len + PAGE <= self.ahead.memory() {
+            self.ahead.reset(len);
+            return;
+        }
+        let pieces = self.table.pieces();
+        pieces.take_back(std::mem::take(&mut self.ahead));
+        self.ahead = pieces.lend(len);
     }
 
     /// Finds the block in the buffer, or fills the buffer.
@@ -479,6 +489,12 @@ impl InternalIterator for TableIterator {
                 Ok(())
             }
         })
+    }
+}
+
+impl Drop for TableIterator {
+    fn drop(&mut self) {
+        self.table.pieces().take_back(std::mem::take(&mut self.ahead));
     }
 }
 

@@ -293,6 +293,9 @@ impl<'a> Workload<'a> {
         finished?;
         // It is durable, and so is everything before it.
         self.oracle.ack(true);
+        if name == UNLOGGED {
+            self.promise_unlogged();
+        }
         self.happened.loads += 1;
         Ok(())
     }
