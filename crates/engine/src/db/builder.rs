@@ -33,7 +33,7 @@ use super::ticker::write_banner;
 use super::ticker_state::Ticker;
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::error::{Error, Result};
-use crate::base::units::{KeyspaceId, TableId};
+use crate::base::units::{KeyspaceId, SeqNo, TableId};
 use crate::compaction::catalog;
 use crate::execution::output::{JobContext, TableIds};
 use crate::execution::rate_limiter::RateLimiter;
@@ -71,6 +71,8 @@ pub struct Builder {
     /// Stands above the option.
     control_socket: Option<bool>,
     read_only: bool,
+    /// As `ReplaySettings::looks`.
+    looks: Option<(SeqNo, SeqNo)>,
     by_name: Vec<(String, String)>,
 }
 
@@ -87,6 +89,7 @@ impl Builder {
             writes_logs: true,
             control_socket: None,
             read_only: false,
+            looks: None,
             by_name: Vec::new(),
         }
     }
@@ -183,9 +186,10 @@ impl Builder {
         let stored = read_only::remembered(&*self.fs, &self.path);
         let settled = settings::settle(&self.options, &self.by_name, stored.as_ref());
         let memory_bytes = settled.map_or(options.memory_bytes, |(settled, _)| settled.memory_bytes);
-        read_only::open_beside(&self.fs, &self.path, memory_bytes, |frozen| {
+        read_only::open_beside(&self.fs, &self.path, memory_bytes, |frozen, looks| {
             let mut builder = self.clone();
             builder.fs = frozen;
+            builder.looks = Some(looks);
             builder.threaded = false;
             builder.writes_logs = false;
             builder.options.create_if_missing = false;
@@ -357,6 +361,7 @@ impl Builder {
             filter_bits: self.options.filter_bits,
             options: self.options.clone(),
             styles: self.styles_of(&versions, persisted)?,
+            looks: self.looks,
         };
         versions.rotate_manifest_at(self.options.memtable_bytes);
         recovery::tidy_trees(&mut versions)?;

@@ -9,6 +9,7 @@
 //! stays in memory until there is.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ use crate::storage::record_reader::{LogToRead, RecordReader, Tail};
 use crate::table::meta::Born;
 use crate::version::manifest::ManifestRecord;
 use crate::version::version_set::VersionSet;
-use crate::write::batch::{BATCH_BYTES_MAX, decode_batch};
+use crate::write::batch::{BATCH_BYTES_MAX, NO_KEYSPACE, decode_batch};
 use crate::write::memtable::{Memtable, MemtableWriter};
 
 /// What replaying needs to know of the settings.
@@ -43,6 +44,9 @@ pub struct ReplaySettings {
     pub options: Options,
     /// How keyspaces' tables are written where it differs.
     pub styles: BTreeMap<KeyspaceId, TableStyle>,
+    /// Of a look beside a writer: the last sequence of the manifest that was read, and that of the manifest after the logs were.
+    /// A bulk load in between is in the logs, as a mark, and not in the trees.
+    pub looks: Option<(SeqNo, SeqNo)>,
 }
 
 /// What came of a replay.
@@ -289,6 +293,9 @@ impl Replay<'_> {
         }
         for entry in entries {
             let entry = entry.ok_or(Malformed::Batch("a batch is malformed"))?;
+            if entry.keyspace == NO_KEYSPACE {
+                self.check_seen(seq)?;
+            }
             // A keyspace that is not there was dropped after this write.
             if self.flushed.get(&entry.keyspace).is_some_and(|flushed| seq > *flushed) {
                 let memtable_bytes = self.settings.memtable_bytes;
@@ -308,6 +315,17 @@ impl Replay<'_> {
             .map(|(id, _)| *id)
             .collect();
         full.into_iter().try_for_each(|id| self.flush(id)).map_err(Malformed::Error)
+    }
+
+    /// The manifest's last sequence is at least that of a bulk load's mark once the load is recorded, or has failed.
+    fn check_seen(&self, mark: SeqNo) -> Result<(), Malformed> {
+        match self.settings.looks {
+            Some((before, after)) if before < mark && mark <= after => {
+                let context = format!("read beside a bulk load that ended meanwhile, at sequence {mark}");
+                Err(Malformed::Error(Error::io(context, ErrorKind::ResourceBusy.into())))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn flush_all(&mut self) -> Result<()> {

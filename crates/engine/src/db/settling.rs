@@ -69,6 +69,7 @@ fn flush_all(store: &Store, context: &Arc<JobContext>, tree: &mut TreeState) -> 
             filter_bits: options.filter_bits,
             options: Options::clone(&options),
             styles: keyspaces.by_name.values().map(|k| (k.id, k.style.clone())).collect(),
+            looks: None,
         }
     };
     for keyspace in keyspaces.by_name.values() {
