@@ -376,12 +376,14 @@ impl Options {
         })
     }
 
-    /// Refuses settings that contradict each other.
+    /// Refuses a value that makes no sense by itself.
+    pub(crate) fn check_values(&self) -> Result<()> {
+        TABLE.iter().try_for_each(|row| (row.set)(&mut self.clone(), &row.value(self)))
+    }
+
+    /// The same, and refuses settings that contradict each other.
     pub(crate) fn validate(&self) -> Result<()> {
-        for row in TABLE {
-            let mut copy = self.clone();
-            (row.set)(&mut copy, &row.value(self))?;
-        }
+        self.check_values()?;
         if self.l0_limit <= self.l0_trigger {
             return Err(Error::invalid(format!(
                 "l0_limit ({}) must be above l0_trigger ({}): writers would be slowed before a compaction may start",

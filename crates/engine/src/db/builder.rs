@@ -178,7 +178,7 @@ impl Builder {
     /// Opens the store and starts its threads.
     pub(crate) fn open_handle(self) -> Result<Arc<Handle>> {
         // What makes no sense whatever the store remembers is refused before anything is looked at.
-        let (options, _) = settings::settle(&self.options, &self.by_name, None)?;
+        let options = settings::given(&self.options, &self.by_name)?;
         if !self.read_only {
             return self.open_files();
         }
@@ -204,6 +204,7 @@ impl Builder {
             Some(versions) => versions,
             None => self.new_store()?,
         };
+        recovery::check_tables(&*self.fs, &self.path, &versions)?;
         versions.ids().file_at_least(recovery::next_file_number(&*self.fs, &self.path)?);
         let persisted = self.read_settings(&versions)?;
         let (options, told) = settings::settle(&self.options, &self.by_name, persisted.as_ref())?;
@@ -267,27 +268,21 @@ impl Builder {
             let path = self.path.display();
             Error::invalid(format!("there is no store at {path}; `keel load` or `keel put` make one"))
         };
-        if !self.options.create_if_missing && !self.fs.exists(&FileName::Current.path(&self.path))? {
-            return Err(missing());
+        if !self.fs.exists(&FileName::Current.path(&self.path))? {
+            if !self.options.create_if_missing {
+                return Err(missing());
+            }
+            // Nothing is remembered that could make sense of it.
+            settings::settle(&self.options, &self.by_name, None)?;
         }
         self.fs.create_dir(&self.path)?;
         self.fs.lock(&FileName::Lock.path(&self.path))
     }
 
-    /// An empty store, in a directory that has no file of one: CURRENT alone may not go missing.
+    /// An empty store, in a directory that was none before. It may have been there already, so its own name is made durable.
     fn new_store(&self) -> Result<VersionSet> {
-        for name in self.fs.list(&self.path)? {
-            if let Some(FileName::Manifest(_) | FileName::Table(_)) = FileName::parse(&name)
-                && self
-                    .fs
-                    .list(&self.path)?
-                    .iter()
-                    .any(|n| matches!(FileName::parse(n), Some(FileName::Table(_))))
-            {
-                let what = format!("it is missing, but {name} is there: this was a store");
-                return Err(Error::corruption(FileName::Current.path(&self.path), 0, what));
-            }
-        }
+        recovery::check_never_used(&*self.fs, &self.path)?;
+        recovery::sync_name(&*self.fs, &self.path)?;
         let mut versions = VersionSet::empty(Arc::clone(&self.fs), &self.path);
         let strategy = self.strategy_of(DEFAULT_NAME, &KeyspaceSettings::new())?.strategy;
         let created = creation(versions.ids(), DEFAULT_NAME, &strategy, false);

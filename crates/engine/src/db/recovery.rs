@@ -140,19 +140,62 @@ pub fn tidy_trees(versions: &mut VersionSet) -> Result<()> {
     Ok(())
 }
 
-/// Removes tables, manifests and temporary files that nothing refers to. Names that are not ours are left alone.
+/// Refuses a directory without CURRENT that was a store: it has a table, or a log that holds a write. What an open that did not
+/// finish has left has neither, because CURRENT is durable before the first write is taken.
+pub fn check_never_used(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
+    for name in fs.list(dir)? {
+        let used = match FileName::parse(&name) {
+            Some(FileName::Table(_)) => true,
+            Some(FileName::Wal(number)) => open_log(fs, dir, number, 0)?.next()?.is_some(),
+            _ => false,
+        };
+        if used {
+            let what = format!("it is missing, but {name} is there: this was a store");
+            return Err(Error::corruption(FileName::Current.path(dir), 0, what));
+        }
+    }
+    Ok(())
+}
+
+/// Makes the directory's own name durable. Where we may not, whoever made it in a place that is not ours has seen to that.
+pub fn sync_name(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
+    let not_ours = |kind| matches!(kind, ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem);
+    match dir.parent().map_or(Ok(()), |parent| fs.sync_dir(parent)) {
+        Err(Error::Io { source, .. }) if not_ours(source.kind()) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+/// Every table of the trees is there. Looked at before anything is changed: with a manifest that is not of these files, those
+/// that nothing refers to are perhaps what is missing, and must not be removed.
+pub fn check_tables(fs: &dyn FileSystem, dir: &Path, versions: &VersionSet) -> Result<()> {
+    let names = fs.list(dir)?;
+    let there: BTreeSet<FileName> = names.iter().filter_map(|name| FileName::parse(name)).collect();
+    let missing = |id: &TableId| !there.contains(&FileName::Table(id.0));
+    match live_tables(versions).into_iter().find(missing) {
+        None => Ok(()),
+        Some(id) => Err(Error::corruption(FileName::Table(id.0).path(dir), 0, "this file is missing")),
+    }
+}
+
+fn live_tables(versions: &VersionSet) -> BTreeSet<TableId> {
+    let tables = versions.trees().values().flat_map(|tree| tree.version.tables());
+    tables.map(|(_, table)| table.id()).collect()
+}
+
+/// Removes tables, manifests and temporary files that nothing refers to. Names that are not ours are left alone. What cannot be
+/// removed is in nobody's way, and tried again by the next open.
+///
+/// # Errors
+/// The first failure, when the others have been removed.
 pub fn remove_orphans(
     fs: &dyn FileSystem,
     dir: &Path,
     versions: &VersionSet,
     options: Option<u64>,
-) -> Result<u64> {
-    let live: BTreeSet<TableId> = versions
-        .trees()
-        .values()
-        .flat_map(|t| t.version.tables().map(|(_, t)| t.id()).collect::<Vec<_>>())
-        .collect();
-    let mut removed = 0;
+) -> Result<()> {
+    let live = live_tables(versions);
+    let mut outcome = Ok(());
     for name in fs.list(dir)? {
         let orphan = match FileName::parse(&name) {
             Some(FileName::Table(n)) => !live.contains(&TableId(n)),
@@ -162,11 +205,10 @@ pub fn remove_orphans(
             _ => false,
         };
         if orphan {
-            fs.remove(&dir.join(&name))?;
-            removed += 1;
+            outcome = outcome.and(fs.remove(&dir.join(&name)));
         }
     }
-    Ok(removed)
+    outcome
 }
 
 /// One more than the highest number of any file: none is used twice, not even of a file that never was installed.
@@ -183,6 +225,18 @@ fn log_numbers(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<u64>> {
     let mut numbers: Vec<u64> = fs.list(dir)?.into_iter().filter_map(number).collect();
     numbers.sort_unstable();
     Ok(numbers)
+}
+
+/// Opens a log to read it; it is known to have been durable up to `promised`.
+fn open_log(fs: &dyn FileSystem, dir: &Path, number: u64, promised: u64) -> Result<RecordReader> {
+    let log = LogToRead {
+        kind: LogKind::Wal,
+        id: number,
+        promised,
+        payload_max: (BATCH_BYTES_MAX + 1024) as u32,
+        class: IoClass::Wal,
+    };
+    RecordReader::open(fs.open(&FileName::Wal(number).path(dir))?, log)
 }
 
 struct Replay<'a> {
@@ -212,14 +266,8 @@ enum LogOutcome {
 
 impl Replay<'_> {
     fn open_log(&self, number: u64) -> Result<RecordReader> {
-        let log = LogToRead {
-            kind: LogKind::Wal,
-            id: number,
-            promised: self.versions.sealed_len(number).unwrap_or(0),
-            payload_max: (BATCH_BYTES_MAX + 1024) as u32,
-            class: IoClass::Wal,
-        };
-        RecordReader::open(self.context.fs.open(&FileName::Wal(number).path(&self.context.dir))?, log)
+        let promised = self.versions.sealed_len(number).unwrap_or(0);
+        open_log(&*self.context.fs, &self.context.dir, number, promised)
     }
 
     fn log(&mut self, number: u64, event: &dyn Fn(&Event)) -> Result<LogOutcome> {

@@ -20,6 +20,20 @@ use crate::observe::event::Event;
 use crate::options::Options;
 use crate::scheduler::catalog::parse as parse_schedule;
 
+/// What was given when a store is opened: each name and value makes sense by itself. Whether they do together is known when
+/// what the store remembers is.
+///
+/// # Errors
+/// `InvalidArgument` for a name or a value that makes no sense.
+pub fn given(options: &Options, by_name: &[(String, String)]) -> Result<Options> {
+    let mut options = options.clone();
+    for (name, value) in by_name {
+        options.set(name, value)?;
+    }
+    options.check_values()?;
+    Ok(options)
+}
+
 /// The options of a store that is being opened, and what is told of them: each that differs from what OPTIONS says.
 ///
 /// # Errors
@@ -162,6 +176,22 @@ mod tests {
             let error = settle(&Options::default(), &[], Some(&kept)).unwrap_err();
             assert_eq!(error.kind(), "Unsupported", "{error}");
         }
+    }
+
+    #[test]
+    fn what_was_given_is_first_looked_at_value_by_value() {
+        // Above the default of `l0_limit`, and perhaps not above the one in OPTIONS.
+        let by_name = [("l0_trigger".to_owned(), "30".to_owned())];
+        assert_eq!(given(&Options::default(), &by_name).unwrap().l0_trigger, 30);
+        assert_eq!(
+            settle(&Options::default(), &by_name, Some(&stored("l0_limit", "40"))).unwrap().0.l0_limit,
+            40
+        );
+        for (name, value) in [("l0_trigger", "0"), ("l0_trigger", "many"), ("compost", "yes")] {
+            let error = given(&Options::default(), &[(name.to_owned(), value.to_owned())]).unwrap_err();
+            assert_eq!(error.kind(), "InvalidArgument", "{name}={value}");
+        }
+        assert!(given(&Options { l0_trigger: 0, ..Options::default() }, &[]).is_err());
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::state::{Store, TreeState};
 use super::strategies::stored;
 use crate::base::error::{Error, Result};
 use crate::execution::output::JobContext;
+use crate::observe::event::Event;
 use crate::options::Options;
 use crate::storage::file_name::FileName;
 use crate::write::wal::LogError;
@@ -53,8 +54,15 @@ pub fn settle(store: &Store, context: &Arc<JobContext>) -> Result<()> {
     }
     tree.options_number = Some(options);
     store.unsettled.pending.store(false, Ordering::Release);
-    remove_orphans(&*store.fs, &store.dir, &tree.versions, Some(options))?;
+    let removed = remove_orphans(&*store.fs, &store.dir, &tree.versions, Some(options));
     old_logs.drain(..).for_each(|log| store.wal_files.adopt(log));
+    drop(tree);
+    drop(commit);
+    drop(old_logs);
+    // The store is open; what is in nobody's way does not keep it from that.
+    if let Err(error) = removed {
+        store.event(&Event::BackgroundError { error: error.to_string() });
+    }
     Ok(())
 }
 
