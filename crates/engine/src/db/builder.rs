@@ -9,11 +9,9 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::background::{Background, Threads};
+use super::background::Background;
 use super::commit_queue::CommitQueue;
 use super::commit_state::{CommitState, OpenMemtable};
-#[cfg(unix)]
-use super::control_socket;
 use super::gate::Admission;
 use super::handle::Handle;
 use super::identity;
@@ -28,7 +26,6 @@ use super::settling::settle;
 use super::snapshots::Snapshots;
 use super::state::{Events, Keyspaces, Opened, Store, TreeState, Unsettled};
 use super::strategies::{creation, resolve};
-use super::threads::start_threads;
 use super::ticker::write_banner;
 use super::ticker_state::Ticker;
 use crate::base::clock::{Clock, SystemClock};
@@ -229,16 +226,11 @@ impl Builder {
         write_banner(&store);
         store.event(&opened_event(&store, logs, begun_at));
         told.iter().for_each(|event| store.event(event));
-        let threads = if store.background.threaded { start_threads(&store) } else { Threads::default() };
-        #[cfg(unix)]
-        let threads = {
-            let mut threads = threads;
-            threads.handles.extend(store.opened.answers.then(|| control_socket::start(&store)).flatten());
-            threads
-        };
+        let handle = Handle::new(store);
+        handle.start()?;
         // The first log is small: the next one had better be there soon.
-        store.lane.poke();
-        Ok(Arc::new(Handle::new(store, threads)))
+        handle.store.lane.poke();
+        Ok(Arc::new(handle))
     }
 
     /// What the OPTIONS file says that the manifest names. One that is missing is not silently done without.
