@@ -21,6 +21,7 @@ pub fn create(store: &Store, name: &str, options: KeyspaceOptions) -> Result<Arc
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
         return Err(Error::invalid(format!("a keyspace's name has 1 to {NAME_BYTES_MAX} bytes")));
     }
+    let _one_at_a_time = store.changing_options();
     let memtable_bytes = options.memtable_bytes.unwrap_or(store.options.load().memtable_bytes);
     let text = options.strategy.as_deref().unwrap_or(catalog::DEFAULT);
     let strategy = resolve(text, memtable_bytes, &store.options.load())?;
@@ -62,6 +63,7 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     if name == DEFAULT_NAME {
         return Err(Error::invalid("the default keyspace cannot be dropped"));
     }
+    let one_at_a_time = store.changing_options();
     let mut commit = store.commit_state();
     let mut tree = store.tree();
     let Some(state) = store.keyspaces.load().by_name.get(name).cloned() else {
@@ -85,6 +87,7 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     drop(tables);
     drop(tree);
     drop(commit);
+    drop(one_at_a_time);
     store.background.work_changed();
     unlink_obsolete(store).map(drop)
 }

@@ -6,7 +6,7 @@
 //! ```
 //! So what an operator changed on a running store lasts, unless the program that opens it says otherwise; then an event tells.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::control::set_schedule;
 use super::keyspace_state::{DEFAULT_NAME, KeyspaceState, NamedStrategy};
@@ -84,7 +84,7 @@ pub fn settle(
 /// `InvalidArgument` for an unknown name, a value out of range, or an option that only counts at open: nothing is changed.
 pub fn change(store: &Store, name: &str, value: &str) -> Result<()> {
     store.listener.check_outside()?;
-    let _one_at_a_time = store.changing_options.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one_at_a_time = store.changing_options();
     let row = Options::info(name)?;
     if !row.live {
         return Err(Error::invalid(format!(

@@ -30,6 +30,7 @@ pub fn settle(store: &Store, context: &Arc<JobContext>) -> Result<()> {
     if !store.unsettled.pending.load(Ordering::Acquire) {
         return Ok(());
     }
+    let one_at_a_time = store.changing_options();
     let mut commit = store.commit_state();
     let mut tree = store.tree();
     flush_all(store, context, &mut tree)?;
@@ -58,6 +59,7 @@ pub fn settle(store: &Store, context: &Arc<JobContext>) -> Result<()> {
     old_logs.drain(..).for_each(|log| store.wal_files.adopt(log));
     drop(tree);
     drop(commit);
+    drop(one_at_a_time);
     drop(old_logs);
     // The store is open; what is in nobody's way does not keep it from that.
     if let Err(error) = removed {

@@ -1,6 +1,7 @@
 //! The store's parts, together. Stages are functions over what they need of this; none of them is a method here.
 //!
-//! Locks, in the order in which they may be taken: `commit`, `tree`, a keyspace's view, `background`. Readers take none.
+//! Locks, in the order in which they may be taken: `changing_options`, `commit`, `tree`, a keyspace's view, `background`. Readers
+//! take none.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -52,7 +53,8 @@ pub struct Store {
     pub clock: Arc<dyn Clock>,
     /// Settings, swapped whole when one is changed.
     pub options: ArcSwap<Options>,
-    /// Held while an option is changed.
+    /// Held while an option, a strategy or the set of keyspaces is changed, from looking at what is in force to having it in
+    /// OPTIONS: each of them rests on the others.
     pub changing_options: Mutex<()>,
     /// What it counts.
     pub counters: Arc<Counters>,
@@ -215,6 +217,11 @@ impl Store {
     /// The tree lock.
     pub fn tree(&self) -> MutexGuard<'_, TreeState> {
         self.tree.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lock on what OPTIONS holds.
+    pub fn changing_options(&self) -> MutexGuard<'_, ()> {
+        self.changing_options.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The commit lock.

@@ -58,11 +58,14 @@ pub fn creation(ids: &Ids, name: &str, strategy: &Strategy, no_wal: bool) -> Man
 /// Changes a keyspace's strategy: durably, then for the picker, which does the rest.
 pub fn set(store: &Store, keyspace: &KeyspaceState, text: &str) -> Result<()> {
     store.listener.check_outside()?;
-    let strategy = resolve(text, keyspace.memtable_bytes(), &store.options.load())?;
     {
+        let _one_at_a_time = store.changing_options();
+        let strategy = resolve(text, keyspace.memtable_bytes(), &store.options.load())?;
         let mut tree = store.tree();
         let mut settings = stored(store);
-        let Some(own) = settings.keyspaces.get_mut(&keyspace.name) else {
+        // By its id: another one may have its name by now.
+        let there = tree.versions.trees().contains_key(&keyspace.id);
+        let Some(own) = settings.keyspaces.get_mut(&keyspace.name).filter(|_| there) else {
             return Err(Error::invalid(format!("keyspace `{}` was dropped", keyspace.name)));
         };
         own.strategy = Some(text.to_owned());
