@@ -80,6 +80,10 @@ pub fn checkpoint(
         return Err(exists(target));
     }
     let dir = under_construction(target)?;
+    if store.fs.exists(&dir)? && !store.fs.is_dir(&dir)? {
+        let what = format!("{} is no directory that a checkpoint left; remove it", dir.display());
+        return Err(Error::invalid(what));
+    }
     store.fs.create_dir(&dir)?;
     // Held to the end: another checkpoint to this target must not take the directory for a leftover.
     let _lock = store.fs.lock(&FileName::Lock.path(&dir))?;
@@ -120,24 +124,34 @@ fn under_construction(target: &Path) -> Result<PathBuf> {
     Ok(target.with_file_name(name))
 }
 
-/// Empties a directory that an interrupted checkpoint has left, CURRENT first: it is not a store from then on.
+/// Empties a directory that an interrupted checkpoint has left, CURRENT first: it is not a store from then on. One that was ever
+/// opened has what no checkpoint makes, a log and an IDENTITY, and is left alone.
 fn remove_leftovers(store: &Store, dir: &Path) -> Result<()> {
+    let names = store.fs.list(dir)?;
+    for name in &names {
+        let own = matches!(
+            FileName::parse(name),
+            Some(
+                FileName::Current
+                    | FileName::Lock
+                    | FileName::Manifest(_)
+                    | FileName::Options(_)
+                    | FileName::Table(_)
+                    | FileName::Temp(_)
+            )
+        );
+        if !own {
+            let what = format!("{} holds `{name}`, which no checkpoint left; remove it", dir.display());
+            return Err(Error::invalid(what));
+        }
+    }
     let current = FileName::Current.path(dir);
     if store.fs.exists(&current)? {
         store.fs.remove(&current)?;
         store.fs.sync_dir(dir)?;
     }
-    for name in store.fs.list(dir)? {
-        match FileName::parse(&name) {
-            Some(FileName::Lock) => {}
-            Some(_) => store.fs.remove(&dir.join(&name))?,
-            None => {
-                let what = format!("{} holds `{name}`, which no checkpoint left; remove it", dir.display());
-                return Err(Error::invalid(what));
-            }
-        }
-    }
-    Ok(())
+    let kept = [FileName::Lock, FileName::Current].map(|name| name.to_string());
+    names.iter().filter(|name| !kept.contains(name)).try_for_each(|name| store.fs.remove(&dir.join(name)))
 }
 
 /// The store as of one commit.

@@ -81,6 +81,10 @@ impl FileSystem for HookedFileSystem {
         self.base.exists(path)
     }
 
+    fn is_dir(&self, path: &Path) -> Result<bool> {
+        self.base.is_dir(path)
+    }
+
     fn create_dir(&self, dir: &Path) -> Result<()> {
         self.base.create_dir(dir)
     }
