@@ -16,7 +16,7 @@ use std::sync::Arc;
 use super::inline_flush::flush_inline;
 use crate::base::class::{Class, IoClass};
 use crate::base::error::{Error, Result};
-use crate::base::units::{KeyspaceId, SeqNo, TableId};
+use crate::base::units::{COUNT_MAX, KeyspaceId, SeqNo, TableId};
 use crate::compaction::commit::recover;
 use crate::execution::output::{JobContext, OutputShape};
 use crate::observe::event::Event;
@@ -30,6 +30,9 @@ use crate::version::manifest::ManifestRecord;
 use crate::version::version_set::VersionSet;
 use crate::write::batch::{BATCH_BYTES_MAX, NO_KEYSPACE, decode_batch};
 use crate::write::memtable::{Memtable, MemtableWriter};
+
+/// Of a sequence that no store gets to.
+const TOO_HIGH: &str = "a sequence is out of range";
 
 /// What replaying needs to know of the settings.
 #[derive(Debug)]
@@ -213,8 +216,15 @@ pub fn remove_orphans(
 
 /// One more than the highest number of any file: none is used twice, not even of a file that never was installed.
 pub fn next_file_number(fs: &dyn FileSystem, dir: &Path) -> Result<u64> {
-    let numbers = fs.list(dir)?.into_iter().filter_map(|name| FileName::parse(&name)?.number());
-    Ok(numbers.max().map_or(1, |n| n.saturating_add(1)))
+    let names = fs.list(dir)?.into_iter().filter_map(|name| FileName::parse(&name));
+    match names.max_by_key(|name| name.number()).and_then(|name| Some((name, name.number()?))) {
+        Some((name, number)) if number > COUNT_MAX => {
+            let what = "no store gives out so high a number: move this file away";
+            Err(Error::corruption(name.path(dir), 0, what))
+        }
+        Some((_, number)) => Ok(number + 1),
+        None => Ok(1),
+    }
 }
 
 fn log_numbers(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<u64>> {
@@ -278,6 +288,9 @@ impl Replay<'_> {
             return Ok(LogOutcome::Unused);
         };
         let first = SeqNo(header.first_seq);
+        if first.0 > COUNT_MAX {
+            return Err(Error::corruption(&path, 0, TOO_HIGH));
+        }
         match (header.predecessor, self.previous) {
             (Some(before), Some(previous)) if before.id == previous => {}
             // What is before it is in tables.
@@ -335,6 +348,9 @@ impl Replay<'_> {
 
     fn batch(&mut self, payload: &[u8]) -> Result<(), Malformed> {
         let (mut seq, entries) = decode_batch(payload).ok_or(Malformed::Batch("a batch is cut short"))?;
+        if seq.0 > COUNT_MAX {
+            return Err(Malformed::Batch(TOO_HIGH));
+        }
         // Sequences between two batches belong to keyspaces without a log.
         if self.last_seq.is_some_and(|last| seq <= last) {
             return Err(Malformed::Batch("a batch does not follow the one before"));

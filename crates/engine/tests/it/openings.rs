@@ -122,3 +122,30 @@ fn options_are_judged_with_what_the_store_remembers() {
     assert_eq!(given(&fs).unwrap_err().kind(), "InvalidArgument");
     assert_eq!(files(&fs), before);
 }
+
+/// File numbers count up from the highest there is, so one name must not decide where they end.
+#[test]
+fn a_stray_file_does_not_make_numbers_wrap() {
+    let fs = SimulatedFileSystem::new();
+    let mut content = Content::new();
+    drop(open(&fs).unwrap());
+    let at = |name: &str| Path::new(DIR).join(name);
+    // Not ours: no store gets there.
+    for name in ["18446744073709551615.dbtmp", "18446744073709551614.log", "72057594037927937.sst"] {
+        fs.set_contents(&at(name), b"").unwrap();
+    }
+    for round in 0..3 {
+        let db = open(&fs).unwrap();
+        assert_eq!(scanned(&db), content, "round {round}");
+        for n in 0..200 {
+            put(&db, round * 200 + n, Durability::Os, &mut content).unwrap();
+        }
+    }
+    assert!(fs.exists(&at("18446744073709551615.dbtmp")).unwrap(), "what is not ours stays");
+    // Ours by its name, and yet nobody's.
+    fs.set_contents(&at("72057594037927936.dbtmp"), b"").unwrap();
+    let error = open(&fs).unwrap_err();
+    assert!(error.to_string().contains("72057594037927936.dbtmp"), "{error}");
+    fs.remove(&at("72057594037927936.dbtmp")).unwrap();
+    assert_eq!(scanned(&open(&fs).unwrap()), content);
+}
