@@ -7,11 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::database::Db;
+use super::flushing;
+use super::jobs::Stepped;
 use super::keyspace::Keyspace;
 use super::scan::ScanRange;
 use super::state::Store;
 use crate::base::class::{Class, IoClass};
-use crate::base::clock::{Clock, ManualClock};
+use crate::base::clock::{Clock, ManualClock, spawn};
 use crate::base::units::{KIB, MIB};
 use crate::observe::event::Event;
 use crate::observe::io_counters::IoCounters;
@@ -208,6 +210,51 @@ fn many_small_memtables_stay_within_the_memory_together() {
     let metrics = world.db.metrics();
     assert!(metrics.early_flushes > 0);
     assert!(smallest_cache < 4 * MIB, "the cache has yielded");
+}
+
+/// The leader sends the largest memtable away by itself: under writers that sync, the lane may never find the lock free.
+#[test]
+fn a_leader_flushes_early_without_the_lane() {
+    let world = World::new(Options { memtable_bytes: 4 * MIB, ..options() });
+    let keyspaces: Vec<Keyspace> =
+        (0..6).map(|i| world.db.create_keyspace(&format!("k{i}"), Default::default()).unwrap()).collect();
+    world.store().admission.timed.store(false, Ordering::Relaxed);
+    for i in 0..1000_u32 {
+        keyspaces.iter().for_each(|keyspace| keyspace.put(&i.to_be_bytes(), &[7; 1000]).unwrap());
+    }
+    let metrics = world.db.metrics();
+    assert_eq!((metrics.early_flushes, metrics.flushes), (1, 0), "one is on its way, and nobody has stepped");
+}
+
+/// Ends on a thread of its own, or the test fails.
+fn ends(what: impl FnOnce() + Send + 'static) {
+    let (tell, told) = std::sync::mpsc::channel();
+    let thread = spawn("ends", move || {
+        what();
+        tell.send(()).unwrap();
+    });
+    told.recv_timeout(Duration::from_secs(60)).expect("it ends, and waits for no lock");
+    thread.join().unwrap();
+}
+
+/// A bulk load that is being finished holds the commit lock while it waits for the flush lane. Once the lane went for that lock
+/// when memory was short, and everybody waited for ever.
+#[test]
+fn the_flush_lane_does_not_wait_for_the_commit_lock() {
+    let world = World::new(Options { memtable_bytes: 4 * MIB, ..options() });
+    let (store, keyspace) = (world.store(), world.db.keyspace("default").unwrap());
+    for i in 0..1500_u32 {
+        keyspace.put(&i.to_be_bytes(), &[7; 1000]).unwrap();
+    }
+    world.db.set_option("memory_bytes", "2MiB").unwrap();
+    let held = store.commit_state();
+    let lane = Arc::clone(&store);
+    ends(move || assert_eq!(flushing::step(&lane), Stepped::Idle));
+    assert_eq!(world.db.metrics().early_flushes, 0);
+    drop(held);
+    while flushing::step(&store) == Stepped::Worked {}
+    assert_eq!(world.db.metrics().early_flushes, 1);
+    assert!(keyspace.state().view.load().is_flushed());
 }
 
 /// What is counted is there as long as somebody holds it: cursors, memtables that readers still have, open jobs.

@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use super::admission::{admit, look_after};
 use super::commit_queue::{Asked, Turn};
 use super::commit_state::CommitState;
+use super::memory::flush_early_as_leader;
 use super::state::Store;
 use crate::base::error::{Error, Result};
 use crate::base::units::{KeyspaceId, MIB, SeqNo};
@@ -290,6 +291,7 @@ fn make_room(store: &Store, state: &mut CommitState, batch: &WriteBatch) -> Resu
         let table = state.memtable(entry.keyspace).ok_or_else(|| unknown(entry.keyspace))?;
         if table.writer.table().bytes() + batch.size_bytes() as u64 >= table.look_at {
             look_after(store, table, batch);
+            flush_early_as_leader(store, state);
         }
     }
     Ok(())

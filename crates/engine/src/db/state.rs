@@ -1,13 +1,14 @@
 //! The store's parts, together. Stages are functions over what they need of this; none of them is a method here.
 //!
 //! Locks, in the order in which they may be taken: `commit`, `tree`, a keyspace's view, `background`. Readers take none.
+//! Whoever has `commit` may wait for flushes, so the flush lane never waits for it.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -231,6 +232,15 @@ impl Store {
         let keyspaces = self.keyspaces.load();
         let keyspace = event.keyspace().and_then(|id| keyspaces.by_name.values().find(|k| k.id == id));
         self.journal.tell(event, keyspace.map(|k| k.name.as_str()), self.clock.wall_ms());
+    }
+
+    /// The commit lock, unless somebody has it.
+    pub fn try_commit_state(&self) -> Option<MutexGuard<'_, CommitState>> {
+        match self.commit.try_lock() {
+            Ok(state) => Some(state),
+            Err(TryLockError::Poisoned(state)) => Some(state.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// `Poisoned` if a failure has made the store read-only.
