@@ -18,6 +18,7 @@ use crate::base::units::{KIB, MIB};
 use crate::observe::event::Event;
 use crate::observe::io_counters::IoCounters;
 use crate::options::Options;
+use crate::scheduler::admission::Pressure;
 use crate::storage::fault::{Fault, FaultError, FaultKind};
 use crate::storage::file_system::FileSystem;
 use crate::storage::simulated::SimulatedFileSystem;
@@ -255,6 +256,40 @@ fn the_flush_lane_does_not_wait_for_the_commit_lock() {
     while flushing::step(&store) == Stepped::Worked {}
     assert_eq!(world.db.metrics().early_flushes, 1);
     assert!(keyspace.state().view.load().is_flushed());
+}
+
+/// A gate that nobody samples any more stays as it is: once a keyspace dropped under load left every other one's writers on the
+/// slow path for good, and its own waiting.
+#[test]
+fn a_keyspace_dropped_under_pressure_presses_nobody_and_lets_its_writers_go() {
+    let world = World::new(options());
+    let store = world.store();
+    let gone = world.db.create_keyspace("gone", Default::default()).unwrap();
+    gone.put(b"k", b"v").unwrap();
+    gone.flush().unwrap();
+    assert_eq!(gone.state().l0_runs(), 1);
+    let paused = world.db.pause_background().unwrap();
+    let mut written = 0_u32;
+    while !gone.state().gate.is_pressed() {
+        gone.put(&written.to_be_bytes(), &[7; 1000]).unwrap();
+        written += 1;
+    }
+    assert_eq!(store.admission.pressed.load(Ordering::Relaxed), 1);
+    // A writer in front of the gate: the first goes ahead, the second waits.
+    let gate = &gone.state().gate;
+    let now = store.clock.now();
+    gate.lock().turnstile.enter(now, MIB).ok();
+    let (place, _) = gate.lock().turnstile.enter(now, MIB).unwrap_err();
+    world.db.drop_keyspace("gone").unwrap();
+    assert_eq!(store.admission.pressed.load(Ordering::Relaxed), 0);
+    // One that has measured before, and steers after.
+    let high = Pressure { debt: 10, slack: 1, relief: 10, room: None, drain: Some(1.0) };
+    gate.steer(now, vec![(high, String::new())], None);
+    assert!(!gate.is_pressed());
+    assert_eq!(gate.lock().turnstile.ask(now, place), Ok(()));
+    assert_eq!(gone.put(b"k", b"v").unwrap_err().kind(), "InvalidArgument");
+    assert_eq!(gone.state().l0(), (0, 0));
+    drop(paused);
 }
 
 /// What is counted is there as long as somebody holds it: cursors, memtables that readers still have, open jobs.

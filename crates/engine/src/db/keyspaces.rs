@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::builder::open_keyspace;
 use super::keyspace_state::{DEFAULT_NAME, KeyspaceState};
+use super::pressure::retire;
 use super::state::{Keyspaces, Store};
 use super::strategies::{change_settings, creation, resolve, stored};
 use super::unlinks::unlink_obsolete;
@@ -78,6 +79,7 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     let mut keyspaces = Keyspaces::clone(&store.keyspaces.load());
     keyspaces.by_name.remove(name);
     replace(store, keyspaces);
+    retire(store, &state);
     let metas = tables.iter().flat_map(|v| v.tables().map(|(_, t)| Arc::clone(&t.meta)).collect::<Vec<_>>());
     tree.obsolete.extend(metas);
     // A handle's view would keep the tables, which only open snapshots are entitled to.

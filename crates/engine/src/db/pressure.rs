@@ -112,6 +112,12 @@ fn steer(
     }
 }
 
+/// A keyspace was dropped: its writers are held up no longer, and it counts no more among those that are slowed.
+pub fn retire(store: &Store, keyspace: &KeyspaceState) {
+    let gates = keyspace.gate.retire(store.clock.now());
+    store.admission.pressed.fetch_add(gates, Ordering::Relaxed);
+}
+
 /// The strictest limit of all, bytes per second.
 pub fn limit(store: &Store) -> Option<f64> {
     let keyspaces = store.keyspaces.load();
