@@ -193,6 +193,33 @@ fn a_full_disk_stops_writes_when_memory_is_full_and_space_lets_them_go_on() {
     assert!(world.db.metrics().memory.memtables < 2 * 256 * KIB);
 }
 
+/// The same where memory is full before the memtables are: a disk that takes nothing is no slow disk, and nobody crawls.
+#[test]
+fn a_full_disk_slows_nobody_where_memory_is_what_is_short() {
+    let world = World::new(Options { memtable_bytes: 4 * MIB, memory_bytes: 2 * MIB, ..options() });
+    let keyspace = world.db.keyspace("default").unwrap();
+    let fault = Fault {
+        kind: FaultKind::Write,
+        path_contains: ".sst".into(),
+        nth: 0,
+        error: FaultError::Enospc,
+        sticky: true,
+    };
+    world.fs.inject(fault);
+    keyspace.put(b"k", b"v").unwrap();
+    assert_eq!(keyspace.flush().unwrap_err().kind(), "NoSpace");
+    // So long that nothing drains is measured.
+    world.clock.manual.advance(Duration::from_secs(2));
+    let outcome = (0..4000_u32).try_for_each(|i| {
+        world.clock.manual.advance(Duration::from_millis(1));
+        keyspace.put(&i.to_be_bytes(), &[7; 1000])
+    });
+    assert_eq!(outcome.unwrap_err().kind(), "NoSpace");
+    let metrics = world.db.metrics();
+    assert_eq!(metrics.delayed_writes, 0);
+    assert!(metrics.memory.memtables >= MIB, "{:?}", metrics.memory);
+}
+
 /// Many keyspaces, each far from full, together take the memory: the largest goes to tables early, and the cache yields first.
 #[test]
 fn many_small_memtables_stay_within_the_memory_together() {
