@@ -22,6 +22,7 @@ pub fn create(store: &Store, name: &str, options: KeyspaceOptions) -> Result<Arc
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
         return Err(Error::invalid(format!("a keyspace's name has 1 to {NAME_BYTES_MAX} bytes")));
     }
+    options.check()?;
     let memtable_bytes = options.memtable_bytes.unwrap_or(store.options.load().memtable_bytes);
     let text = options.strategy.as_deref().unwrap_or(catalog::DEFAULT);
     let strategy = resolve(text, memtable_bytes, &store.options.load())?;
