@@ -207,6 +207,7 @@ impl BulkLoad {
     /// Takes what is synced, and waits until at most `most` tables are not.
     fn drain(&mut self, most: usize) -> Result<()> {
         loop {
+            self.handle.store.check_writable()?;
             while let Some((table, ())) = self.output.take_done()? {
                 self.done.push(table);
             }
