@@ -210,13 +210,21 @@ impl WalFiles {
         let number = self.next_number.next_number();
         let (capacity, recycle) = {
             let mut state = self.lock();
-            let capacity = state.next_capacity.max(at_least);
-            state.next_capacity = capacity.saturating_mul(2).min(self.capacity);
-            (capacity, state.recyclable.pop())
+            (state.next_capacity.max(at_least), state.recyclable.pop())
         };
         let path = FileName::Wal(number).path(&self.dir);
         let made = self.fs.create_log(&path, capacity, recycle.as_deref());
-        let file = made.map_err(LogError::Refused)?;
+        let mut state = self.lock();
+        let file = match made {
+            Ok(file) => file,
+            Err(error) => {
+                // In no list any more, and space may be what is missing.
+                state.removable.extend(recycle);
+                return Err(LogError::Refused(error));
+            }
+        };
+        state.next_capacity = capacity.saturating_mul(2).min(self.capacity);
+        drop(state);
         self.fs.sync_dir(&self.dir).map_err(|error| LogError::Failed(in_doubt(error)))?;
         Ok((number, file))
     }
@@ -367,3 +375,7 @@ fn start(
     });
     Ok(writer)
 }
+
+#[cfg(test)]
+#[path = "wal_tests.rs"]
+mod tests;
