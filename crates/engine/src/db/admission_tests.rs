@@ -2,7 +2,7 @@
 //! writes take on a slow disk, and a writer that waits gives the core to the background.
 
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use crate::scheduler::admission::Pressure;
 use crate::storage::fault::{Fault, FaultError, FaultKind};
 use crate::storage::file_system::FileSystem;
 use crate::storage::simulated::SimulatedFileSystem;
+use crate::write::batch::WriteBatch;
 
 /// What the disk writes in a second.
 const DISK: u64 = 4 * MIB;
@@ -31,10 +32,13 @@ const DISK: u64 = 4 * MIB;
 struct DiskClock {
     manual: ManualClock,
     written: Arc<IoCounters>,
+    /// How often it was asked.
+    asked: AtomicU64,
 }
 
 impl Clock for DiskClock {
     fn now(&self) -> Duration {
+        self.asked.fetch_add(1, Ordering::Relaxed);
         let bytes: u64 =
             Class::ALL.iter().map(|class| self.written.written(IoClass::Background(*class))).sum();
         self.manual.now() + Duration::from_secs_f64(bytes as f64 / DISK as f64)
@@ -57,7 +61,7 @@ impl World {
     fn new(options: Options) -> World {
         let fs = SimulatedFileSystem::new();
         let written = Arc::clone(fs.counters());
-        let clock = Arc::new(DiskClock { manual: ManualClock::default(), written });
+        let clock = Arc::new(DiskClock { manual: ManualClock::default(), written, asked: AtomicU64::new(0) });
         let events: Arc<Mutex<Vec<Event>>> = Arc::default();
         let heard = Arc::clone(&events);
         let db = Db::builder(Path::new("/db"))
@@ -317,6 +321,29 @@ fn a_keyspace_dropped_under_pressure_presses_nobody_and_lets_its_writers_go() {
     assert_eq!(gone.put(b"k", b"v").unwrap_err().kind(), "InvalidArgument");
     assert_eq!(gone.state().l0(), (0, 0));
     drop(paused);
+}
+
+/// Each measurement asks the clock. Once there was one for each entry of a batch that goes to and fro, and everybody waited.
+#[test]
+fn a_batch_is_looked_at_once_for_each_of_its_keyspaces() {
+    let world = World::new(Options { memory_bytes: 64 * MIB, ..options() });
+    let keyspaces: Vec<Keyspace> =
+        (0..3).map(|i| world.db.create_keyspace(&format!("k{i}"), Default::default()).unwrap()).collect();
+    // One that fills memtables, and one that is large enough to be looked at before it queues.
+    for (entries, value) in [(3000_u32, 100), (12_000, 200)] {
+        let mut batch = WriteBatch::new();
+        for i in 0..entries {
+            batch.put_in(&keyspaces[i as usize % 3], &i.to_be_bytes(), &vec![7; value]);
+        }
+        let before = world.clock.asked.load(Ordering::Relaxed);
+        world.db.write(batch).unwrap();
+        let asked = world.clock.asked.load(Ordering::Relaxed) - before;
+        assert!(asked < 100, "{asked} times for {entries} entries");
+        for (at, keyspace) in keyspaces.iter().enumerate() {
+            assert!(keyspace.get(&(entries - 3 + at as u32).to_be_bytes()).unwrap().is_some());
+            assert_eq!(keyspace.state().gate.reserved(), 0);
+        }
+    }
 }
 
 /// What is counted is there as long as somebody holds it: cursors, memtables that readers still have, open jobs.

@@ -281,15 +281,19 @@ fn insert(store: &Store, state: &mut CommitState, batch: &WriteBatch) -> Result<
 /// Checks that the batch's keyspaces exist, and switches memtables that are full. Waits for nothing: who comes here was let in.
 #[inline]
 fn make_room(store: &Store, state: &mut CommitState, batch: &WriteBatch) -> Result<()> {
-    let mut seen = None;
+    let (mut seen, mut looked_after) = (None, Vec::new());
     for entry in batch.entries() {
-        let entry = entry.ok_or_else(malformed)?;
-        if seen == Some(entry.keyspace) {
+        let id = entry.ok_or_else(malformed)?.keyspace;
+        if seen == Some(id) {
             continue;
         }
-        seen = Some(entry.keyspace);
-        let table = state.memtable(entry.keyspace).ok_or_else(|| unknown(entry.keyspace))?;
-        if table.writer.table().bytes() + batch.size_bytes() as u64 >= table.look_at {
+        seen = Some(id);
+        let table = state.memtable(id).ok_or_else(|| unknown(id))?;
+        // Once a batch, however often it comes back to the keyspace: everybody waits meanwhile.
+        if table.writer.table().bytes() + batch.size_bytes() as u64 >= table.look_at
+            && let Err(at) = looked_after.binary_search(&id)
+        {
+            looked_after.insert(at, id);
             look_after(store, table, batch);
             flush_early_as_leader(store, state);
         }
