@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::storage::fault::{Fault, FaultError, FaultKind};
+use crate::storage::file_system::Syncer;
 use crate::storage::simulated::SimulatedFileSystem;
 
 #[derive(Debug, Default)]
@@ -46,4 +47,63 @@ fn a_log_that_cannot_be_made_leaves_nothing_and_asks_for_no_more_the_next_time()
     let prepared = files.lock().prepared.as_ref().map(|(_, file)| file.remaining());
     assert_eq!(prepared, Some(FIRST_LOG_BYTES));
     assert_eq!(fs.list(Path::new("/db")).unwrap().len(), 1);
+}
+
+type Hook = Box<dyn FnOnce() + Send>;
+
+/// A log whose first append, which is its header, is told before it is done.
+struct HookedLog(Box<dyn LogFile>, Option<Hook>);
+
+impl std::fmt::Debug for HookedLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl LogFile for HookedLog {
+    fn append(&mut self, parts: &[&[u8]]) -> Result<()> {
+        if let Some(hook) = self.1.take() {
+            hook();
+        }
+        self.0.append(parts)
+    }
+
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn remaining(&self) -> u64 {
+        self.0.remaining()
+    }
+
+    fn syncer(&self) -> Arc<dyn Syncer> {
+        self.0.syncer()
+    }
+}
+
+/// A flush that is installed while the leader is between two logs finds the full one needed by nobody. It was recycled then, and
+/// sealed as what it had been: 32 bytes into another log.
+#[test]
+fn a_full_log_is_let_go_only_after_it_was_sealed() {
+    let fs = SimulatedFileSystem::new();
+    let files = files(&fs);
+    let mut wal = Wal::new(Arc::clone(&files));
+    let first = wal.begin(SeqNo(1)).unwrap();
+    let batch = vec![7; 100 * 1024];
+    for seq in 1..=40 {
+        assert_eq!(wal.append(&batch, SeqNo(seq)).unwrap(), Appended::Here);
+    }
+    files.maintain().unwrap();
+    let flushes = Arc::clone(&files);
+    let (number, file) = files.lock().prepared.take().unwrap();
+    let hook: Hook = Box::new(move || flushes.release_before(u64::MAX));
+    files.lock().prepared = Some((number, Box::new(HookedLog(file, Some(hook)))));
+    assert_eq!(wal.append(&batch, SeqNo(41)).unwrap(), Appended::Rotated);
+    let kept = |files: &WalFiles| files.lock().live.iter().map(|log| log.number).collect::<Vec<_>>();
+    assert_eq!(kept(&files), [first, number], "it is on its way to be sealed");
+    files.release_before(number);
+    assert_eq!(kept(&files), [first, number]);
+    files.maintain().unwrap();
+    files.release_before(number);
+    assert_eq!(kept(&files), [number]);
 }
