@@ -12,7 +12,7 @@ use super::keyspace_state::KeyspaceState;
 use super::memory::fit_cache;
 use super::state::{CLOSED, Store};
 use super::ticker::tick;
-use super::unlinks::unlink_obsolete;
+use super::unlinks::unlink_unless_paused;
 use crate::base::class::Class;
 use crate::base::error::{Error, Result};
 use crate::observe::event::Event;
@@ -59,16 +59,7 @@ pub fn maintain(store: &Store) -> Option<Duration> {
         tick(store);
     }
     fit_cache(store);
-    if store.background.pauses() > 0 {
-        return None;
-    }
-    match unlink_obsolete(store) {
-        Ok(again) => again,
-        Err(error) => {
-            store.event(&Event::BackgroundError { error: error.to_string() });
-            None
-        }
-    }
+    unlink_unless_paused(store)
 }
 
 /// Steps the background until there is room for a write: for a store without threads, where a writer is its own background. An

@@ -7,7 +7,7 @@ use super::keyspace_state::{DEFAULT_NAME, KeyspaceState};
 use super::pressure::retire;
 use super::state::{Keyspaces, Store};
 use super::strategies::{change_settings, creation, resolve, stored};
-use super::unlinks::unlink_obsolete;
+use super::unlinks::unlink_unless_paused;
 use crate::base::error::{Error, Result};
 use crate::compaction::catalog;
 use crate::options::{KeyspaceOptions, TableStyle};
@@ -89,7 +89,9 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     drop(tree);
     drop(commit);
     store.background.work_changed();
-    unlink_obsolete(store).map(drop)
+    // The keyspace is gone, whatever becomes of its files.
+    unlink_unless_paused(store);
+    Ok(())
 }
 
 /// Puts other keyspaces in force.
