@@ -209,7 +209,7 @@ pub fn look_after(store: &Store, open: &mut OpenMemtable, batch: &WriteBatch) {
     if open.writer.table().bytes() >= full {
         open.writer.table().charge(0);
         open.switch();
-        store.background.wake();
+        store.background.wake_flusher();
     }
     let table = open.writer.table();
     let comes = batch.size_bytes() as u64;

@@ -346,6 +346,43 @@ fn a_batch_is_looked_at_once_for_each_of_its_keyspaces() {
     }
 }
 
+/// Threads of low priority hold the background's lock, and may be stopped while they do; behind the leader everybody waits.
+#[test]
+fn a_leader_that_switches_a_memtable_does_not_wait_for_the_background() {
+    let world = World::new(options());
+    let (store, keyspace) = (world.store(), world.db.keyspace("default").unwrap());
+    let held = store.background.lock();
+    let writer = keyspace.clone();
+    ends(move || (0..300_u32).for_each(|i| writer.put(&i.to_be_bytes(), &[7; 1000]).unwrap()));
+    drop(held);
+    assert_eq!(keyspace.state().view.load().immutable.len(), 1);
+}
+
+#[test]
+fn the_flush_lane_is_woken_without_a_lock_and_misses_nothing() {
+    let world = World::new(options());
+    let store = world.store();
+    let lane = Arc::clone(&store);
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    let waker = spawn("waker", move || {
+        let seen: u64 = is_ready.recv().unwrap();
+        let held = store.background.lock();
+        store.background.wake_flusher();
+        drop(held);
+        assert_ne!(store.background.changes(), seen);
+    });
+    ends(move || {
+        lane.background.be_flusher();
+        let seen = lane.background.changes();
+        ready.send(seen).unwrap();
+        // Whether it comes before the sleep or in it.
+        while lane.background.changes() == seen {
+            lane.background.sleep_as_flusher(seen, Duration::from_secs(3600));
+        }
+    });
+    waker.join().unwrap();
+}
+
 /// What is counted is there as long as somebody holds it: cursors, memtables that readers still have, open jobs.
 #[test]
 fn memory_is_counted_as_long_as_it_is_held() {

@@ -316,7 +316,7 @@ fn log_rotated(store: &Store, state: &mut CommitState, appended: Appended) {
     let oldest = pins.filter(|m| !m.writer.table().is_empty()).min_by_key(|m| m.writer.table().first_seq());
     if let Some(table) = oldest {
         table.switch();
-        store.background.wake();
+        store.background.wake_flusher();
     }
 }
 

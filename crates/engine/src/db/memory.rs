@@ -92,7 +92,7 @@ pub fn flush_early(store: &Store) {
 pub fn flush_early_as_leader(store: &Store, commit: &mut CommitState) {
     if let Some(largest) = largest_for_memory(store) {
         switch_early(store, commit, largest);
-        store.background.wake();
+        store.background.wake_flusher();
     }
 }
 

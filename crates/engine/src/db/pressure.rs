@@ -86,7 +86,7 @@ pub fn sample_memory(store: &Store) {
     steer(store, &store.admission.gate, now, pressures, failure);
     if began {
         // The flush lane sends the largest memtable early.
-        store.background.wake();
+        store.background.wake_flusher();
     }
 }
 
