@@ -59,7 +59,7 @@ struct Stripe {
 }
 
 /// Blocks are allocated in multiples of this, so that one fits where another of about its size was.
-const STEP_BYTES: usize = 128;
+const STEP_BYTES: usize = 512;
 /// A thread keeps an evicted block up to this size for the next it reads.
 const SPARE_BYTES_MAX: usize = 64 << 10;
 
@@ -71,7 +71,7 @@ thread_local! {
 /// A block that begins with `payload`, in memory that the thread evicted, if it has some that fits. Zeros may follow.
 pub fn copy_of(payload: &[u8]) -> Arc<[u8]> {
     let bytes = payload.len().next_multiple_of(STEP_BYTES);
-    let fits = |spare: &Arc<[u8]>| (bytes..=bytes + bytes / 8).contains(&spare.len());
+    let fits = |spare: &Arc<[u8]>| (bytes..=bytes + bytes / 4).contains(&spare.len());
     let mut block = match SPARE.take() {
         Some(spare) if fits(&spare) => spare,
         _ => std::iter::repeat_n(0, bytes).collect(),
