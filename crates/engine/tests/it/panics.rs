@@ -70,6 +70,23 @@ fn a_panic_of_a_writer_leaves_nobody_waiting() {
     assert!(reopened.scan(ScanRange::all()).unwrap().count() >= seen - 1);
 }
 
+/// What was inserted of the batch is seen by nobody, and no checkpoint may hold it.
+#[test]
+fn a_batch_that_a_panic_cut_short_is_in_no_checkpoint() {
+    let fs = SimulatedFileSystem::new();
+    let clock = Arc::new(PanickingClock::default());
+    let builder = Db::builder(DIR).file_system(Arc::new(fs)).clock(Arc::clone(&clock) as _);
+    let db = builder.set("slow_us", "0").without_threads().open().unwrap();
+    db.put(b"before", b"1").unwrap();
+    clock.armed.store(true, Ordering::Relaxed);
+    let mut batch = WriteBatch::new();
+    batch.put(b"half", b"1");
+    batch.delete(b"before");
+    assert_eq!(db.write(batch).unwrap_err().kind(), "Poisoned");
+    assert!(db.get(b"half").unwrap().is_none());
+    assert_eq!(db.checkpoint("/copy").unwrap_err().kind(), "Poisoned");
+}
+
 #[test]
 fn a_panic_of_a_background_thread_is_told_to_the_next_caller() {
     let fs = SimulatedFileSystem::new();
