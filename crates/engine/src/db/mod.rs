@@ -32,6 +32,8 @@ pub mod inspect_table;
 mod inspect_tests;
 pub mod install;
 pub mod job_state;
+#[cfg(test)]
+mod job_tests;
 pub mod jobs;
 pub mod journal;
 pub mod keyspace;
