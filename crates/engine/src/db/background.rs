@@ -50,6 +50,8 @@ pub struct BackgroundState {
     pub jobs: Vec<OpenJob>,
     /// True if a tree or the set of open jobs has changed since the last look for work.
     pub look_for_work: bool,
+    /// Threads that look for work just now: what they find is not among `jobs` yet.
+    pub looking: usize,
     /// The schedule.
     pub policy: SchedulingPolicy,
     /// The same, as it was given.
@@ -163,6 +165,7 @@ impl Background {
             state: Mutex::new(BackgroundState {
                 jobs: Vec::new(),
                 look_for_work: true,
+                looking: 0,
                 policy,
                 policy_text,
                 policy_state: State::default(),

@@ -182,7 +182,8 @@ pub fn wait_idle(store: &Store) -> Result<()> {
     wait_until(store, Fails::Both, || {
         let flushed = store.keyspaces.load().by_name.values().all(|k| k.view.load().immutable.is_empty());
         let state = store.background.lock();
-        flushed && state.jobs.is_empty() && !state.flushing && !state.look_for_work
+        let looked = !state.look_for_work && state.looking == 0;
+        flushed && looked && state.jobs.is_empty() && !state.flushing
     })?;
     maintain(store);
     Ok(())

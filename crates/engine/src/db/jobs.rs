@@ -67,6 +67,7 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
         otherwise = Stepped::Wait(state.retry_at);
     } else if state.look_for_work {
         state.look_for_work = false;
+        state.looking += 1;
         // What failed is tried again, or not wanted any more.
         state.compaction_error = None;
         drop(state);
@@ -74,6 +75,7 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
             failed(store, error);
         }
         state = store.background.lock();
+        state.looking -= 1;
     }
     let runnable: Vec<(usize, Class)> = state
         .jobs

@@ -59,23 +59,24 @@ struct Stripe {
 }
 
 /// Blocks are allocated in multiples of this, so that one fits where another of about its size was.
-const STEP_BYTES: usize = 128;
-/// A thread keeps an evicted block up to this size for the next it reads.
+const STEP_BYTES: usize = 512;
+/// So many evicted blocks, up to this size each, a thread keeps for those that it reads next.
+const SPARES: usize = 4;
 const SPARE_BYTES_MAX: usize = 64 << 10;
 
 thread_local! {
     static STRIPE: Cell<usize> = const { Cell::new(usize::MAX) };
-    static SPARE: Cell<Option<Arc<[u8]>>> = const { Cell::new(None) };
+    static SPARE: Cell<[Option<Arc<[u8]>>; SPARES]> = const { Cell::new([const { None }; SPARES]) };
 }
 
 /// A block that begins with `payload`, in memory that the thread evicted, if it has some that fits. Zeros may follow.
 pub fn copy_of(payload: &[u8]) -> Arc<[u8]> {
     let bytes = payload.len().next_multiple_of(STEP_BYTES);
-    let fits = |spare: &Arc<[u8]>| (bytes..=bytes + bytes / 8).contains(&spare.len());
-    let mut block = match SPARE.take() {
-        Some(spare) if fits(&spare) => spare,
-        _ => std::iter::repeat_n(0, bytes).collect(),
-    };
+    let fits = |spare: &mut Arc<[u8]>| (bytes..=bytes + bytes / 4).contains(&spare.len());
+    let mut spares = SPARE.take();
+    let found = spares.iter_mut().find_map(|spare| spare.take_if(fits));
+    SPARE.set(spares);
+    let mut block = found.unwrap_or_else(|| std::iter::repeat_n(0, bytes).collect());
     if let Some((head, tail)) = Arc::get_mut(&mut block).and_then(|b| b.split_at_mut_checked(payload.len())) {
         head.copy_from_slice(payload);
         tail.fill(0);
@@ -83,12 +84,18 @@ pub fn copy_of(payload: &[u8]) -> Arc<[u8]> {
     block
 }
 
-/// Keeps an evicted block for [`copy_of`], if nobody else has it.
+/// Keeps an evicted block for [`copy_of`], if nobody else has it; the oldest of those kept goes.
 fn spare(mut block: Arc<[u8]>) {
-    if block.len() <= SPARE_BYTES_MAX && Arc::get_mut(&mut block).is_some() {
-        // A thread that ends has let go of its spare already.
-        let _ = SPARE.try_with(|kept| kept.set(Some(block)));
+    if block.len() > SPARE_BYTES_MAX || Arc::get_mut(&mut block).is_none() {
+        return;
     }
+    // A thread that ends has let go of its spares already.
+    let _ = SPARE.try_with(|kept| {
+        let mut spares = kept.take();
+        spares.rotate_right(1);
+        spares[0] = Some(block);
+        kept.set(spares);
+    });
 }
 
 /// Blocks in memory.
