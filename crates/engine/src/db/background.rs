@@ -9,7 +9,7 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -197,6 +197,11 @@ impl Background {
     /// The lock, unless somebody has it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, BackgroundState>> {
         self.state.try_lock().ok()
+    }
+
+    /// True if nobody has the lock.
+    pub fn is_free(&self) -> bool {
+        !matches!(self.state.try_lock(), Err(TryLockError::WouldBlock))
     }
 
     /// Something changed that a thread or a waiting writer may want to know.

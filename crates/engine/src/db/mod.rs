@@ -46,6 +46,7 @@ pub mod memory;
 pub mod metric_parts;
 pub mod metrics;
 pub mod options_file;
+pub mod outbox;
 pub mod pause;
 pub mod pressure;
 pub mod prometheus;
