@@ -9,7 +9,7 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
@@ -200,6 +200,11 @@ impl Background {
     /// The lock, unless somebody has it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, BackgroundState>> {
         self.state.try_lock().ok()
+    }
+
+    /// True if nobody has the lock.
+    pub fn is_free(&self) -> bool {
+        !matches!(self.state.try_lock(), Err(TryLockError::WouldBlock))
     }
 
     /// Something changed that a thread or a waiting writer may want to know.

@@ -250,6 +250,7 @@ impl BulkLoad {
         let tables = self.done.iter().cloned();
         let tables = tables.map(|t| Arc::new(TableMeta { seqs: (seq, seq), ..t })).collect();
         let installed = install_load(store, &self.keyspace, tables, seq);
+        // Whatever became of it, the log goes on above.
         store.visible.store(seq.0, Ordering::Release);
         drop(commit);
         installed?;

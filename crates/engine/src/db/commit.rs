@@ -40,7 +40,7 @@ thread_local! {
 #[inline]
 pub fn commit_one(store: &Store, fill: impl FnOnce(&mut WriteBatch)) -> Result<()> {
     SCRATCH.with(|scratch| {
-        // A listener may be called in the middle of a write, and write to another store.
+        // Without threads a listener may be called in the middle of a write, and write to another store.
         let Ok(mut batch) = scratch.try_borrow_mut() else {
             let mut batch = WriteBatch::new();
             fill(&mut batch);

@@ -28,6 +28,7 @@ pub fn step_all(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Opti
     maintain(store);
     let flushed = flushing::step(store);
     let compacted = jobs::step(store, choose);
+    store.tell_here();
     flushed == Stepped::Worked || compacted == Stepped::Worked
 }
 

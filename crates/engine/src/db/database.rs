@@ -215,7 +215,7 @@ impl Db {
     /// The store can be closed meanwhile.
     ///
     /// # Errors
-    /// `InvalidArgument` from an event listener, which the work itself calls.
+    /// `InvalidArgument` from an event listener.
     pub fn pause_background(&self) -> Result<Paused> {
         Paused::new(&self.handle)
     }

@@ -26,12 +26,15 @@ use crate::observe::event::Event;
 /// A thread with nothing to do looks again after this long, should it have missed a wake-up.
 const IDLE: Duration = Duration::from_millis(500);
 
-/// Starts the flush lane, the workers and the lane.
+/// Starts the flush lane, the workers, the lane, and who tells the listener, if there is one.
 pub fn start_threads(store: &Arc<Store>) -> Threads {
     let mut threads = Threads::default();
     threads.handles.push(start(store, "keel-flush", flush_loop));
     start_workers(store, &mut threads);
     threads.handles.push(start(store, "keel-lane", lane_loop));
+    if store.listener.0.is_some() {
+        threads.handles.push(start(store, "keel-events", |store| store.outbox.run(&store.listener)));
+    }
     let watched = Arc::clone(store);
     threads.handles.push(spawn("keel-log", move || {
         // A store without a log for people is as good as any: a panic here ends the log alone.
