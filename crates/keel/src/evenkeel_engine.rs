@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use evenkeel::{Db, Keyspace, ScanRange};
-use evenkeel_lab::engine::{Engine, EngineError, Figures, Scanned};
+use evenkeel::{Db, Keyspace, ScanRange, WriteBatch};
+use evenkeel_lab::engine::{Change, Engine, EngineError, Figures, Scanned};
 use serde_json::Value;
 
 use crate::files;
@@ -48,6 +48,25 @@ impl Engine for EvenkeelEngine {
             cursor.next()?;
         }
         Ok(scanned)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<(), EngineError> {
+        Ok(self.keyspace.delete(key)?)
+    }
+
+    fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<(), EngineError> {
+        Ok(self.keyspace.delete_range(from, to)?)
+    }
+
+    fn write(&self, changes: &[Change<'_>]) -> Result<(), EngineError> {
+        let mut batch = WriteBatch::new();
+        for change in changes {
+            match change {
+                Change::Put(key, value) => batch.put_in(&self.keyspace, key, value),
+                Change::Delete(key) => batch.delete_in(&self.keyspace, key),
+            }
+        }
+        Ok(self.db.write(batch)?)
     }
 
     fn wait_idle(&self) -> Result<(), EngineError> {

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::engine::Scanned;
+use crate::engine::{Change, Scanned};
 use crate::workload;
 
 /// A map in memory that can be told to fail.
@@ -43,6 +43,23 @@ impl Engine for MapEngine {
             scanned.bytes += (key.len() + value.len()) as u64;
         }
         Ok(scanned)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<(), EngineError> {
+        self.map.lock().unwrap().remove(key);
+        Ok(())
+    }
+
+    fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<(), EngineError> {
+        self.map.lock().unwrap().retain(|key, _| &key[..] < from || &key[..] >= to);
+        Ok(())
+    }
+
+    fn write(&self, changes: &[Change<'_>]) -> Result<(), EngineError> {
+        changes.iter().try_for_each(|change| match change {
+            Change::Put(key, value) => self.put(key, value),
+            Change::Delete(key) => self.delete(key),
+        })
     }
 
     fn wait_idle(&self) -> Result<(), EngineError> {

@@ -22,6 +22,15 @@ pub trait Engine: Sync {
     /// Reads at most `limit` records upward from `from`.
     fn scan(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError>;
 
+    /// Deletes one record.
+    fn delete(&self, key: &[u8]) -> Result<(), EngineError>;
+
+    /// Deletes all records from `from` to before `to`.
+    fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<(), EngineError>;
+
+    /// Makes several changes, all or none of which survive a crash.
+    fn write(&self, changes: &[Change<'_>]) -> Result<(), EngineError>;
+
     /// Returns when no background work is left.
     fn wait_idle(&self) -> Result<(), EngineError>;
 
@@ -30,6 +39,15 @@ pub trait Engine: Sync {
 
     /// What the store occupies on disk, in bytes.
     fn disk_bytes(&self) -> u64;
+}
+
+/// A part of [`Engine::write`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change<'a> {
+    /// Writes a record: key, value.
+    Put(&'a [u8], &'a [u8]),
+    /// Deletes a record.
+    Delete(&'a [u8]),
 }
 
 /// What a scan read.

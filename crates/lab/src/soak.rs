@@ -41,9 +41,6 @@ const WRITERS: usize = 2;
 
 /// An engine that says what it holds in memory, and how fast it lets writers in.
 pub trait Accountable: Engine {
-    /// Deletes a record.
-    fn delete(&self, key: &[u8]) -> Result<(), EngineError>;
-
     /// What it counts now.
     fn account(&self) -> Account;
 }

@@ -131,7 +131,7 @@ fn parse_numbered(name: &str) -> Option<FileName> {
 
 #[cfg(test)]
 mod tests {
-    use super::FileName;
+    use super::{COUNT_MAX, FileName};
 
     #[test]
     fn every_name_reads_back() {

@@ -1,6 +1,5 @@
 //! `keel bench soak`: minutes of everything at once, and whether memory, writers and admission kept their bars.
 
-use evenkeel_lab::engine::EngineError;
 use evenkeel_lab::soak::{self, Account, Accountable, SoakPlan, SoakReport};
 
 use crate::evenkeel_engine::EvenkeelEngine;
@@ -8,10 +7,6 @@ use crate::failure::Failure;
 use crate::progress::BenchProgress;
 
 impl Accountable for EvenkeelEngine {
-    fn delete(&self, key: &[u8]) -> Result<(), EngineError> {
-        Ok(self.keyspace.delete(key)?)
-    }
-
     fn account(&self) -> Account {
         let metrics = self.db.metrics();
         let m = metrics.memory;
