@@ -54,6 +54,8 @@ pub struct Store {
     pub options: ArcSwap<Options>,
     /// Held while an option is changed.
     pub changing_options: Mutex<()>,
+    /// What the store remembers where something else is in force for this open only.
+    pub passing: Mutex<Passing>,
     /// What it counts.
     pub counters: Arc<Counters>,
     /// Who waits to write.
@@ -105,6 +107,15 @@ pub struct Store {
     /// Held as long as the store is open.
     #[expect(dead_code, reason = "held, not looked at")]
     pub lock: Box<dyn DirLock>,
+}
+
+/// Settings that hold for this open only: what the store remembers in their place.
+#[derive(Debug, Default)]
+pub struct Passing {
+    /// Values by option.
+    pub options: BTreeMap<&'static str, String>,
+    /// Strategies by keyspace.
+    pub strategies: BTreeMap<String, String>,
 }
 
 /// What was known when the store was opened.
@@ -215,6 +226,11 @@ impl Store {
     /// The tree lock.
     pub fn tree(&self) -> MutexGuard<'_, TreeState> {
         self.tree.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is in force for this open only.
+    pub fn passing(&self) -> MutexGuard<'_, Passing> {
+        self.passing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The commit lock.
