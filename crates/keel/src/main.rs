@@ -99,7 +99,12 @@ fn explain(error: &clap::Error) -> Result<(), Failure> {
     let first = text.split("\n\n").next().unwrap_or_default();
     let line = first.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = line.strip_prefix("error: ").unwrap_or(&line);
-    Err(Failure::Usage(format!("{line}; `--help` shows what is possible")))
+    // The parser's words for programs.
+    let line = line.replace("invalid digit found in string", "give a whole number");
+    let line = line.replace("is not in 1..18446744073709551615", "is less than 1");
+    let tip = text.split("\n\n").map(str::trim).find_map(|part| part.strip_prefix("tip: "));
+    let tip = tip.map_or_else(String::new, |tip| format!("; {}", tip.lines().next().unwrap_or_default()));
+    Err(Failure::Usage(format!("{line}{tip}; `--help` shows what is possible")))
 }
 
 fn complain(message: &str, code: u8) -> ExitCode {

@@ -44,6 +44,7 @@ impl Args {
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
         let bound = |arg: &Option<OsString>| arg.as_deref().map(|arg| bytes(arg, self.escaped)).transpose();
         let (from, to) = (bound(&self.from)?, bound(&self.to)?);
+        evenkeel_sys::catch_interrupt();
         let store = Store::open(target, &self.write.engine.answering())?;
         let report = self.compact(&store, range(from.as_ref(), to.as_ref()))?;
         let mut waited = Waited::Done;
@@ -67,7 +68,7 @@ impl Args {
         if let Some(level) = self.level {
             options = options.from_level(level).to_level(level + 1);
         }
-        evenkeel_sys::catch_interrupt();
+        bar.set_message("flushing");
         let shown = bar.clone();
         let options = options.progress(move |progress| {
             if evenkeel_sys::was_interrupted() {

@@ -72,6 +72,7 @@ impl Args {
             return out.line(&serde_json::Value::Array(rows).to_string());
         }
         let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-        rows.iter().try_for_each(|(name, about)| out.line(&format!("{name:<width$}  {about}")))
+        let line = |(name, about): &(&str, &str)| format!("{name:<width$}  {about}\n");
+        out.shown(&rows.iter().map(line).collect::<String>())
     }
 }

@@ -73,7 +73,7 @@ impl Args {
         let line = |row: &evenkeel::strategy::CatalogRow| {
             format!("{:<width$}  {} ({})\n", row.name, row.about, row.source)
         };
-        out.wrapped(&rows.iter().map(line).collect::<String>())
+        out.shown(&rows.iter().map(line).collect::<String>())
     }
 
     fn explain(&self, name: &str) -> Result<(), Failure> {

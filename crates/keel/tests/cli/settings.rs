@@ -26,6 +26,7 @@ fn a_flag_holds_for_its_command_and_what_is_set_for_good() {
 
     // It is in force meanwhile, and a change beside it carries nothing of it along.
     let mut shell = Shell::start(&keel, &FLAGS);
+    assert_eq!(shell.ask("get a"), "value 2");
     assert_eq!((option(&keel, "memtables"), option(&keel, "durability")), ("5".to_owned(), "os".to_owned()));
     assert_eq!(keel.ok(&["strategy", "show"]), "tier\n");
     assert_eq!(shell.ask("option workers 3"), "ok");

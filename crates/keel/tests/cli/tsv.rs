@@ -53,7 +53,7 @@ fn a_malformed_line_is_named_and_stops_or_is_skipped() {
     assert_eq!(skipped.code, 0);
     assert_eq!(skipped.err, "keel: line 2 skipped: there is no TAB between key and value\n");
     assert!(skipped.out.starts_with("acked 1\nacked 3\nloaded 2 records"), "{skipped:?}");
-    assert!(skipped.out.contains("1 lines skipped"), "{skipped:?}");
+    assert!(skipped.out.contains("1 line skipped"), "{skipped:?}");
     assert_eq!(keel.ok(&["dump"]), "a\t1\nc\t3\n");
 
     keel.feed(&["load", "--escaped", "-"], b"a\t1\n\\q\t2\n").fails(1, &["line 2", "backslash"]);
@@ -133,24 +133,6 @@ fn closed_pipes_end_quietly() {
         .unwrap();
     let mut first = [0; 10];
     child.stdout.take().unwrap().read_exact(&mut first).unwrap();
-    let mut err = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
-    assert_eq!((child.wait().unwrap().code(), err.as_str()), (Some(0), ""));
-
-    // A reader of `--ack` that goes away stops the load, quietly too; what was written stays.
-    let mut child = keel
-        .command(&["load", "--ack", "--batch", "1", "-"])
-        .arg("--db")
-        .arg(keel.path("other"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdout.take());
-    let mut stdin = child.stdin.take().unwrap();
-    let _ = stdin.write_all(b"a\t1\nb\t2\n");
-    drop(stdin);
     let mut err = String::new();
     child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
     assert_eq!((child.wait().unwrap().code(), err.as_str()), (Some(0), ""));
