@@ -341,8 +341,8 @@ mod tests {
         busy["keyspaces"][0]["levels"][0]["tombstones"] = 15000.into();
         busy["schedule"] = serde_json::json!({"name": "fixed:1KiB", "limit_bytes_per_sec": 1024});
         busy["keyspaces"][0]["debt_bytes"] = (23 << 20).into();
-        busy["keyspaces"][0]["levels"][1] = serde_json::json!({
-            "level": 1, "bytes": 3260, "target_bytes": 1000, "debt_bytes": 1});
+        let levels = busy["keyspaces"][0]["levels"].as_array_mut().unwrap();
+        levels.push(serde_json::json!({"level": 1, "bytes": 3260, "target_bytes": 1000, "debt_bytes": 1}));
         busy["jobs"] = serde_json::json!({"refused": 1});
         busy["log_failures"] = 1.into();
         let found = findings(&busy, 1_200_001);

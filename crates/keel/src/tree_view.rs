@@ -79,7 +79,7 @@ fn draw_level(out: &mut String, level: &Value, style: Style) {
         true => style.bar(runs * held.max(1), runs * busy, max * held.max(1)),
         false => style.bar(held, busy, target),
     };
-    let shape = if max == 1 { "leveled".to_owned() } else { format!("tiered, {runs} of {max} runs") };
+    let shape = if max == 1 { "leveled".to_owned() } else { format!("{runs} of {max} runs") };
     let full = if target == 0 || counted { String::new() } else { format!(" of {}", bytes(target)) };
     let tables = match number(level, "tables") {
         1 => "1 table".to_owned(),
@@ -300,7 +300,7 @@ mod tests {
 default  1-leveling
 
 mem ██████████··········      512 B of 1.0 KiB, 1 waiting (1.0 KiB)
-L0  ██████████▒▒▒▒▒·····    2.9 KiB of 3.9 KiB, 2 tables, tiered, 2 of 4 runs
+L0  ██████████▒▒▒▒▒·····    2.9 KiB of 3.9 KiB, 2 tables, 2 of 4 runs
       25.0 % tombstones, the oldest for 1 min
       run 9        2.0 KiB  apple .. zebra  -
       run 8         1000 B  user:a-key-that-is-… .. b  job 7
@@ -337,10 +337,7 @@ Tombstones along a run: . none  - some  + a third  * half  # nearly all
             "level": 1, "max_runs": 4, "runs": 2, "tables": 3, "bytes": 90000, "busy_bytes": 0,
             "target_bytes": 40000, "full_by": "runs", "debt_bytes": 0, "run_list": []});
         let drawn = draw(&report, PLAIN);
-        assert!(
-            drawn.contains("L1  ██████████··········   87.9 KiB, 3 tables, tiered, 2 of 4 runs\n"),
-            "{drawn}"
-        );
+        assert!(drawn.contains("L1  ██████████··········   87.9 KiB, 3 tables, 2 of 4 runs\n"), "{drawn}");
     }
 
     #[test]

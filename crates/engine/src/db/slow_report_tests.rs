@@ -52,7 +52,7 @@ fn the_causes_are_drawn_and_told_with_what_to_do() {
        queue                                                           ▁▁
   block-read ▁                                                         █
              -10 min                                                  now
-             █ is 850.0 ms of waiting in ten seconds
+             █ is 800.0 ms of waiting in ten seconds
   client I/O ▁                            ▁                            ▁▁
        flush ▁                            ▁                            ▁▁
   compaction █                            █                            ██

@@ -1,7 +1,7 @@
 //! `load` and `dump`: inverse to each other, exact about lines, and safe to stop anywhere.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 
 use crate::Keel;
