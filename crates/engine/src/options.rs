@@ -353,8 +353,13 @@ impl Options {
         TABLE.iter().find(|row| row.name == ours).ok_or_else(|| {
             let words =
                 TABLE.iter().map(|row| row.name).chain(ROCKSDB_WORDS.iter().map(|(theirs, _)| *theirs));
-            let nearest = words.min_by_key(|word| distance(word, name)).unwrap_or("");
-            Error::invalid(format!("unknown option `{name}`; did you mean `{nearest}`?"))
+            let near = |word: &&str| distance(word, name) <= word.len() / 3;
+            let nearest = words.filter(near).min_by_key(|word| distance(word, name));
+            let hint = nearest.map_or_else(
+                || "`keel option list` shows what there is".to_owned(),
+                |nearest| format!("did you mean `{nearest}`?"),
+            );
+            Error::invalid(format!("unknown option `{name}`; {hint}"))
         })
     }
 

@@ -25,7 +25,7 @@ use super::recovery::{self, ReplaySettings};
 use super::settings;
 use super::settling::settle;
 use super::snapshots::Snapshots;
-use super::state::{Events, Keyspaces, Opened, Store, TreeState, Unsettled};
+use super::state::{Events, Keyspaces, Opened, Passing, Store, TreeState, Unsettled};
 use super::strategies::{creation, resolve};
 use super::ticker::write_banner;
 use super::ticker_state::Ticker;
@@ -72,6 +72,7 @@ pub struct Builder {
     /// As `ReplaySettings::looks`.
     looks: Option<(SeqNo, SeqNo)>,
     by_name: Vec<(String, String)>,
+    remember: bool,
 }
 
 impl Builder {
@@ -89,6 +90,7 @@ impl Builder {
             read_only: false,
             looks: None,
             by_name: Vec::new(),
+            remember: true,
         }
     }
 
@@ -105,6 +107,14 @@ impl Builder {
     #[must_use]
     pub fn set(mut self, name: &str, value: &str) -> Builder {
         self.by_name.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Whether the store remembers what `options` and `set` say for the opens to come; it does unless told otherwise. Else they
+    /// hold until it is closed, except for a store that this open makes, which remembers what it was made with.
+    #[must_use]
+    pub fn remember(mut self, remember: bool) -> Builder {
+        self.remember = remember;
         self
     }
 
@@ -211,6 +221,10 @@ impl Builder {
         let persisted = self.read_settings(&versions)?;
         let (options, told) = settings::settle(&self.options, &self.by_name, persisted.as_ref())?;
         let policy = parse_schedule(&options.schedule)?;
+        let passing = match persisted.as_ref().filter(|_| !self.remember) {
+            Some(stored) => settings::passing(&options, stored)?,
+            None => Passing::default(),
+        };
         self.options = options;
         let persisted = persisted.map_or_else(KeyspaceSettings::new, |stored| stored.keyspaces);
         // Before anything is changed: a strategy that does not parse must leave the store as it is.
@@ -221,10 +235,14 @@ impl Builder {
             if self.threaded { Arc::clone(&lane) as _ } else { Arc::new(InlineSyncLane) };
         let context = self.job_context(&versions, &files, sync_lane, &Arc::default());
         let store = self.recover(versions, lock, lane, context, &persisted, policy)?;
+        *store.passing() = passing;
         let logs = store.unsettled.old_logs.lock().map_or(0, |logs| logs.len() as u64);
         recovered(&store)?;
         if store.read_only {
             store.poisoned.get_or_init(|| "it was opened read-only".to_owned());
+            if let Some(identity) = identity::read(&*store.fs, &store.dir)? {
+                store.opened.identity.get_or_init(|| identity);
+            }
         } else {
             identified(&store)?;
         }
@@ -407,6 +425,7 @@ impl Builder {
             clock: self.clock,
             options: ArcSwap::from_pointee(self.options),
             changing_options: Mutex::new(()),
+            passing: Mutex::default(),
             counters: Arc::new(Counters::default()),
             commit_queue: CommitQueue::default(),
             commit: Mutex::new(CommitState::new(wal, replayed.last_seq, memtables)),

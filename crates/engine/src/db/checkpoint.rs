@@ -79,6 +79,11 @@ pub fn checkpoint(
     if store.fs.exists(target)? {
         return Err(exists(target));
     }
+    if is_inside(target, &store.dir) {
+        let what =
+            format!("{} is inside the store itself; give a checkpoint a place beside it", target.display());
+        return Err(Error::invalid(what));
+    }
     let dir = under_construction(target)?;
     if store.fs.exists(&dir)? && !store.fs.is_dir(&dir)? {
         let what = format!("{} is no directory that a checkpoint left; remove it", dir.display());
@@ -111,6 +116,12 @@ pub fn checkpoint(
             Err(error)
         }
     }
+}
+
+/// True if the place is in the directory, by what the paths say.
+fn is_inside(target: &Path, dir: &Path) -> bool {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    absolute(target).starts_with(absolute(dir))
 }
 
 fn exists(target: &Path) -> Error {

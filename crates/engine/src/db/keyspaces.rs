@@ -76,6 +76,7 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     let mut settings = stored(store);
     settings.keyspaces.remove(name);
     change_settings(store, &mut tree, &settings, record)?;
+    store.passing().strategies.remove(name);
     commit.memtables.retain(|m| m.keyspace.id != state.id);
     commit.keyspaces_changed();
     tree.claims.remove(&state.id);

@@ -83,6 +83,10 @@ fn take(fs: &Arc<dyn FileSystem>, dir: &Path, memory_bytes: u64) -> Result<Optio
         frozen.hold_file(&path).map_err(|e| e.or_missing(&path))?;
     }
     let names = fs.list(dir)?;
+    let identity = FileName::Identity.path(dir);
+    if fs.exists(&identity)? {
+        frozen.hold_image(&identity, IoClass::Manifest)?;
+    }
     if let Some(number) = versions.options_file() {
         let path = FileName::Options(number).path(dir);
         // One that is not there is recovery's to complain of.

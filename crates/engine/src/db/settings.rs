@@ -4,6 +4,7 @@
 //! at open   set by name on the builder  >  given and not the default  >  in OPTIONS  >  the default
 //! running   check ─► swap ─► OPTIONS, durably (on failure: swap back) ─► strategies, cache, schedule, workers follow
 //! ```
+//! What a builder that does not `remember` says holds while the store is open: OPTIONS keeps what it had.
 //! So what an operator changed on a running store lasts, unless the program that opens it says otherwise; then an event tells.
 
 use std::sync::Arc;
@@ -13,9 +14,10 @@ use super::keyspace_state::{DEFAULT_NAME, KeyspaceState, NamedStrategy};
 use super::memory::fit_cache;
 use super::options_file::Stored;
 use super::pressure::sample_all;
-use super::state::Store;
+use super::state::{Passing, Store};
 use super::strategies::{persist, resolve};
 use crate::base::error::{Error, Result};
+use crate::compaction::catalog::DEFAULT;
 use crate::observe::event::Event;
 use crate::options::Options;
 use crate::scheduler::catalog::parse as parse_schedule;
@@ -78,6 +80,20 @@ pub fn settle(
     Ok((options, told))
 }
 
+/// What a store with these settings goes on to remember, where this open says otherwise for itself.
+pub fn passing(now: &Options, stored: &Stored) -> Result<Passing> {
+    let mut kept = Options::default();
+    for (name, value) in &stored.options {
+        kept.set(name, value)?;
+    }
+    let differs = Options::names().iter().filter(|row| row.value(&kept) != row.value(now));
+    let options = differs.map(|row| (row.name, row.value(&kept))).collect();
+    let own = stored.keyspaces.get(DEFAULT_NAME).and_then(|own| own.strategy.clone());
+    let given = now.strategy.as_ref().filter(|given| own.as_ref() != Some(*given));
+    let strategies = given.map(|_| (DEFAULT_NAME.to_owned(), own.unwrap_or_else(|| DEFAULT.to_owned())));
+    Ok(Passing { options, strategies: strategies.into_iter().collect() })
+}
+
 /// Changes one option of a running store; durable when it returns.
 ///
 /// # Errors
@@ -97,14 +113,17 @@ pub fn change(store: &Store, name: &str, value: &str) -> Result<()> {
     after.set(name, value)?;
     after.validate()?;
     parse_schedule(&after.schedule)?;
-    if after == *before {
+    // What holds for this open only is not what the store remembers.
+    if after == *before && !store.passing().options.contains_key(row.name) {
         return Ok(());
     }
     store.check_writable()?;
     let event =
         Event::OptionChanged { name: row.name.to_owned(), was: row.value(&before), now: row.value(&after) };
     put_in_force(store, after)?;
+    let passing = store.passing().options.remove(row.name);
     if let Err(error) = persist(store) {
+        store.passing().options.extend(passing.map(|value| (row.name, value)));
         put_in_force(store, Options::clone(&before))?;
         return Err(error);
     }

@@ -59,6 +59,8 @@ pub struct Store {
     /// Held while an option, a strategy or the set of keyspaces is changed, from looking at what is in force to having it in
     /// OPTIONS: each of them rests on the others.
     pub changing_options: Mutex<()>,
+    /// What the store remembers where something else is in force for this open only.
+    pub passing: Mutex<Passing>,
     /// What it counts.
     pub counters: Arc<Counters>,
     /// Who waits to write.
@@ -112,6 +114,15 @@ pub struct Store {
     /// Held as long as the store is open.
     #[expect(dead_code, reason = "held, not looked at")]
     pub lock: Box<dyn DirLock>,
+}
+
+/// Settings that hold for this open only: what the store remembers in their place.
+#[derive(Debug, Default)]
+pub struct Passing {
+    /// Values by option.
+    pub options: BTreeMap<&'static str, String>,
+    /// Strategies by keyspace.
+    pub strategies: BTreeMap<String, String>,
 }
 
 /// What was known when the store was opened.
@@ -228,6 +239,11 @@ impl Store {
     /// The lock on what OPTIONS holds.
     pub fn changing_options(&self) -> MutexGuard<'_, ()> {
         self.changing_options.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is in force for this open only.
+    pub fn passing(&self) -> MutexGuard<'_, Passing> {
+        self.passing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The commit lock.
