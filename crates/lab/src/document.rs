@@ -7,10 +7,15 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::arrivals::Spacing;
 use crate::distribution::Distribution;
-use crate::driver::{Outcome, Plan};
+use crate::driver::{OpenLoad, Opened, Outcome, Plan};
+use crate::driver_cost::{DriverCost, Percentiles};
 use crate::engine::{Engine, Figures};
 use crate::keys::KeyOrder;
+use crate::max_rate::MaxRate;
+use crate::phase::Sample;
+use crate::recorder::Window;
 use crate::workload::OpKind;
 
 /// See the file's header.
@@ -38,6 +43,26 @@ pub struct Document {
     pub others_cores: Option<f64>,
     pub peak_rss_bytes: Option<u64>,
     pub disk_bytes: u64,
+    pub driver: DriverCost,
+    pub open_loop: Option<OpenLoop>,
+    pub max_rate: Option<MaxRate>,
+}
+
+/// How requests came and waited.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
+pub struct OpenLoop {
+    pub shape: String,
+    pub spacing: Spacing,
+    pub requests: u64,
+    pub seconds: f64,
+    pub offered_ops_per_sec: f64,
+    pub completed_share: f64,
+    pub queue_at_end: u64,
+    pub queue_max: u64,
+    pub unfinished: u64,
+    pub wake_up_us: Percentiles,
+    pub held: bool,
 }
 
 /// What the run was asked for.
@@ -75,14 +100,16 @@ pub struct WindowRow {
     pub second: u64,
     pub offered: Option<f64>,
     pub achieved: f64,
-    pub p99_us: f64,
-    pub max_us: f64,
+    pub queue: Option<u64>,
+    pub p99_us: Option<f64>,
+    pub max_us: Option<f64>,
     pub client_bytes: u64,
     pub flush_bytes: Option<u64>,
     pub l0_bytes: Option<u64>,
     pub deep_bytes: Option<u64>,
     pub l0_runs: Option<u64>,
     pub internal_limit: Option<f64>,
+    pub others_cores: Option<f64>,
 }
 
 /// The filling before the measurement.
@@ -173,12 +200,32 @@ impl Document {
             others_cores: outcome.others_cores,
             peak_rss_bytes: outcome.peak_rss_bytes,
             disk_bytes: outcome.disk_bytes,
+            driver: outcome.driver,
+            open_loop: plan.load.zip(outcome.opened).map(|(load, opened)| open_loop(load, &opened)),
+            max_rate: outcome.max_rate.clone(),
         }
     }
 
     /// The document as JSON, indented.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string_pretty(self)
+    }
+}
+
+fn open_loop(load: &OpenLoad, opened: &Opened) -> OpenLoop {
+    let queue = &opened.queue;
+    OpenLoop {
+        shape: load.shape.to_string(),
+        spacing: load.spacing,
+        requests: queue.requests,
+        seconds: queue.seconds,
+        offered_ops_per_sec: queue.requests as f64 / queue.seconds.max(1e-3),
+        completed_share: queue.completed_share(),
+        queue_at_end: queue.at_end,
+        queue_max: queue.max,
+        unfinished: queue.unfinished,
+        wake_up_us: opened.wake_up_us,
+        held: opened.held,
     }
 }
 
@@ -217,13 +264,16 @@ fn latencies(outcome: &Outcome) -> BTreeMap<&'static str, Latency> {
 
 /// One row a second. The last one is shorter than a second, so its rate is over the time it had.
 fn windows(outcome: &Outcome) -> Vec<WindowRow> {
-    let row = |w: &crate::recorder::Window| {
-        let length = (outcome.seconds - w.second as f64).clamp(0.001, 1.0);
-        let sample = outcome.samples.get(&w.second).copied().unwrap_or_default();
+    let came = outcome.opened.map_or(0.0, |opened| opened.queue.seconds);
+    let row = |w: &Window| {
+        let length = |until: f64| (until - w.second as f64).clamp(0.001, 1.0);
+        let Sample { figures: sample, others_cores } =
+            outcome.samples.get(&w.second).copied().unwrap_or_default();
         WindowRow {
             second: w.second,
-            offered: None,
-            achieved: w.ops as f64 / length,
+            offered: w.arrived.map(|arrived| arrived.requests as f64 / length(came)),
+            achieved: w.ops as f64 / length(outcome.seconds),
+            queue: w.arrived.map(|arrived| arrived.queue),
             p99_us: w.p99_us,
             max_us: w.max_us,
             client_bytes: w.client_bytes,
@@ -232,6 +282,7 @@ fn windows(outcome: &Outcome) -> Vec<WindowRow> {
             deep_bytes: sample.deep_bytes,
             l0_runs: sample.l0_runs,
             internal_limit: sample.internal_limit,
+            others_cores,
         }
     };
     outcome.windows.iter().map(row).collect()
@@ -240,6 +291,9 @@ fn windows(outcome: &Outcome) -> Vec<WindowRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load_shape::{LoadShape, Rate};
+    use crate::max_rate::{Probe, Search};
+    use crate::open_loop::Queue;
 
     fn names(value: &serde_json::Value, into: &mut Vec<String>) {
         match value {
@@ -260,15 +314,42 @@ mod tests {
             second: 0,
             offered: None,
             achieved: 1.0,
-            p99_us: 1.0,
-            max_us: 1.0,
+            queue: None,
+            p99_us: None,
+            max_us: None,
             client_bytes: 0,
             flush_bytes: None,
             l0_bytes: None,
             deep_bytes: None,
             l0_runs: None,
             internal_limit: None,
+            others_cores: None,
         };
+        let some = Percentiles::default();
+        let probe = Probe {
+            rate: 1.0,
+            completed_share: 1.0,
+            queue_at_end: 0,
+            queue_grew: false,
+            worst_p99_us: None,
+            held: true,
+        };
+        let max_rate = MaxRate {
+            ops_per_sec: 1.0,
+            closed_loop_ops_per_sec: 1.0,
+            p99_limit_us: None,
+            probe_seconds: 1.0,
+            budget_seconds: 1.0,
+            spent_seconds: 1.0,
+            probes: vec![probe],
+            wrong_reads: 0,
+        };
+        let load = OpenLoad {
+            shape: LoadShape::Constant(Rate::Share(0.5)),
+            spacing: Spacing::Even,
+            search: Search::within(60.0, None),
+        };
+        let opened = Opened { queue: Queue::default(), wake_up_us: some, held: true };
         let latency = Latency { count: 1, mean: 1.0, p50: 1.0, p90: 1.0, p99: 1.0, p999: 1.0, max: 1.0 };
         let document = Document {
             workload: String::new(),
@@ -301,6 +382,9 @@ mod tests {
             others_cores: None,
             peak_rss_bytes: None,
             disk_bytes: 0,
+            driver: DriverCost { wake_up_us: Some(some), ..DriverCost::default() },
+            open_loop: Some(open_loop(&load, &opened)),
+            max_rate: Some(max_rate),
         };
         let documentation = include_str!("../../../docs/bench_json.md");
         let mut fields = Vec::new();

@@ -1,6 +1,7 @@
 //! Measures a key-value engine: what is asked of it, how fast it answers, what that costs.
 //!
 //! ```text
+//! load shape ─► arrivals (when each request is due) ──────────┐ (open loop)
 //! workload ─► generator (keys, values, distributions) ─► driver ─► Engine
 //!                                                          │
 //!                                      recorder ◄──────────┘  histograms per thread, merged a second at a time
@@ -27,7 +28,18 @@ pub mod recorder;
 
 pub mod machine;
 
+pub mod load_shape;
+
+pub mod arrivals;
+
+pub mod phase;
+
 pub mod closed_loop;
+pub mod open_loop;
+
+pub mod driver_cost;
+pub mod max_rate;
+
 pub mod driver;
 
 pub mod soak;

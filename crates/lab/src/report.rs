@@ -22,6 +22,7 @@ pub fn text(doc: &Document) -> String {
     let _ = head(&mut out, doc);
     let _ = table(&mut out, doc);
     let _ = timeline(&mut out, doc);
+    let _ = open_loop(&mut out, doc);
     let _ = figures(&mut out, doc);
     out
 }
@@ -76,7 +77,9 @@ fn table(out: &mut String, doc: &Document) -> std::fmt::Result {
 fn timeline(out: &mut String, doc: &Document) -> std::fmt::Result {
     // A last second that is only begun says little; it stays in the document.
     let whole = doc.windows.iter().filter(|w| (w.second + 1) as f64 <= doc.seconds + 0.5);
-    let (achieved, p99): (Vec<f64>, Vec<f64>) = whole.map(|w| (w.achieved, w.p99_us)).unzip();
+    let (achieved, p99): (Vec<f64>, Vec<Option<f64>>) = whole.map(|w| (w.achieved, w.p99_us)).unzip();
+    // A second in which nothing ended has no latency.
+    let p99: Vec<f64> = p99.into_iter().flatten().collect();
     if achieved.len() < 2 {
         return Ok(());
     }
@@ -85,6 +88,53 @@ fn timeline(out: &mut String, doc: &Document) -> std::fmt::Result {
     writeln!(out, "  ops/s  {}  {} to {}, second by second", sparkline(&achieved), rate(low), rate(high))?;
     let (low, high) = extremes(&p99);
     writeln!(out, "  p99    {}  {} to {}", sparkline(&p99), micros(low), micros(high))
+}
+
+/// How requests came and waited, and whether the store kept up.
+fn open_loop(out: &mut String, doc: &Document) -> std::fmt::Result {
+    if let Some(found) = &doc.max_rate {
+        let limit = found.p99_limit_us.map_or(String::new(), |us| format!(" with p99 within {}", micros(us)));
+        writeln!(
+            out,
+            "\n  highest rate  {}/s{limit}, found by {} probes of {} in {}",
+            rate(found.ops_per_sec),
+            found.probes.len(),
+            seconds(found.probe_seconds),
+            seconds(found.spent_seconds)
+        )?;
+    }
+    let Some(open) = &doc.open_loop else { return Ok(()) };
+    writeln!(
+        out,
+        "\n  offered {} requests in {}, {}: {:.2} % of them ended meanwhile; {}",
+        count(open.requests),
+        seconds(open.seconds),
+        open.shape,
+        open.completed_share * 100.0,
+        if open.held { "the rate held" } else { "the rate did NOT hold" }
+    )?;
+    writeln!(
+        out,
+        "  queue at most {} at a second's end, {} when the last had come; threads woke late by {} (p50), {} (p99)",
+        count(open.queue_max),
+        count(open.queue_at_end),
+        micros(open.wake_up_us.p50),
+        micros(open.wake_up_us.p99)
+    )?;
+    if open.unfinished > 0 {
+        writeln!(
+            out,
+            "  UNFINISHED: {} requests were never served; they are in no latency",
+            count(open.unfinished)
+        )?;
+    }
+    Ok(())
+}
+
+/// What the lab itself costs.
+fn driver(doc: &Document) -> String {
+    let floor = doc.driver.floor_us;
+    format!("{:.0} ns an op; floor {} / {}", doc.driver.ns_per_op, micros(floor.p50), micros(floor.p99))
 }
 
 fn figures(out: &mut String, doc: &Document) -> std::fmt::Result {
@@ -107,7 +157,8 @@ fn figures(out: &mut String, doc: &Document) -> std::fmt::Result {
         ),
         ("peak memory", doc.peak_rss_bytes.map_or_else(unknown, bytes)),
         ("CPU", doc.cpu_seconds.map_or_else(unknown, seconds)),
-        ("CPU of others", doc.others_cores.map_or_else(unknown, |cores| format!("{cores:.2} cores"))),
+        ("CPU of others", others(doc).unwrap_or_else(unknown)),
+        ("the lab itself", driver(doc)),
     ];
     writeln!(out)?;
     for pair in rows.chunks(2) {
@@ -125,6 +176,13 @@ fn figures(out: &mut String, doc: &Document) -> std::fmt::Result {
         )?;
     }
     Ok(())
+}
+
+/// Cores that others used, and the worst second.
+fn others(doc: &Document) -> Option<String> {
+    let worst = doc.windows.iter().filter_map(|window| window.others_cores).reduce(f64::max);
+    let cores = format!("{:.2} cores", doc.others_cores?);
+    Some(worst.map_or(cores.clone(), |worst| format!("{cores}, {worst:.2} at most")))
 }
 
 /// One character a value, lowest to highest on a scale that starts at 0; longer series are averaged in pieces.

@@ -3,6 +3,8 @@
 //! Without `--db` the store lives in a fresh directory that is removed at the end. A store that the bench filled keeps a
 //! note of its records (`BENCH.json`), so that a later run reads what is there instead of filling again.
 
+mod load_args;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +12,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use evenkeel::{Keyspace, Options};
 use evenkeel_lab::distribution::Distribution;
 use evenkeel_lab::document::Document;
-use evenkeel_lab::driver::{self, Dataset, Plan};
+use evenkeel_lab::driver::{self, Dataset, OpenLoad, Plan};
 use evenkeel_lab::report;
 use evenkeel_lab::soak::SoakPlan;
 use evenkeel_lab::workload::{CATALOG, Workload, find};
@@ -72,6 +74,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
+    load: load_args::LoadArgs,
+    #[command(flatten)]
     options: EngineArgs,
 }
 
@@ -82,12 +86,21 @@ Examples:
   keel bench fillrandom --records 10M --value-bytes 100 --json fill.json
   keel bench fillrandom --records 10M --db big.db && keel bench readrandom --db big.db --threads 2
   keel bench ycsb-a --strategy tier --set memtable_bytes=16MiB
+  keel bench ycsb-a --rate 20k --threads 8
+  keel bench ycsb-a --rate 50% --threads 8 --seconds 120
+  keel bench ycsb-a --shape peaks:20k,2k,10,5 --threads 8 --json peaks.json
+  keel bench ycsb-a --find-max-rate --p99 10ms --threads 8
   keel bench soak --seconds 120
 
 Unless told otherwise: a million records of 16 + 100 bytes and a million operations (100 000 for seekrandom), 10 seconds
 for readwhilewriting; 100 000 records of 16 + 1000 bytes and 10 seconds for YCSB; a million records of 16 + 400 bytes, 24
 readers and 600 seconds for soak. Workloads that read fill a fresh store
-first, wait until it is idle and read everything once. The JSON document is described in docs/bench_json.md.";
+first, wait until it is idle and read everything once. The JSON document is described in docs/bench_json.md.
+
+With --rate, --shape or --find-max-rate the loop is open: requests come when they come, wait in a queue for one of
+--threads, and a latency is from coming to the end. Such a run takes 60 seconds, three turns of peaks, 300 seconds of
+nutanix, or as long as the steps or the recording. Finding the highest rate takes up to --budget seconds, 120 unless said: a
+rate is sustained if 99 % of the requests end while they come and the queue does not grow.";
 
 impl Args {
     /// Does it.
@@ -100,6 +113,9 @@ impl Args {
 
     /// A soak: see `verb/soak.rs`.
     fn run_soak(&self, target: &Target) -> Result<(), Failure> {
+        if self.load.load()?.is_some() {
+            return Err(Failure::usage("soak has no rate; leave --rate, --shape and --find-max-rate away"));
+        }
         if self.ops.is_some() || self.distribution.is_some() {
             return Err(Failure::usage(
                 "soak chooses evenly and ends by --seconds; leave --ops and --distribution away",
@@ -140,6 +156,10 @@ impl Args {
                 workload.name
             )));
         }
+        let load = self.load.load()?;
+        if let Some(load) = &load {
+            load.check(workload, self.seconds).map_err(Failure::usage)?;
+        }
         self.options.options()?;
         let place = Workspace::choose(target, self.keep)?;
         let note_path = place.dir.join(NOTE);
@@ -158,7 +178,7 @@ impl Args {
         let config = self.engine_config(&db.options(), &keyspace);
         let sole = !foreign && db.keyspaces().len() == 1;
         let engine = EvenkeelEngine { db, keyspace, dir: place.dir.clone() };
-        let plan = self.plan(workload, data, known.is_some());
+        let plan = self.plan(workload, data, known.is_some(), load.as_ref());
         let progress = BenchProgress::default();
         let outcome = driver::run(&engine, &plan, &progress);
         progress.clear();
@@ -209,9 +229,16 @@ impl Args {
         Ok(known)
     }
 
-    fn plan(&self, workload: &'static Workload, data: Dataset, filled: bool) -> Plan<'static> {
+    fn plan<'a>(
+        &self,
+        workload: &'static Workload,
+        data: Dataset,
+        filled: bool,
+        load: Option<&'a OpenLoad>,
+    ) -> Plan<'a> {
         let (ops, seconds) = match (self.ops, self.seconds) {
-            (None, None) => driver::default_limits(workload),
+            // An open loop's length is its shape's.
+            (None, None) if load.is_none() => driver::default_limits(workload),
             asked => asked,
         };
         let by_name = |name: &String| Distribution::ALL.iter().find(|(n, _)| n == name).map(|(_, d)| *d);
@@ -224,6 +251,7 @@ impl Args {
             threads: usize::from(self.threads.unwrap_or(1)),
             distribution: self.distribution.as_ref().and_then(by_name).unwrap_or(workload.distribution),
             seed: self.seed,
+            load,
         }
     }
 
