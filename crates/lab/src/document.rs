@@ -5,13 +5,18 @@
 
 use std::collections::BTreeMap;
 
+use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::distribution::Distribution;
 use crate::driver::{Outcome, Plan};
 use crate::engine::{Engine, Figures};
 use crate::keys::KeyOrder;
+use crate::provenance::Provenance;
 use crate::workload::OpKind;
+
+/// Points of a latency curve for each further nine.
+const CURVE_PER_DECADE: f64 = 8.0;
 
 /// See the file's header.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -38,6 +43,7 @@ pub struct Document {
     pub others_cores: Option<f64>,
     pub peak_rss_bytes: Option<u64>,
     pub disk_bytes: u64,
+    pub provenance: Option<Provenance>,
 }
 
 /// What the run was asked for.
@@ -56,7 +62,7 @@ pub struct Config {
 }
 
 /// Latencies of one kind of operation, in microseconds.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
 pub struct Latency {
     pub count: u64,
@@ -66,6 +72,8 @@ pub struct Latency {
     pub p99: f64,
     pub p999: f64,
     pub max: f64,
+    #[serde(default)]
+    pub curve: Vec<(f64, f64)>,
 }
 
 /// One second.
@@ -124,7 +132,7 @@ pub struct Stalls {
 }
 
 impl Document {
-    /// The document of a run. `engine_config` is what the engine was opened with.
+    /// The document of a run. `engine_config` is what the engine was opened with. Where it comes from is the caller's to add.
     pub fn new<E: Engine>(
         engine: &E,
         plan: &Plan<'_>,
@@ -173,6 +181,7 @@ impl Document {
             others_cores: outcome.others_cores,
             peak_rss_bytes: outcome.peak_rss_bytes,
             disk_bytes: outcome.disk_bytes,
+            provenance: None,
         }
     }
 
@@ -216,11 +225,23 @@ fn latencies(outcome: &Outcome) -> BTreeMap<String, Latency> {
                     p99: us(0.99),
                     p999: us(0.999),
                     max: h.max() as f64 / 1e3,
+                    curve: curve(h),
                 },
             );
         }
     }
     all
+}
+
+/// Quantiles and their latencies in microseconds, evenly over the logarithm of what is left above, up to the largest.
+fn curve(h: &Histogram<u64>) -> Vec<(f64, f64)> {
+    let count = h.len().max(1) as f64;
+    let above =
+        (0..).map(|i| 10f64.powf(-f64::from(i) / CURVE_PER_DECADE)).take_while(|above| above * count > 1.0);
+    let mut points: Vec<(f64, f64)> =
+        above.map(|above| (1.0 - above, h.value_at_quantile(1.0 - above) as f64 / 1e3)).collect();
+    points.push((1.0 - 1.0 / count, h.max() as f64 / 1e3));
+    points
 }
 
 /// One row a second. The last one is shorter than a second, so its rate is over the time it had.
@@ -248,6 +269,7 @@ fn windows(outcome: &Outcome) -> Vec<WindowRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::provenance::Host;
 
     fn names(value: &serde_json::Value, into: &mut Vec<String>) {
         match value {
@@ -277,7 +299,16 @@ mod tests {
             l0_runs: None,
             internal_limit: None,
         };
-        let latency = Latency { count: 1, mean: 1.0, p50: 1.0, p90: 1.0, p99: 1.0, p999: 1.0, max: 1.0 };
+        let latency = Latency {
+            count: 1,
+            mean: 1.0,
+            p50: 1.0,
+            p90: 1.0,
+            p99: 1.0,
+            p999: 1.0,
+            max: 1.0,
+            curve: Vec::new(),
+        };
         let document = Document {
             workload: String::new(),
             engine: String::new(),
@@ -297,7 +328,7 @@ mod tests {
             ops: 0,
             seconds: 1.0,
             throughput_ops_per_sec: 0.0,
-            latency_us: OpKind::ALL.iter().map(|kind| (kind.name().to_owned(), latency)).collect(),
+            latency_us: OpKind::ALL.iter().map(|kind| (kind.name().to_owned(), latency.clone())).collect(),
             windows: vec![row],
             wrong_reads: 0,
             load: Some(Load { seconds: 1.0, throughput_ops_per_sec: 1.0, idle_seconds: 1.0 }),
@@ -309,6 +340,7 @@ mod tests {
             others_cores: None,
             peak_rss_bytes: None,
             disk_bytes: 0,
+            provenance: Some(Provenance { command: String::new(), began_ms: 0, host: Host::default() }),
         };
         let json = document.to_json().unwrap();
         assert_eq!(Document::from_json(&json).unwrap().to_json().unwrap(), json);
@@ -319,5 +351,21 @@ mod tests {
         for field in fields {
             assert!(documentation.contains(&format!("`{field}`")), "docs/bench_json.md lacks `{field}`");
         }
+    }
+
+    #[test]
+    fn a_curve_rises_to_the_largest() {
+        let mut h = Histogram::<u64>::new(3).unwrap();
+        (1..=1000).for_each(|us| h.record(us * 1000).unwrap());
+        let points = curve(&h);
+        assert!(points.windows(2).all(|w| w[0].0 < w[1].0 && w[0].1 <= w[1].1), "{points:?}");
+        assert_eq!(points.len(), 25);
+        let (quantile, us) = points[8];
+        assert!((quantile - 0.9).abs() < 1e-9 && (899.0..902.0).contains(&us), "{points:?}");
+        let (quantile, us) = points[24];
+        assert!((quantile - 0.999).abs() < 1e-9 && (1000.0..1001.0).contains(&us), "{points:?}");
+        h.reset();
+        h.record(5000).unwrap();
+        assert_eq!(curve(&h).len(), 1, "one operation is one point");
     }
 }

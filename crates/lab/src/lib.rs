@@ -4,7 +4,7 @@
 //! workload ─► generator (keys, values, distributions) ─► driver ─► Engine
 //!                                                          │
 //!                                      recorder ◄──────────┘  histograms per thread, merged a second at a time
-//!                                         └─► document (JSON) ─► report (terminal)
+//!                                         └─► document (JSON) ─► report (terminal, HTML, CSV)
 //! ```
 //!
 //! The lab knows no engine: whoever wants to be measured implements [`engine::Engine`]. Files are listed bottom-up; a
@@ -26,6 +26,7 @@ pub mod generator;
 pub mod recorder;
 
 pub mod machine;
+pub mod provenance;
 
 pub mod closed_loop;
 pub mod driver;
