@@ -15,7 +15,7 @@ use crate::load_shape::Piece;
 use crate::random::mix64;
 
 /// How requests lie within a stretch of one rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Spacing {
     /// At equal distances.

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::arrivals::{End, Schedule, Spacing};
 use crate::closed_loop::Run;
@@ -26,7 +26,7 @@ const FLOOR_SECONDS: f64 = 0.5;
 const FLOOR_RATES: (f64, f64) = (200.0, 200_000.0);
 
 /// What the instrument costs on this machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DriverCost {
     /// CPU that a thread spends on an operation beside the engine's: drawing it, looking at the clock, recording.
     pub ns_per_op: f64,
@@ -37,7 +37,7 @@ pub struct DriverCost {
 }
 
 /// Two points of a distribution, in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Percentiles {
     pub p50: f64,

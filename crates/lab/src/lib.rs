@@ -5,7 +5,7 @@
 //! workload ─► generator (keys, values, distributions) ─► driver ─► Engine
 //!                                                          │
 //!                                      recorder ◄──────────┘  histograms per thread, merged a second at a time
-//!                                         └─► document (JSON) ─► report (terminal)
+//!                                         └─► document (JSON) ─► report (terminal, HTML, CSV)
 //! ```
 //!
 //! The lab knows no engine: whoever wants to be measured implements [`engine::Engine`]. Files are listed bottom-up; a
@@ -27,6 +27,7 @@ pub mod generator;
 pub mod recorder;
 
 pub mod machine;
+pub mod provenance;
 
 pub mod load_shape;
 

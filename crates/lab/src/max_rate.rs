@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::arrivals::{End, Schedule, Spacing};
 use crate::clock;
@@ -58,7 +58,7 @@ impl Search {
 }
 
 /// One rate that was tried.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
 pub struct Probe {
     pub rate: f64,
@@ -70,7 +70,7 @@ pub struct Probe {
 }
 
 /// What was found.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
 pub struct MaxRate {
     pub ops_per_sec: f64,

@@ -10,9 +10,12 @@ use std::fmt::Write as _;
 
 use crate::distribution::Distribution;
 use crate::document::{Document, Latency};
+use crate::report::numbers::{UNKNOWN, bytes, count, known, micros, rate, seconds};
 
 /// At most this many columns of a sparkline.
-const SPARK_COLUMNS: usize = 60;
+const SPARK_COLUMNS: usize = 54;
+/// A line is no longer.
+const COLUMNS_MAX: usize = 100;
 const SPARKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// The document as text.
@@ -28,20 +31,11 @@ pub fn text(doc: &Document) -> String {
 }
 
 fn head(out: &mut String, doc: &Document) -> std::fmt::Result {
-    let c = &doc.config;
-    let threads = if c.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", c.threads) };
-    let shape = Distribution::ALL.iter().find(|(_, d)| *d == c.distribution).map_or("", |(name, _)| *name);
-    writeln!(
-        out,
-        "\n{} on {} {}: {} records of {} + {} bytes, {threads}, {shape}, seed {}",
-        doc.workload,
-        doc.engine,
-        doc.version,
-        count(doc.records),
-        c.key_bytes,
-        c.value_bytes,
-        doc.seed
-    )?;
+    let head = format!("{} on {} {}: {}", doc.workload, doc.engine, doc.version, asked(doc).join(", "));
+    writeln!(out)?;
+    for line in wrapped(&head, COLUMNS_MAX) {
+        writeln!(out, "{line}")?;
+    }
     if let Some(load) = &doc.load {
         writeln!(
             out,
@@ -52,6 +46,39 @@ fn head(out: &mut String, doc: &Document) -> std::fmt::Result {
         )?;
     }
     Ok(())
+}
+
+/// What the run was asked for, in a few words each.
+pub fn asked(doc: &Document) -> [String; 4] {
+    let c = &doc.config;
+    let shape = Distribution::ALL.iter().find(|(_, d)| *d == c.distribution).map_or("", |(name, _)| *name);
+    [
+        format!("{} records of {} + {} bytes", count(doc.records), c.key_bytes, c.value_bytes),
+        if c.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", c.threads) },
+        shape.to_owned(),
+        format!("seed {}", doc.seed),
+    ]
+}
+
+/// Lines of at most so many characters, broken at blanks where there are any.
+fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut length = 0;
+    for word in text.split(' ') {
+        let word: Vec<char> = word.chars().collect();
+        for (i, piece) in word.chunks(columns).enumerate() {
+            if length > 0 && (i > 0 || length + 1 + piece.len() > columns) {
+                lines.push(String::new());
+                length = 0;
+            }
+            if let Some(line) = lines.last_mut() {
+                line.push_str(if length > 0 { " " } else { "" });
+                line.extend(piece);
+                length += piece.len() + usize::from(length > 0);
+            }
+        }
+    }
+    lines
 }
 
 fn table(out: &mut String, doc: &Document) -> std::fmt::Result {
@@ -138,26 +165,18 @@ fn driver(doc: &Document) -> String {
 }
 
 fn figures(out: &mut String, doc: &Document) -> std::fmt::Result {
-    let unknown = || "unknown".to_owned();
-    let times = |x: Option<f64>| x.map_or_else(unknown, |x| format!("{x:.2}"));
+    let times = |x: Option<f64>| known(x, |x| format!("{x:.2}"));
     let rows = [
         ("measured", format!("{} ops in {}", count(doc.ops), seconds(doc.seconds))),
         ("time to idle", seconds(doc.idle_seconds)),
         ("write amplification", times(doc.amplification.write)),
         ("space amplification", times(doc.amplification.space)),
         ("on disk", bytes(doc.disk_bytes)),
-        ("compactions", doc.compaction.count.map_or_else(unknown, count)),
-        (
-            "writers stalled",
-            match (doc.stalls.count, doc.stalls.seconds) {
-                (Some(n), Some(s)) => format!("{} times, {}", count(n), seconds(s)),
-                (Some(n), None) => format!("{} times", count(n)),
-                _ => unknown(),
-            },
-        ),
-        ("peak memory", doc.peak_rss_bytes.map_or_else(unknown, bytes)),
-        ("CPU", doc.cpu_seconds.map_or_else(unknown, seconds)),
-        ("CPU of others", others(doc).unwrap_or_else(unknown)),
+        ("compactions", known(doc.compaction.count, count)),
+        ("writers stalled", stalled(doc)),
+        ("peak memory", known(doc.peak_rss_bytes, bytes)),
+        ("CPU", known(doc.cpu_seconds, seconds)),
+        ("CPU of others", others(doc).unwrap_or_else(|| UNKNOWN.to_owned())),
         ("the lab itself", driver(doc)),
     ];
     writeln!(out)?;
@@ -185,6 +204,15 @@ fn others(doc: &Document) -> Option<String> {
     Some(worst.map_or(cores.clone(), |worst| format!("{cores}, {worst:.2} at most")))
 }
 
+/// How often and how long writers waited.
+pub fn stalled(doc: &Document) -> String {
+    match (doc.stalls.count, doc.stalls.seconds) {
+        (Some(n), Some(s)) => format!("{} times, {}", count(n), seconds(s)),
+        (Some(n), None) => format!("{} times", count(n)),
+        _ => UNKNOWN.to_owned(),
+    }
+}
+
 /// One character a value, lowest to highest on a scale that starts at 0; longer series are averaged in pieces.
 pub fn sparkline(values: &[f64]) -> String {
     let columns = values.len().min(SPARK_COLUMNS);
@@ -202,78 +230,9 @@ fn extremes(values: &[f64]) -> (f64, f64) {
     values.iter().fold((f64::INFINITY, 0.0), |(low, high), &x| (x.min(low), x.max(high)))
 }
 
-/// A whole number with its thousands apart.
-pub fn count(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(' ');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-/// A rate in three digits or so.
-pub fn rate(x: f64) -> String {
-    match x {
-        x if x >= 9_999_500.0 => format!("{:.1} M", x / 1e6),
-        x if x >= 999_500.0 => format!("{:.2} M", x / 1e6),
-        x if x >= 9_995.0 => format!("{:.0} k", x / 1e3),
-        x if x >= 999.5 => format!("{:.1} k", x / 1e3),
-        x => format!("{x:.0}"),
-    }
-}
-
-/// Microseconds in a unit that fits.
-pub fn micros(us: f64) -> String {
-    match us {
-        us if us >= 1e6 => format!("{:.2} s", us / 1e6),
-        us if us >= 9_995.0 => format!("{:.0} ms", us / 1e3),
-        us if us >= 999.5 => format!("{:.1} ms", us / 1e3),
-        us if us >= 99.95 => format!("{us:.0} µs"),
-        us if us >= 9.995 => format!("{us:.1} µs"),
-        us => format!("{us:.2} µs"),
-    }
-}
-
-/// Seconds in a unit that fits.
-pub fn seconds(s: f64) -> String {
-    match s {
-        s if s < 5e-4 => "0 ms".to_owned(),
-        s if s < 1.0 => format!("{:.0} ms", s * 1e3),
-        s => format!("{s:.2} s"),
-    }
-}
-
-/// Bytes in a unit that fits.
-pub fn bytes(n: u64) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut x = n as f64;
-    let mut unit = 0;
-    while x >= 1024.0 && unit + 1 < units.len() {
-        x /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{n} B") } else { format!("{x:.1} {}", units[unit]) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_short() {
-        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1 000", "1 234 567"]);
-        assert_eq!([5.0, 999.6, 12_345.0, 1_234_567.0].map(rate), ["5", "1.0 k", "12 k", "1.23 M"]);
-        assert_eq!(
-            [0.5, 12.34, 999.7, 25_000.0, 2e6].map(micros),
-            ["0.50 µs", "12.3 µs", "1.0 ms", "25 ms", "2.00 s"]
-        );
-        assert_eq!([0.0, 0.0123, 1.5].map(seconds), ["0 ms", "12 ms", "1.50 s"]);
-        assert_eq!([0, 1023, 1024, 5 << 30].map(bytes), ["0 B", "1023 B", "1.0 KiB", "5.0 GiB"]);
-    }
 
     #[test]
     fn sparklines_start_at_zero_and_fit_the_line() {
