@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::distribution::Distribution;
 use crate::driver::{Outcome, Plan};
@@ -14,7 +14,7 @@ use crate::keys::KeyOrder;
 use crate::workload::OpKind;
 
 /// See the file's header.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
 pub struct Document {
     pub workload: String,
@@ -26,7 +26,7 @@ pub struct Document {
     pub ops: u64,
     pub seconds: f64,
     pub throughput_ops_per_sec: f64,
-    pub latency_us: BTreeMap<&'static str, Latency>,
+    pub latency_us: BTreeMap<String, Latency>,
     pub windows: Vec<WindowRow>,
     pub wrong_reads: u64,
     pub load: Option<Load>,
@@ -41,7 +41,7 @@ pub struct Document {
 }
 
 /// What the run was asked for.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
 pub struct Config {
     pub threads: usize,
@@ -56,7 +56,7 @@ pub struct Config {
 }
 
 /// Latencies of one kind of operation, in microseconds.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
 pub struct Latency {
     pub count: u64,
@@ -69,7 +69,7 @@ pub struct Latency {
 }
 
 /// One second.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
 pub struct WindowRow {
     pub second: u64,
@@ -86,7 +86,7 @@ pub struct WindowRow {
 }
 
 /// The filling before the measurement.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
 pub struct Load {
     pub seconds: f64,
@@ -95,7 +95,7 @@ pub struct Load {
 }
 
 /// Bytes moved or kept for each byte asked for.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
 pub struct Amplification {
     pub write: Option<f64>,
@@ -104,7 +104,7 @@ pub struct Amplification {
 }
 
 /// Compactions since the store was opened.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
 pub struct Compaction {
     pub count: Option<u64>,
@@ -112,11 +112,11 @@ pub struct Compaction {
     pub bytes_written: Option<u64>,
     pub moved: Option<u64>,
     pub wasted_bytes: Option<u64>,
-    pub latency_us: Option<BTreeMap<&'static str, f64>>,
+    pub latency_us: Option<BTreeMap<String, f64>>,
 }
 
 /// How often and how long writers waited.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
 pub struct Stalls {
     pub count: Option<u64>,
@@ -176,6 +176,14 @@ impl Document {
         }
     }
 
+    /// The document that [`Document::to_json`] wrote; fields that this version does not know are left out.
+    ///
+    /// # Errors
+    /// If the text is none.
+    pub fn from_json(text: &str) -> Result<Document, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+
     /// The document as JSON, indented.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string_pretty(self)
@@ -193,13 +201,13 @@ fn compaction(figures: &Figures) -> Compaction {
     }
 }
 
-fn latencies(outcome: &Outcome) -> BTreeMap<&'static str, Latency> {
+fn latencies(outcome: &Outcome) -> BTreeMap<String, Latency> {
     let mut all = BTreeMap::new();
     for kind in OpKind::ALL {
         if let Some(h) = &outcome.latencies[kind.index()] {
             let us = |quantile: f64| h.value_at_quantile(quantile) as f64 / 1e3;
             all.insert(
-                kind.name(),
+                kind.name().to_owned(),
                 Latency {
                     count: h.len(),
                     mean: h.mean() / 1e3,
@@ -289,7 +297,7 @@ mod tests {
             ops: 0,
             seconds: 1.0,
             throughput_ops_per_sec: 0.0,
-            latency_us: OpKind::ALL.iter().map(|kind| (kind.name(), latency)).collect(),
+            latency_us: OpKind::ALL.iter().map(|kind| (kind.name().to_owned(), latency)).collect(),
             windows: vec![row],
             wrong_reads: 0,
             load: Some(Load { seconds: 1.0, throughput_ops_per_sec: 1.0, idle_seconds: 1.0 }),
@@ -302,9 +310,11 @@ mod tests {
             peak_rss_bytes: None,
             disk_bytes: 0,
         };
+        let json = document.to_json().unwrap();
+        assert_eq!(Document::from_json(&json).unwrap().to_json().unwrap(), json);
         let documentation = include_str!("../../../docs/bench_json.md");
         let mut fields = Vec::new();
-        names(&serde_json::from_str(&document.to_json().unwrap()).unwrap(), &mut fields);
+        names(&serde_json::from_str(&json).unwrap(), &mut fields);
         assert!(fields.len() > 40);
         for field in fields {
             assert!(documentation.contains(&format!("`{field}`")), "docs/bench_json.md lacks `{field}`");
