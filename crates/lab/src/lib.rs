@@ -5,6 +5,7 @@
 //!                                                          │
 //!                                      recorder ◄──────────┘  histograms per thread, merged a second at a time
 //!                                         └─► document (JSON) ─► report (terminal)
+//!                                                  └─ of several engines and runs ─► comparison ─► its table
 //! ```
 //!
 //! The lab knows no engine: whoever wants to be measured implements [`engine::Engine`]. Files are listed bottom-up; a
@@ -20,6 +21,7 @@ pub mod values;
 pub mod distribution;
 
 pub mod engine;
+pub mod settings;
 pub mod workload;
 
 pub mod generator;
@@ -30,7 +32,12 @@ pub mod machine;
 pub mod closed_loop;
 pub mod driver;
 
+pub mod arguments;
+
 pub mod soak;
 
 pub mod document;
 pub mod report;
+
+pub mod comparison;
+pub mod comparison_table;
