@@ -262,7 +262,8 @@ fn rows(contestants: &[Contestant]) -> Vec<Row<'static>> {
         tail,
         of: Box::new(of),
     };
-    let mut rows = vec![row("throughput", PerSecond, Some(Higher), false, |d| Some(d.throughput_ops_per_sec))];
+    let mut rows =
+        vec![row("throughput", PerSecond, Some(Higher), false, |d| Some(d.throughput_ops_per_sec))];
     let documents = contestants.iter().flat_map(|contestant| &contestant.runs);
     let mut kinds: Vec<&String> = documents.flat_map(|document| document.latency_us.keys()).collect();
     kinds.sort();

@@ -55,7 +55,8 @@ fn cell<'a>(comparison: &'a Comparison, name: &str, contestant: usize) -> &'a Ce
 
 #[test]
 fn medians_spreads_and_ratios_are_against_the_first_peer() {
-    let c = rounds(&[(900.0, 5.0), (1100.0, 5.0), (1000.0, 5.0)], &[(210.0, 5.0), (190.0, 5.0), (200.0, 5.0)]);
+    let c =
+        rounds(&[(900.0, 5.0), (1100.0, 5.0), (1000.0, 5.0)], &[(210.0, 5.0), (190.0, 5.0), (200.0, 5.0)]);
     assert_eq!((c.workload.as_str(), c.rounds, c.groups[0].baseline), ("ycsb-a", 3, Some(1)));
     let ours = cell(&c, "throughput", 0);
     assert_eq!((ours.median, ours.min, ours.max), (Some(1000.0), Some(900.0), Some(1100.0)));
@@ -95,7 +96,8 @@ fn too_few_or_disturbed_runs_give_no_verdict() {
     let c = rounds(&[(900.0, 5.0), (900.0, 5.0)], &[(100.0, 5.0), (100.0, 5.0)]);
     assert_eq!(cell(&c, "throughput", 0).verdict, Some(Verdict::TooFew));
 
-    let mut runs: Vec<Run> = (0..3).flat_map(|_| [run("evenkeel", 9.0, 1.0), run("rocksdb", 1.0, 1.0)]).collect();
+    let mut runs: Vec<Run> =
+        (0..3).flat_map(|_| [run("evenkeel", 9.0, 1.0), run("rocksdb", 1.0, 1.0)]).collect();
     runs[3].document.others_cores = Some(OTHERS_CORES_MAX + 0.01);
     runs[3].repeats = 2;
     let c = compare(&runs).unwrap();
@@ -103,12 +105,16 @@ fn too_few_or_disturbed_runs_give_no_verdict() {
     let peer = &c.groups[0].contestants[1];
     assert_eq!((peer.disturbed, peer.repeats, peer.runs.len()), (1, 2, 3));
     let table = text(&c);
-    assert!(table.contains("noise") && table.contains("rocksdb: 1 of 3 runs disturbed, 2 repeated"), "{table}");
+    assert!(
+        table.contains("noise") && table.contains("rocksdb: 1 of 3 runs disturbed, 2 repeated"),
+        "{table}"
+    );
 }
 
 #[test]
 fn what_an_engine_does_not_tell_is_unknown() {
-    let mut runs: Vec<Run> = (0..3).flat_map(|_| [run("evenkeel", 9.0, 1.0), run("lmdb", 1.0, 1.0)]).collect();
+    let mut runs: Vec<Run> =
+        (0..3).flat_map(|_| [run("evenkeel", 9.0, 1.0), run("lmdb", 1.0, 1.0)]).collect();
     for run in runs.iter_mut().filter(|run| run.document.engine == "lmdb") {
         run.document.amplification.write = None;
         run.document.windows.clear();
