@@ -69,7 +69,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
-    compare: compare::Args,
+    compare: compare::CompareArgs,
     #[command(flatten)]
     options: EngineArgs,
 }

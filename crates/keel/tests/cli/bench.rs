@@ -182,7 +182,7 @@ fn a_comparison_goes_wrong_before_it_begins() {
     compare(&["--rounds", "3", "--use-existing"]).fails(2, &["--use-existing"]);
     compare(&["--rounds", "3", "--set", "cache_bytes=much"]).fails(2, &["cache_bytes"]);
     compare(&["--rounds", "3", "--set", "no_option=1"]).fails(2, &["no_option"]);
-    compare(&["--rounds", "3", "--key-bytes", "1"]).fails(1, &["evenkeel: keys of 1 bytes"]);
+    compare(&["--rounds", "3", "--key-bytes", "0"]).fails(1, &["evenkeel: ", "1 to 65536 bytes"]);
     keel.bare(&["bench", "soak", "--rounds", "3"]).fails(2, &["soak"]);
     keel.ok(&["put", "mine", "1"]);
     keel.run(&["bench", "fillseq", "--rounds", "3"]).fails(1, &["not empty"]);

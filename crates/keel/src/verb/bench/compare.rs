@@ -23,7 +23,7 @@ const REPEATS_MAX: u32 = 2;
 
 /// Flags of comparisons.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct CompareArgs {
     /// How engines are set up: all alike, each by its own advice, or both in turn. `equal` unless said.
     #[arg(long, value_name = "WHICH", help_heading = "Comparison", value_parser = PossibleValuesParser::new(["equal", "recommended", "both"]))]
     settings: Option<String>,
@@ -35,7 +35,7 @@ pub struct Args {
     peers: Option<PathBuf>,
 }
 
-impl Args {
+impl CompareArgs {
     /// True if a flag asks for a comparison.
     pub fn asked(&self) -> bool {
         self.settings.is_some() || self.rounds.is_some()
@@ -64,7 +64,7 @@ struct Contestant {
 
 impl Plan {
     /// The plan of a command line.
-    pub fn new(args: &Args, engines: &[String], options: &EngineArgs) -> Result<Plan, Failure> {
+    pub fn new(args: &CompareArgs, engines: &[String], options: &EngineArgs) -> Result<Plan, Failure> {
         if let Some(twice) = engines.iter().enumerate().find(|(i, engine)| engines[..*i].contains(engine)) {
             return Err(Failure::usage(format!("--engine {} is there twice", twice.1)));
         }
