@@ -72,7 +72,7 @@ pub struct OpenLoop {
 }
 
 /// What the run was asked for.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
 pub struct Config {
     pub threads: usize,

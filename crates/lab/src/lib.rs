@@ -6,6 +6,7 @@
 //!                                                          │
 //!                                      recorder ◄──────────┘  histograms per thread, merged a second at a time
 //!                                         └─► document (JSON) ─► report (terminal, HTML, CSV)
+//!                                                  └─ of several engines and runs ─► comparison ─► its table
 //! ```
 //!
 //! The lab knows no engine: whoever wants to be measured implements [`engine::Engine`]. Files are listed bottom-up; a
@@ -21,6 +22,7 @@ pub mod values;
 pub mod distribution;
 
 pub mod engine;
+pub mod settings;
 pub mod workload;
 
 pub mod generator;
@@ -43,7 +45,13 @@ pub mod max_rate;
 
 pub mod driver;
 
+pub mod arguments;
+pub mod load_arguments;
+
 pub mod soak;
 
 pub mod document;
 pub mod report;
+
+pub mod comparison;
+pub mod comparison_table;

@@ -1,16 +1,12 @@
-//! The flags of `keel bench` that say when requests come.
+//! The flags that say when requests come: one definition for every command that measures.
 
-use std::path::Path;
 use std::time::Duration;
 
+use crate::arrivals::Spacing;
+use crate::driver::OpenLoad;
+use crate::load_shape::{LoadShape, Rate};
+use crate::max_rate::Search;
 use clap::builder::PossibleValuesParser;
-use evenkeel_lab::arrivals::Spacing;
-use evenkeel_lab::driver::OpenLoad;
-use evenkeel_lab::load_shape::{LoadShape, Rate};
-use evenkeel_lab::max_rate::Search;
-
-use crate::failure::Failure;
-use crate::files;
 
 /// When requests come. Without any of these, a thread starts its next operation when the last has ended.
 #[derive(clap::Args, Debug)]
@@ -43,7 +39,10 @@ const BUDGET_SECONDS: f64 = 120.0;
 
 impl LoadArgs {
     /// The load; `None` for a closed loop.
-    pub fn load(&self) -> Result<Option<OpenLoad>, Failure> {
+    ///
+    /// # Errors
+    /// Flags that make no sense together: what is wrong and what to do.
+    pub fn load(&self) -> Result<Option<OpenLoad>, String> {
         let shape = match (&self.shape, self.rate) {
             (Some(shape), _) => Some(shape.clone()),
             (None, Some(rate)) => Some(LoadShape::Constant(rate)),
@@ -52,16 +51,17 @@ impl LoadArgs {
         let searches = shape.as_ref().is_some_and(LoadShape::needs_maximum);
         for (given, flag) in [(self.p99.is_some(), "--p99"), (self.budget.is_some(), "--budget")] {
             if given && !searches {
-                return Err(Failure::usage(format!(
+                return Err(format!(
                     "{flag} is about finding the highest rate; add --find-max-rate, or give a share such as --rate 50%"
-                )));
+                ));
             }
         }
         let Some(shape) = shape else {
             return match self.spacing {
-                Some(_) => Err(Failure::usage(
-                    "--spacing is about when requests come; add --rate or --shape, or leave it away",
-                )),
+                Some(_) => {
+                    Err("--spacing is about when requests come; add --rate or --shape, or leave it away"
+                        .to_owned())
+                }
                 None => Ok(None),
             };
         };
@@ -75,10 +75,8 @@ impl LoadArgs {
 }
 
 fn shape(text: &str) -> Result<LoadShape, String> {
-    LoadShape::parse(text, |name| match files::read(Path::new(name)) {
-        Ok(Some(text)) => Ok(text),
-        Ok(None) => Err(format!("there is no file {name}")),
-        Err(error) => Err(format!("cannot read {name}: {error}")),
+    LoadShape::parse(text, |name| {
+        std::fs::read_to_string(name).map_err(|error| format!("cannot read {name}: {error}"))
     })
 }
 
