@@ -353,8 +353,13 @@ impl Options {
         TABLE.iter().find(|row| row.name == ours).ok_or_else(|| {
             let words =
                 TABLE.iter().map(|row| row.name).chain(ROCKSDB_WORDS.iter().map(|(theirs, _)| *theirs));
-            let nearest = words.min_by_key(|word| distance(word, name)).unwrap_or("");
-            Error::invalid(format!("unknown option `{name}`; did you mean `{nearest}`?"))
+            let near = |word: &&str| distance(word, name) <= word.len() / 3;
+            let nearest = words.filter(near).min_by_key(|word| distance(word, name));
+            let hint = nearest.map_or_else(
+                || "`keel option list` shows what there is".to_owned(),
+                |nearest| format!("did you mean `{nearest}`?"),
+            );
+            Error::invalid(format!("unknown option `{name}`; {hint}"))
         })
     }
 
@@ -376,12 +381,14 @@ impl Options {
         })
     }
 
-    /// Refuses settings that contradict each other.
+    /// Refuses a value that makes no sense by itself.
+    pub(crate) fn check_values(&self) -> Result<()> {
+        TABLE.iter().try_for_each(|row| (row.set)(&mut self.clone(), &row.value(self)))
+    }
+
+    /// The same, and refuses settings that contradict each other.
     pub(crate) fn validate(&self) -> Result<()> {
-        for row in TABLE {
-            let mut copy = self.clone();
-            (row.set)(&mut copy, &row.value(self))?;
-        }
+        self.check_values()?;
         if self.l0_limit <= self.l0_trigger {
             return Err(Error::invalid(format!(
                 "l0_limit ({}) must be above l0_trigger ({}): writers would be slowed before a compaction may start",

@@ -10,10 +10,12 @@ pub enum Failure {
     Work(String),
     /// The command was called wrongly: exit 2 with this message.
     Usage(String),
-    /// Another process has the store open: exit 1 with this message, and who it is.
+    /// A file of the store is damaged: exit 1 with this message, and how to see the extent.
+    Damaged(String),
+    /// Another process has the store open: exit 1 with who it is, and what can be done.
     Locked {
-        /// What the engine says.
-        message: String,
+        /// What can be done.
+        hint: String,
         /// The store's directory.
         dir: PathBuf,
     },
@@ -34,6 +36,22 @@ impl Failure {
         Failure::Usage(message.into())
     }
 
+    /// The same for a verb that shows the extent itself.
+    pub fn without_verify(self) -> Failure {
+        match self {
+            Failure::Damaged(message) => Failure::Work(message),
+            other => other,
+        }
+    }
+
+    /// The same for a verb that stops in the middle of its work when nobody reads its answers.
+    pub fn unread(self, what: impl FnOnce() -> String) -> Failure {
+        match self {
+            Failure::OutputClosed => Failure::Work(what()),
+            other => other,
+        }
+    }
+
     /// Writing to stdout failed.
     pub fn output(error: &io::Error) -> Failure {
         match error.kind() {
@@ -46,8 +64,14 @@ impl Failure {
 impl From<evenkeel::Error> for Failure {
     fn from(error: evenkeel::Error) -> Failure {
         match error {
-            evenkeel::Error::Locked { ref dir } => {
-                Failure::Locked { message: error.to_string(), dir: dir.clone() }
+            evenkeel::Error::Locked { dir } => {
+                let hint = "one process at a time may write to a store".to_owned();
+                Failure::Locked { hint, dir }
+            }
+            evenkeel::Error::Corruption { ref file, .. }
+                if file.extension().is_some_and(|end| end == "sst") =>
+            {
+                Failure::Damaged(error.to_string())
             }
             _ => Failure::Work(error.to_string()),
         }

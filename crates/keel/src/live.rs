@@ -5,7 +5,7 @@
 //! SOCKET answers? ─► ask it        no ─► open ─► ask        locked ─► who has it, and the last line of STATS
 //! ```
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::files;
 use crate::output::Output;
-use crate::store::{ReadArgs, Target};
+use crate::store::{EngineArgs, ReadArgs, Target, existing, open_db};
 
 /// A running store answers within this time, or is taken to hang.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -43,16 +43,31 @@ pub fn ask(target: &Target, read: &ReadArgs, question: &str) -> Result<Answered,
     {
         return Ok(Answered::Live(answer));
     }
-    let db = read.open_db(target).map_err(|failure| match failure {
-        Failure::Locked { message, dir } => {
-            let message = format!("{message}, and control_socket=true makes the one that has it answer");
-            Failure::Locked { message, dir }
-        }
-        other => other,
-    })?;
+    let db = read.open_db(target).map_err(with_socket)?;
     let answer = db.control(question);
     db.close()?;
     parse(&answer?).map(Answered::Here)
+}
+
+/// The same for what changes the store: the process that has it open does, else this one.
+pub fn tell(target: &Target, question: &str) -> Result<Value, Failure> {
+    if let Some(answer) = ask_running(target, question)? {
+        return Ok(answer);
+    }
+    let db = open_db(target, &EngineArgs::default()).map_err(with_socket)?;
+    let answer = db.control(question);
+    db.close()?;
+    parse(&answer?)
+}
+
+fn with_socket(failure: Failure) -> Failure {
+    match failure {
+        Failure::Locked { hint, dir } => {
+            let hint = format!("{hint}; with the option control_socket=true it would answer itself");
+            Failure::Locked { hint, dir }
+        }
+        other => other,
+    }
 }
 
 /// Asks the process that has the store open; nothing if none answers.
@@ -68,6 +83,7 @@ pub fn ask_running(target: &Target, question: &str) -> Result<Option<Value>, Fai
 /// Prints the events of a running store as they happen, a line of JSON each.
 #[cfg(unix)]
 pub fn follow(target: &Target) -> Result<(), Failure> {
+    existing(target)?;
     let Some(mut lines) = connect(target, "events")? else {
         return Err(Failure::work(
             "no process answers at the store's control socket; only a running store has events",
@@ -95,7 +111,12 @@ fn connect(
         .set_read_timeout(Some(PATIENCE))
         .and_then(|()| stream.set_write_timeout(Some(PATIENCE)))
         .and_then(|()| stream.write_all(format!("{question}\n").as_bytes()));
-    sent.map_err(|error| broken(&error.to_string()))?;
+    sent.map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
+            broken("it serves as many as it can; try again")
+        }
+        _ => broken(&error.to_string()),
+    })?;
     Ok(Some(BufReader::new(stream)))
 }
 
@@ -137,7 +158,7 @@ pub fn holder(dir: &Path) -> Option<String> {
     let pid = files::lock_holder(&dir.join("LOCK"))?;
     let name = files::read(Path::new(&format!("/proc/{pid}/comm"))).ok().flatten();
     let name = name.map_or_else(String::new, |name| format!(" ({})", name.trim()));
-    Some(format!("process {pid}{name} has it open"))
+    Some(format!("process {pid}{name}"))
 }
 
 /// The last line of a store's STATS.

@@ -13,6 +13,7 @@ mod escape;
 mod failure;
 mod files;
 mod output;
+mod wrap;
 
 mod tsv;
 
@@ -45,7 +46,7 @@ use crate::verb::Verb;
 
 /// A key-value store that stays on an even keel: load, read, inspect, compact, verify and bench it.
 #[derive(Debug, Parser)]
-#[command(name = "keel", version, after_help = EXAMPLES, max_term_width = 110)]
+#[command(name = "keel", version, after_help = EXAMPLES)]
 struct Cli {
     #[command(flatten)]
     target: Target,
@@ -71,9 +72,13 @@ fn main() -> ExitCode {
         Ok(()) | Err(Failure::OutputClosed) => ExitCode::SUCCESS,
         Err(Failure::Absent) => ExitCode::from(1),
         Err(Failure::Work(message)) => complain(&message, 1),
-        Err(Failure::Locked { message, dir }) => {
-            let holder = live::holder(&dir).map_or_else(String::new, |holder| format!("; {holder}"));
-            complain(&format!("{message}{holder}"), 1)
+        Err(Failure::Damaged(message)) => {
+            complain(&format!("{message}; `keel verify` lists all damaged tables"), 1)
+        }
+        Err(Failure::Locked { hint, dir }) => {
+            let holder = live::holder(&dir).unwrap_or_else(|| "another process".to_owned());
+            let dir = dir.display();
+            complain(&format!("{holder} has {dir} open (it holds {dir}/LOCK); {hint}"), 1)
         }
         Err(Failure::Usage(message)) => complain(&message, 2),
     }
@@ -82,7 +87,7 @@ fn main() -> ExitCode {
 /// Help goes to stdout as it is; a usage error becomes one line.
 fn explain(error: &clap::Error) -> Result<(), Failure> {
     if !error.use_stderr() {
-        return output::Output::new().text(&error.render().to_string());
+        return output::Output::new().wrapped(&error.render().to_string());
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return Err(Failure::Usage(
@@ -94,7 +99,12 @@ fn explain(error: &clap::Error) -> Result<(), Failure> {
     let first = text.split("\n\n").next().unwrap_or_default();
     let line = first.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = line.strip_prefix("error: ").unwrap_or(&line);
-    Err(Failure::Usage(format!("{line}; `--help` shows what is possible")))
+    // The parser's words for programs.
+    let line = line.replace("invalid digit found in string", "give a whole number");
+    let line = line.replace("is not in 1..18446744073709551615", "is less than 1");
+    let tip = text.split("\n\n").map(str::trim).find_map(|part| part.strip_prefix("tip: "));
+    let tip = tip.map_or_else(String::new, |tip| format!("; {}", tip.lines().next().unwrap_or_default()));
+    Err(Failure::Usage(format!("{line}{tip}; `--help` shows what is possible")))
 }
 
 fn complain(message: &str, code: u8) -> ExitCode {

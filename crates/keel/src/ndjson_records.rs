@@ -1,11 +1,13 @@
 //! NDJSON, also called JSON Lines: an object a line.
 //!
 //! Without a key field the objects are those of `dump --format ndjson`: `key` or `key_hex`, `value` or `value_hex`. With
-//! one, its text or number is the key, and the value is the whole line, byte for byte, or another field.
+//! one, its text or number is the key, and the value is the whole line, byte for byte, or another field. A number is the digits
+//! that were written, so that no two that differ become one.
 
+use std::collections::HashMap;
 use std::io::{self, BufRead};
 
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 
 use crate::records::{Next, Records, record};
 use crate::tsv::{Form, Lines};
@@ -34,47 +36,74 @@ impl NdjsonRecords {
     }
 
     fn parse(&self) -> Result<Next, String> {
-        let object: Map<String, Value> = serde_json::from_slice(&self.line).map_err(|error| {
-            let text = error.to_string();
-            let what = text.split(" at line ").next().unwrap_or(&text);
-            format!("column {}: {what}", error.column())
-        })?;
+        // Some programs begin a file so.
+        let line = self.line.strip_prefix(b"\xef\xbb\xbf").filter(|_| self.lines.number() == 1);
+        let line = line.unwrap_or(&self.line).trim_ascii();
+        let object: Fieldset<'_> = serde_json::from_slice(line).map_err(|error| malformed(&error, line))?;
         let Some(field) = &self.fields.key else {
             return Ok(record(dumped(&object, "key")?, dumped(&object, "value")?));
         };
-        let key = match get(&object, field)? {
-            Value::String(text) => text.clone().into_bytes(),
-            Value::Number(number) => number.to_string().into_bytes(),
-            _ => return Err(format!("field `{field}`, the key, is neither text nor a number")),
+        let raw = get(&object, field)?;
+        let key = match text(raw) {
+            Some(text) => text.into_bytes(),
+            None if is_number(raw) => raw.get().as_bytes().to_vec(),
+            None => return Err(format!("field `{field}`, the key, is neither text nor a number")),
         };
         let value = match &self.fields.value {
-            None => self.line.trim_ascii().to_vec(),
-            Some(field) => match get(&object, field)? {
-                Value::String(text) => text.clone().into_bytes(),
-                other => other.to_string().into_bytes(),
-            },
+            None => line.to_vec(),
+            Some(field) => {
+                let raw = get(&object, field)?;
+                text(raw).unwrap_or_else(|| raw.get().to_owned()).into_bytes()
+            }
         };
         Ok(record(key, value))
     }
 }
 
-fn get<'a>(object: &'a Map<String, Value>, field: &str) -> Result<&'a Value, String> {
-    object.get(field).ok_or_else(|| format!("there is no field `{field}`"))
+/// The fields of a line, each as it is written there.
+type Fieldset<'a> = HashMap<String, &'a RawValue>;
+
+/// What is wrong with a line, in our words where those of the parser are about programs.
+fn malformed(error: &serde_json::Error, line: &[u8]) -> String {
+    if line.first() != Some(&b'{') {
+        return "column 1: a line is a JSON object, {...}".to_owned();
+    }
+    let said = error.to_string();
+    let what = match said.split(" at line ").next().unwrap_or(&said) {
+        "expected ident" => "this is no JSON value",
+        what => what,
+    };
+    format!("column {}: {what}", error.column())
+}
+
+fn get<'a>(object: &Fieldset<'a>, field: &str) -> Result<&'a RawValue, String> {
+    object.get(field).copied().ok_or_else(|| format!("there is no field `{field}`"))
+}
+
+/// What a string says; `None` for another value.
+fn text(raw: &RawValue) -> Option<String> {
+    serde_json::from_str(raw.get()).ok()
+}
+
+fn is_number(raw: &RawValue) -> bool {
+    raw.get().starts_with(|c: char| c == '-' || c.is_ascii_digit())
 }
 
 /// A key or value as a dump prints it: text, or hex digits under `NAME_hex`.
-fn dumped(object: &Map<String, Value>, name: &str) -> Result<Vec<u8>, String> {
+fn dumped(object: &Fieldset<'_>, name: &str) -> Result<Vec<u8>, String> {
     let hex = format!("{name}_hex");
     match (object.get(name), object.get(&hex)) {
-        (Some(Value::String(text)), None) => Ok(text.clone().into_bytes()),
-        (None, Some(Value::String(digits))) => {
-            unhex(digits).ok_or_else(|| format!("field `{hex}` is no hex"))
+        (Some(_), Some(_)) => Err(format!("there are both `{name}` and `{hex}`")),
+        (Some(raw), None) => text(raw).map(String::into_bytes).ok_or_else(|| {
+            format!("field `{name}` is no text; --key-field and --value-field take other records")
+        }),
+        (None, Some(raw)) => {
+            let digits = text(raw).and_then(|digits| unhex(&digits));
+            digits.ok_or_else(|| format!("field `{hex}` is no hex"))
         }
         (None, None) => {
             Err(format!("there is no field `{name}` and no `{hex}`; --key-field says which field is the key"))
         }
-        (Some(_), Some(_)) => Err(format!("there are both `{name}` and `{hex}`")),
-        _ => Err(format!("field `{name}` is no text; --key-field and --value-field take other records")),
     }
 }
 
@@ -143,6 +172,8 @@ mod tests {
         assert_eq!(one(line, &fields("id", None)), record("7", line.trim()));
         assert_eq!(one(line, &fields("name", Some("tags"))), record("x", "[\"a\"]"));
         assert_eq!(one(line, &fields("name", Some("name"))), record("x", "x"));
+        assert_eq!(one(line, &fields("id", Some("price"))), record("7", "1.50"));
+        assert_eq!(one("\u{feff}{\"id\":1}", &fields("id", None)), record("1", "{\"id\":1}"));
         assert_eq!(one("\n\n", &fields("id", None)), Next::End);
         for (wrong, what) in [
             (one(line, &fields("tags", None)), "neither text nor a number"),

@@ -3,6 +3,7 @@
 use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write};
 
 use crate::failure::Failure;
+use crate::wrap::wrap;
 
 /// Buffered stdout.
 pub struct Output {
@@ -33,6 +34,21 @@ impl Output {
         self.flush()
     }
 
+    /// Writes prose: no line longer than the terminal is wide.
+    pub fn wrapped(&mut self, text: &str) -> Result<(), Failure> {
+        self.text(&wrap(text, columns()))
+    }
+
+    /// Writes text whose lines mean something to programs: as prose to a terminal, else as it is.
+    pub fn shown(&mut self, text: &str) -> Result<(), Failure> {
+        if io::stdout().is_terminal() { self.wrapped(text) } else { self.text(text) }
+    }
+
+    /// A line for people as it is printed here: broken for a terminal.
+    pub fn fitted(&self, line: String) -> String {
+        if io::stdout().is_terminal() { wrap(&line, columns()) } else { line }
+    }
+
     /// Hands on what is buffered.
     pub fn flush(&mut self) -> Result<(), Failure> {
         self.out.flush().map_err(|error| Failure::output(&error))
@@ -46,10 +62,11 @@ pub fn is_coloured() -> bool {
     io::stdout().is_terminal() && unset("NO_COLOR") && !dumb
 }
 
-/// Columns of the terminal, as the shell says; 80 if it does not.
+/// Columns of the terminal, as the shell says or the terminal itself; 80 if neither does.
 pub fn columns() -> usize {
-    let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
-    columns.unwrap_or(80).clamp(60, 160)
+    let said = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    let terminal = || console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
+    said.or_else(terminal).unwrap_or(80).clamp(60, 160)
 }
 
 /// A line for people on stderr. If nobody can read it, nobody misses it.

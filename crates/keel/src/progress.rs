@@ -3,10 +3,13 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use evenkeel::Db;
 use evenkeel_lab::clock;
 use evenkeel_lab::phase::{Phase, Total, Watch};
 use evenkeel_lab::report;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::failure::Failure;
 
 // What the lines look like; bars take the width that is left.
 const OVER_BYTES: &str =
@@ -19,6 +22,9 @@ const WAITING: &str = "{spinner} {msg} {elapsed}";
 
 /// A late bar shows itself after this long.
 const SHOWN_AFTER: Duration = Duration::from_secs(2);
+
+/// How often a wait looks whether it was interrupted.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Shows that something goes on, and for how long.
 pub struct Spinner(ProgressBar);
@@ -35,6 +41,40 @@ impl Spinner {
     pub fn finish(self) {
         self.0.finish_and_clear();
     }
+}
+
+/// How a wait came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// What was waited for is done.
+    Done,
+    /// By Ctrl-C; the store is closed, and the next open goes on.
+    Interrupted,
+}
+
+/// Waits until no background work is under way or wanted, and shows that it does. Ctrl-C ends it, and closes the store.
+pub fn wait_idle(db: &Db, what: &'static str) -> Result<Waited, Failure> {
+    evenkeel_sys::catch_interrupt();
+    let spinner = Spinner::start(what);
+    let (done, ended) = std::sync::mpsc::channel();
+    let waiting = db.clone();
+    let waiter = std::thread::Builder::new()
+        .spawn(move || drop(done.send(waiting.wait_idle())))
+        .map_err(|error| Failure::work(format!("cannot start a thread: {error}")))?;
+    let outcome = loop {
+        match ended.recv_timeout(LOOK_EVERY) {
+            Ok(outcome) => break outcome.map(|()| Waited::Done),
+            Err(_) if evenkeel_sys::was_interrupted() => break Ok(Waited::Interrupted),
+            Err(_) => {}
+        }
+    };
+    spinner.finish();
+    if matches!(outcome, Ok(Waited::Interrupted)) {
+        db.clone().close()?;
+    }
+    // It answers, or the store that it waits for is closed.
+    let _ = waiter.join();
+    Ok(outcome?)
 }
 
 /// A bar over so many bytes with the time left, or a spinner with rates if nobody knows how many there are.

@@ -3,10 +3,15 @@
 use evenkeel_lab::report::{bytes, count, micros, rate, seconds};
 use serde_json::Value;
 
+use crate::escape::one_line;
+
 /// Below this many lookups the cache's share of hits says nothing.
 const LOOKUPS_MIN: u64 = 10_000;
 /// A snapshot this old is worth a look.
 const SNAPSHOT_MS: u64 = 10 * 60 * 1000;
+/// A level so full, with so much debt, is worth a look.
+const FULL_PERCENT: u64 = 150;
+const DEBT_MIN: u64 = 1 << 20;
 
 /// The figures of a store, as of `now_ms`.
 pub fn view(figures: &Value, now_ms: u64) -> String {
@@ -67,28 +72,28 @@ fn findings(f: &Value, now_ms: u64) -> Vec<String> {
     let mut out = Vec::new();
     let n = |path: &str| number(f, path);
     if n("/background_errors") > 0 {
-        out.push(format!("{} failures of background work; LOG says which", count(n("/background_errors"))));
+        let failures = some(n("/background_errors"), "failure", "failures");
+        out.push(format!("{failures} of background work; LOG says which"));
     }
     if n("/jobs/refused") > 0 {
-        out.push(format!("{} compactions refused for want of disk space", count(n("/jobs/refused"))));
+        let refused = some(n("/jobs/refused"), "compaction", "compactions");
+        out.push(format!("{refused} refused for want of disk space"));
     }
     if n("/stalls/count") > 0 {
         let waited = seconds(float(f, "/stalls/seconds"));
         out.push(format!(
-            "writers waited {} times, {waited}, {}",
-            count(n("/stalls/count")),
+            "writers waited {}, {waited}, {}",
+            some(n("/stalls/count"), "time", "times"),
             stall_reason(f)
         ));
     }
-    if n("/slow/count") > 0 {
-        let slow = count(n("/slow/count"));
-        out.push(format!("{slow} slow operations, mostly {}; see `keel explain --slow`", slow_cause(f)));
+    if n("/slow/recent") > 0 {
+        // Some stand for those of which only a sample is timed.
+        let slow = some(n("/slow/recent"), "slow operation", "slow operations");
+        let cause = slow_cause(f);
+        out.push(format!("about {slow} in ten minutes, mostly {cause}; see `keel explain --slow`"));
     }
-    let (debt, tables) =
-        (array(f, "/keyspaces").map(|k| number(k, "/debt_bytes")).sum::<u64>(), n("/table_bytes"));
-    if debt > tables / 4 && debt > 64 << 20 {
-        out.push(format!("{} of debt: compactions lag behind; see `keel explain`", bytes(debt)));
-    }
+    out.extend(array(f, "/keyspaces").filter_map(|keyspace| lag(f, keyspace)));
     let since = n("/snapshots/oldest_since_ms");
     if since > 0 && now_ms.saturating_sub(since) > SNAPSHOT_MS {
         let minutes = now_ms.saturating_sub(since) / 60_000;
@@ -115,6 +120,25 @@ fn findings(f: &Value, now_ms: u64) -> Vec<String> {
         out.push("LOG or STATS could not be written; is the disk full?".to_owned());
     }
     out
+}
+
+/// How far compactions lag behind in a keyspace, if they do, and what holds them back.
+fn lag(f: &Value, keyspace: &Value) -> Option<String> {
+    let share = |level: &&Value| number(level, "/bytes") * 100 / number(level, "/target_bytes").max(1);
+    let owing = |level: &&Value| number(level, "/debt_bytes") > 0 && number(level, "/target_bytes") > 0;
+    let fullest = array(keyspace, "/levels").filter(owing).max_by_key(share);
+    let (debt, tables) = (number(keyspace, "/debt_bytes"), number(f, "/table_bytes"));
+    let name = text(keyspace, "/name");
+    let behind = match fullest {
+        Some(level) if share(&level) >= FULL_PERCENT && debt >= DEBT_MIN => {
+            format!("L{} of {name} is {} % full", number(level, "/level"), share(&level))
+        }
+        _ if debt > tables / 4 && debt > 64 << 20 => format!("compactions of {name} lag behind"),
+        _ => return None,
+    };
+    let rate = f.pointer("/schedule/limit_bytes_per_sec").and_then(Value::as_u64).filter(|rate| *rate > 0);
+    let brake = rate.map_or_else(String::new, |rate| format!(" at {}/s", bytes(rate)));
+    Some(format!("{behind}, {} of debt{brake}; see `keel explain`", bytes(debt)))
 }
 
 fn stall_reason(f: &Value) -> String {
@@ -175,7 +199,10 @@ fn work(out: &mut String, f: &Value) {
         "snapshots",
         if snapshots == 0 { "none".to_owned() } else { format!("{snapshots}, may pin {pinned}") },
     );
-    let identity = text(f, "/identity");
+    let identity = match text(f, "/identity") {
+        "" => "without a name",
+        name => name,
+    };
     line(
         out,
         "store",
@@ -196,6 +223,7 @@ fn tree(out: &mut String, k: &Value) {
     let (name, strategy) = (text(k, "/name"), text(k, "/strategy"));
     let memory = bytes(number(k, "/memtable_bytes"));
     let waiting = number(k, "/immutable_memtables");
+    let name = one_line(name);
     out.push_str(&format!("{name}: {strategy}; memtables {memory}, {waiting} waiting\n"));
     out.push_str("  level runs tables      bytes     target   full     entries deleted       debt\n");
     for level in array(k, "/levels") {
@@ -214,6 +242,12 @@ fn tree(out: &mut String, k: &Value) {
             percent(dels, entries),
             bytes(debt),
         ));
+    }
+    // What `keel explain` calls the debt is the column's sum and this.
+    let (distance, debt) = (number(k, "/distance_bytes"), number(k, "/debt_bytes"));
+    if distance > 0 {
+        let (distance, debt) = (bytes(distance), bytes(debt));
+        out.push_str(&format!("  with {distance} not as the strategy wants it, {debt} of debt in all\n"));
     }
 }
 
@@ -253,6 +287,11 @@ fn latencies(out: &mut String, f: &Value) {
         out.push_str(&format!("  {name:<10} {n:>8} {p50:>11} {p99:>11} {max:>11}\n"));
     }
     out.push_str("  (get, write and scan: one in 64 is timed)\n");
+}
+
+/// `1 time`, `3 times`.
+fn some(n: u64, one: &str, more: &str) -> String {
+    format!("{} {}", count(n), if n == 1 { one } else { more })
 }
 
 /// `12 %`, `0.4 %`; of nothing it is nothing.
@@ -296,25 +335,37 @@ mod tests {
         busy["background_errors"] = 2.into();
         busy["stalls"] = serde_json::json!({"count": 3, "seconds": 1.5, "by_reason": {
             "backlog": {"count": 2, "seconds": 1.4}, "memory": {"count": 1, "seconds": 0.1}}});
-        busy["slow"] =
-            serde_json::json!({"count": 1234, "seconds": {"queue": 0.1, "block-read": 2.0, "cpu": 0.0}});
+        busy["slow"] = serde_json::json!({"count": 9999, "recent": 1234, "seconds": {"queue": 0.1, "block-read": 2.0, "cpu": 0.0}});
         busy["cache"] = serde_json::json!({"hits": 1000, "misses": 19000});
         busy["snapshots"] = serde_json::json!({"count": 1, "oldest_since_ms": 1, "pinned_bytes": 2048});
         busy["keyspaces"][0]["levels"][0]["tombstones"] = 15000.into();
+        busy["schedule"] = serde_json::json!({"name": "fixed:1KiB", "limit_bytes_per_sec": 1024});
+        busy["keyspaces"][0]["debt_bytes"] = (23 << 20).into();
+        let levels = busy["keyspaces"][0]["levels"].as_array_mut().unwrap();
+        levels.push(serde_json::json!({"level": 1, "bytes": 3260, "target_bytes": 1000, "debt_bytes": 1}));
         busy["jobs"] = serde_json::json!({"refused": 1});
         busy["log_failures"] = 1.into();
         let found = findings(&busy, 1_200_001);
         let expected = [
             "2 failures of background work; LOG says which",
-            "1 compactions refused for want of disk space",
+            "1 compaction refused for want of disk space",
             "writers waited 3 times, 1.50 s, mostly for flushes and compactions",
-            "1 234 slow operations, mostly block-read; see `keel explain --slow`",
+            "about 1 234 slow operations in ten minutes, mostly block-read; see `keel explain --slow`",
+            "L1 of default is 326 % full, 23.0 MiB of debt at 1.0 KiB/s; see `keel explain`",
             "the oldest snapshot is 20 min old and may pin 2.0 KiB",
             "the cache finds 5 % of its blocks; raise cache_bytes",
             "L0 of default: 75 % of the entries are tombstones",
             "LOG or STATS could not be written; is the disk full?",
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_is_long_past_does_not_stand_out() {
+        let mut slow = quiet();
+        slow["slow"] = serde_json::json!({"count": 64, "recent": 0, "seconds": {"cpu": 1.0}});
+        assert!(findings(&slow, 0).is_empty());
+        assert!(view(&slow, 0).contains("without a name, sequence"));
     }
 
     #[test]

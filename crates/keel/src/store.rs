@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use evenkeel::fs::{DiskFileSystem, FileSystem as _};
 use evenkeel::{Builder, Db, Durability, Error, Keyspace, KeyspaceOptions, Options, ScanRange};
 
 use crate::escape::unescape;
@@ -25,7 +26,7 @@ pub struct Target {
     pub keyspace: String,
 }
 
-/// How the store is opened: flags of the verbs that write.
+/// How the store is opened: flags of the verbs that write. They hold for this command; a store that it makes remembers them.
 #[derive(Args, Clone, Debug, Default)]
 pub struct EngineArgs {
     /// When a write counts as done: `os` (handed to the operating system), `interval:MS` (so, and on disk soon after MS
@@ -38,9 +39,13 @@ pub struct EngineArgs {
     /// When background work may run: `unlimited`, or `fixed:RATE` in bytes per second, like fixed:50MiB.
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub schedule: Option<String>,
-    /// An option of the engine, for instance memtable_bytes=4MiB. May be given several times.
+    /// An option of the engine, for instance memtable_bytes=4MiB. May be given several times. All these hold for this command
+    /// only: `keel option set`, `strategy set` and `schedule set` change a store for good. One that is made here remembers them.
     #[arg(long = "set", value_name = "OPTION=VALUE", help_heading = "Engine")]
     pub set: Vec<String>,
+    /// What is said is for good.
+    #[arg(skip)]
+    pub remember: bool,
     /// The store answers at its control socket meanwhile, unless `--set` says otherwise: for verbs that take long.
     #[arg(skip)]
     pub answers: bool,
@@ -63,17 +68,42 @@ impl ReadArgs {
     }
 
     /// Opens a store that exists, to look at it.
+    ///
+    /// Nothing of it is changed, so no work is begun and no file comes or goes. Unless it was said that it is to be read beside
+    /// its writer, there must be none, which would know better.
     pub fn open_db(&self, target: &Target) -> Result<Db, Failure> {
         let dir = existing(target)?;
-        let opened = Db::builder(dir).create_if_missing(false).read_only(self.read_only).open();
-        opened.map_err(|error| match error {
-            Error::Locked { ref dir } => {
-                let message = format!("{error}; --read-only shows it as it is now");
-                Failure::Locked { message, dir: dir.clone() }
-            }
-            other => other.into(),
-        })
+        if !self.read_only && is_held(dir) {
+            let hint = "--read-only shows it as it is now".to_owned();
+            return Err(Failure::Locked { hint, dir: dir.to_path_buf() });
+        }
+        let builder = Db::builder(dir).create_if_missing(false);
+        match builder.clone().read_only(true).open() {
+            // Its log does not fit into memory, or its tables into the table of open files: a writer needs neither.
+            Err(error) if !self.read_only && is_too_large(&error) => Ok(builder.open()?),
+            Err(error @ Error::Limit { .. }) => Err(Failure::work(format!(
+                "{error}; `keel option set memory_bytes SIZE` raises it, and any verb that writes empties the log"
+            ))),
+            opened => Ok(opened?),
+        }
     }
+}
+
+/// True if a store is too large to be held as it is.
+fn is_too_large(error: &Error) -> bool {
+    match error {
+        Error::Limit { .. } => true,
+        // ENFILE, EMFILE: too many open files.
+        Error::Io { source, .. } => matches!(source.raw_os_error(), Some(23 | 24)),
+        _ => false,
+    }
+}
+
+/// True if a process has the store open. Where that cannot be told, as in a directory of somebody else, nobody of us has.
+fn is_held(dir: &Path) -> bool {
+    let lock = dir.join("LOCK");
+    let fs = DiskFileSystem::new();
+    fs.exists(&lock).unwrap_or(false) && matches!(fs.lock(&lock), Err(Error::Locked { .. }))
 }
 
 /// Flags of the verbs that change something and have nothing to show for it.
@@ -128,16 +158,9 @@ impl EngineArgs {
             let Some((name, value)) = assignment.split_once('=') else {
                 return Err(Failure::usage(format!("--set takes OPTION=VALUE, not `{assignment}`")));
             };
-            options.set(name.trim(), value.trim()).map_err(|error| {
-                let known: Vec<&str> = Options::names().iter().map(|option| option.name).collect();
-                match Options::info(name.trim()).is_ok() {
-                    true => Failure::usage(format!("--set {assignment}: {error}")),
-                    false => Failure::usage(format!(
-                        "--set {assignment}: {error} The options are: {}",
-                        known.join(" ")
-                    )),
-                }
-            })?;
+            options
+                .set(name.trim(), value.trim())
+                .map_err(|error| Failure::usage(format!("--set {assignment}: {error}")))?;
             named.push((name.trim().to_owned(), value.trim().to_owned()));
         }
         Ok(named)
@@ -159,9 +182,7 @@ fn parse_durability(mode: &str) -> Result<Durability, Failure> {
 pub fn check_strategy(text: &str) -> Result<(), Failure> {
     match evenkeel::strategy::parse(text) {
         Ok(_) => Ok(()),
-        Err(error) => Err(Failure::usage(format!(
-            "strategy `{text}`: {error}; `keel strategy list` shows what there is"
-        ))),
+        Err(error) => Err(Failure::usage(format!("{error}; `keel strategy list` shows what there is"))),
     }
 }
 
@@ -201,17 +222,19 @@ impl Store {
         let keyspace = match db.keyspace(&target.keyspace) {
             Some(keyspace) => keyspace,
             None => {
-                let options = KeyspaceOptions { no_wal: args.no_wal(), ..KeyspaceOptions::default() };
+                let strategy = args.strategy.clone();
+                let options =
+                    KeyspaceOptions { strategy, no_wal: args.no_wal(), ..KeyspaceOptions::default() };
                 db.create_keyspace(&target.keyspace, options)?
             }
         };
         Store::settle(db, keyspace, args)
     }
 
-    /// A strategy on the command line is for the keyspace on the command line, whatever the store remembers.
+    /// A strategy on the command line is for the keyspace on the command line. That of the default one was given to the open.
     fn settle(db: Db, keyspace: Keyspace, args: &EngineArgs) -> Result<Store, Failure> {
-        if let Some(strategy) = &args.strategy {
-            keyspace.set_strategy(strategy)?;
+        if let Some(strategy) = args.strategy.as_ref().filter(|text| **text != keyspace.strategy_text()) {
+            keyspace.set_strategy_for_now(strategy)?;
         }
         let store = Store { db, keyspace, no_wal: args.no_wal() };
         store.check_mode(&store.keyspace).map_err(Failure::from)?;
@@ -260,7 +283,7 @@ pub fn open_db(target: &Target, args: &EngineArgs) -> Result<Db, Failure> {
 }
 
 /// The directory of the store, which must exist.
-fn existing(target: &Target) -> Result<&Path, Failure> {
+pub fn existing(target: &Target) -> Result<&Path, Failure> {
     let dir = directory(target)?;
     let missing = |what: &str| {
         Err(Failure::work(format!(
@@ -296,10 +319,11 @@ pub fn create_db(target: &Target, args: &EngineArgs) -> Result<Db, Failure> {
     }
 }
 
-/// The default keyspace's strategy is an option of the store; that of another one is set when it is found.
+/// The default keyspace's strategy is given to the open; that of another one is set when it is found.
 fn builder(dir: &Path, target: &Target, args: &EngineArgs, options: &[(String, String)]) -> Builder {
     let strategy = args.strategy.clone().filter(|_| target.keyspace == "default");
-    let builder = Db::builder(dir).options(Options { strategy, ..Options::default() });
+    let builder =
+        Db::builder(dir).options(Options { strategy, ..Options::default() }).remember(args.remember);
     let builder = if args.answers { builder.control_socket(true) } else { builder };
     options.iter().fold(builder, |builder, (name, value)| builder.set(name, value))
 }

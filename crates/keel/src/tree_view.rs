@@ -4,10 +4,16 @@
 use evenkeel_lab::report::{bytes, count};
 use serde_json::Value;
 
+use crate::escape::{escape, one_line, unescape};
+
 /// Runs that are listed below a level.
 const RUNS_SHOWN: usize = 6;
-/// A run's keys are cut to this many characters.
-const KEY_CHARS: usize = 14;
+/// A run's keys are cut to what the line leaves them, but to no less and no more than this many columns.
+const KEY_COLUMNS: [usize; 2] = [8, 28];
+/// Columns before a run's keys, and what stands between them.
+const RUN_COLUMNS: usize = 28 + 4;
+/// Jobs that are named beside a run.
+const JOBS_SHOWN: usize = 2;
 
 /// How it is drawn.
 #[derive(Clone, Copy, Debug)]
@@ -21,8 +27,8 @@ pub struct Style {
 /// Draws the engine's answer to `levels`.
 pub fn draw(report: &Value, style: Style) -> String {
     let mut out = String::new();
-    let name = text(report, "keyspace");
-    out.push_str(&format!("{}  {}\n\n", style.paint(Colour::Bold, name), text(report, "strategy")));
+    let name = one_line(text(report, "keyspace"));
+    out.push_str(&format!("{}  {}\n\n", style.paint(Colour::Bold, &name), text(report, "strategy")));
     memory(&mut out, report, style);
     let levels: Vec<&Value> = list(report, "levels").collect();
     if levels.iter().all(|level| number(level, "tables") == 0) {
@@ -33,14 +39,23 @@ pub fn draw(report: &Value, style: Style) -> String {
         draw_level(&mut out, level, style);
     }
     jobs(&mut out, report, style);
-    if report.to_string().contains("\"heat\":[0.") && has_tombstones(report) {
-        out.push_str("\nTombstones along a run: · none  ░ some  ▒ a third  ▓ half  █ nearly all\n");
+    let mut legend = Vec::new();
+    if out.contains('▒') {
+        legend.push("▒ held by a job");
+    }
+    if out.contains('▶') {
+        legend.push("▶ more than fits");
+    }
+    if !legend.is_empty() {
+        out.push_str(&format!("\nBars: {}\n", legend.join(", ")));
+    }
+    if list(report, "levels")
+        .flat_map(|level| list(level, "run_list"))
+        .any(|run| number(run, "tombstones") > 0)
+    {
+        out.push_str("\nTombstones along a run: . none  - some  + a third  * half  # nearly all\n");
     }
     out
-}
-
-fn has_tombstones(report: &Value) -> bool {
-    list(report, "levels").any(|level| number(level, "tombstones") > 0)
 }
 
 fn memory(out: &mut String, report: &Value, style: Style) {
@@ -57,10 +72,15 @@ fn memory(out: &mut String, report: &Value, style: Style) {
 fn draw_level(out: &mut String, level: &Value, style: Style) {
     let [held, busy, target, debt] =
         ["bytes", "busy_bytes", "target_bytes", "debt_bytes"].map(|name| number(level, name));
-    let bar = style.bar(held, busy, target);
     let (runs, max) = (number(level, "runs"), number(level, "max_runs"));
-    let shape = if max == 1 { "leveled".to_owned() } else { format!("tiered, {runs} of {max} runs") };
-    let full = if target == 0 { String::new() } else { format!(" of {}", bytes(target)) };
+    // Where runs are counted, bytes say nothing about when it is full.
+    let counted = text(level, "full_by") == "runs";
+    let bar = match counted {
+        true => style.bar(runs * held.max(1), runs * busy, max * held.max(1)),
+        false => style.bar(held, busy, target),
+    };
+    let shape = if max == 1 { "leveled".to_owned() } else { format!("{runs} of {max} runs") };
+    let full = if target == 0 || counted { String::new() } else { format!(" of {}", bytes(target)) };
     let tables = match number(level, "tables") {
         1 => "1 table".to_owned(),
         n => format!("{} tables", count(n)),
@@ -72,7 +92,9 @@ fn draw_level(out: &mut String, level: &Value, style: Style) {
     ));
     let mut notes = Vec::new();
     if debt > 0 {
-        notes.push(style.paint(Colour::Yellow, &format!("{} want to move", bytes(debt))));
+        notes.push(
+            style.paint(Colour::Yellow, &format!("{} of debt: to write until it is in shape", bytes(debt))),
+        );
     }
     let (dels, entries) = (number(level, "tombstones"), number(level, "entries"));
     if dels > 0 {
@@ -95,13 +117,20 @@ fn draw_level(out: &mut String, level: &Value, style: Style) {
 }
 
 fn draw_run(out: &mut String, run: &Value, style: Style) {
-    let keys = format!("{} .. {}", cut(text(run, "from")), cut(text(run, "to")));
     let heat: String = list(run, "heat").map(|share| shade(share.as_f64().unwrap_or(0.0))).collect();
     let heat = if number(run, "tombstones") == 0 { String::new() } else { format!("  {heat}") };
-    let jobs: Vec<String> = list(run, "jobs").map(|job| format!("job {job}")).collect();
-    let jobs = match jobs.is_empty() {
+    let mut held: Vec<String> = list(run, "jobs").take(JOBS_SHOWN).map(|job| format!("job {job}")).collect();
+    if list(run, "jobs").count() > JOBS_SHOWN {
+        held.push("…".to_owned());
+    }
+    let held = held.join(" ");
+    let beside = heat.chars().count() + if held.is_empty() { 0 } else { held.chars().count() + 2 };
+    let [least, most] = KEY_COLUMNS;
+    let room = (style.columns.saturating_sub(RUN_COLUMNS + beside) / 2).clamp(least, most);
+    let keys = format!("{} .. {}", key(text(run, "from"), room), key(text(run, "to"), room));
+    let jobs = match held.is_empty() {
         true => String::new(),
-        false => format!("  {}", style.paint(Colour::Cyan, &jobs.join(" "))),
+        false => format!("  {}", style.paint(Colour::Cyan, &held)),
     };
     let (size, id) = (bytes(number(run, "bytes")), format!("run {}", number(run, "run")));
     out.push_str(format!("      {id:<9} {size:>10}  {keys}{heat}{jobs}").trim_end());
@@ -117,10 +146,14 @@ fn jobs(out: &mut String, report: &Value, style: Style) {
     for job in open {
         let (from, to) = (number(job, "level"), number(job, "output_level"));
         let id = style.paint(Colour::Cyan, &format!("job {}", number(job, "job")));
-        let (class, size, state) = (text(job, "class"), bytes(number(job, "bytes")), text(job, "state"));
+        let (class, state) = (text(job, "class"), text(job, "state"));
+        let size = match number(job, "read_bytes") {
+            0 => bytes(number(job, "bytes")),
+            read => format!("{} of {} read", bytes(read), bytes(number(job, "bytes"))),
+        };
         let age = age_words(number(job, "seconds"));
         out.push_str(&format!("{id}  {class}, L{from} to L{to}, {size}, for {age}, {state}\n"));
-        out.push_str(&format!("      because of {}\n", text(job, "reason")));
+        out.push_str(&format!("      {}\n", text(job, "because")));
     }
 }
 
@@ -172,19 +205,47 @@ impl Style {
 
 fn shade(share: f64) -> char {
     match share {
-        s if s <= 0.0 => '·',
-        s if s < 0.3 => '░',
-        s if s < 0.5 => '▒',
-        s if s < 0.9 => '▓',
-        _ => '█',
+        s if s <= 0.0 => '.',
+        s if s < 0.3 => '-',
+        s if s < 0.5 => '+',
+        s if s < 0.9 => '*',
+        _ => '#',
     }
 }
 
-fn cut(key: &str) -> String {
-    match key.chars().count() {
-        n if n <= KEY_CHARS => key.to_owned(),
-        _ => key.chars().take(KEY_CHARS - 1).collect::<String>() + "…",
+/// A key in at most so many columns: what is a letter, a digit or printable ASCII as it is, the rest escaped; never cut within
+/// a character or an escape.
+fn key(escaped: &str, columns: usize) -> String {
+    let Ok(bytes) = unescape(escaped.as_bytes()) else { return escaped.chars().take(columns).collect() };
+    if bytes.is_empty() {
+        return escaped.to_owned();
     }
+    let mut pieces: Vec<(String, usize)> = Vec::new();
+    for chunk in bytes.utf8_chunks() {
+        pieces.extend(chunk.valid().chars().map(|c| match c {
+            '!'..='~' if c != '\\' => (c.to_string(), 1),
+            // Letters of wide scripts take two columns.
+            c if !c.is_ascii() && c.is_alphanumeric() => (c.to_string(), 1 + usize::from(c >= '\u{1100}')),
+            c => hex(c.to_string().as_bytes()),
+        }));
+        pieces.extend(chunk.invalid().iter().map(|byte| hex(&[*byte])));
+    }
+    if pieces.iter().map(|(_, width)| width).sum::<usize>() <= columns {
+        return pieces.into_iter().map(|(text, _)| text).collect();
+    }
+    let mut used = 0;
+    let fits = |(_, width): &&(String, usize)| {
+        used += width;
+        used < columns
+    };
+    pieces.iter().take_while(fits).map(|(text, _)| text.as_str()).collect::<String>() + "…"
+}
+
+fn hex(bytes: &[u8]) -> (String, usize) {
+    let mut text = Vec::new();
+    escape(bytes, &mut text);
+    // Escaped bytes are ASCII.
+    (String::from_utf8_lossy(&text).into_owned(), text.len())
 }
 
 fn age_words(s: u64) -> String {
@@ -224,12 +285,12 @@ mod tests {
                  "run_list": [
                     {"run": 9, "tables": 1, "bytes": 2000, "tombstones": 25, "from": "apple", "to": "zebra",
                      "heat": [0.25], "jobs": []},
-                    {"run": 8, "tables": 1, "bytes": 1000, "tombstones": 0, "from": "a-key-that-is-long", "to": "b",
+                    {"run": 8, "tables": 1, "bytes": 1000, "tombstones": 0, "from": "user:a-key-that-is-much-longer-than-that", "to": "b",
                      "heat": [0.0], "jobs": [7]}]},
                 {"level": 1, "max_runs": 1, "runs": 1, "tables": 1, "bytes": 90000, "busy_bytes": 0,
                  "target_bytes": 40000, "debt_bytes": 50000, "entries": 100, "tombstones": 0, "run_list": []}],
             "jobs": [{"job": 7, "class": "l0-to-l1", "level": 0, "output_level": 1, "bytes": 1000, "seconds": 3,
-                      "state": "running", "reason": "runs, score 1.00 at L0"}],
+                      "read_bytes": 500, "state": "running", "because": "because of runs, score 1.00 at L0"}],
         })
     }
 
@@ -239,17 +300,19 @@ mod tests {
 default  1-leveling
 
 mem ██████████··········      512 B of 1.0 KiB, 1 waiting (1.0 KiB)
-L0  ██████████▒▒▒▒▒·····    2.9 KiB of 3.9 KiB, 2 tables, tiered, 2 of 4 runs
+L0  ██████████▒▒▒▒▒·····    2.9 KiB of 3.9 KiB, 2 tables, 2 of 4 runs
       25.0 % tombstones, the oldest for 1 min
-      run 9        2.0 KiB  apple .. zebra  ░
-      run 8         1000 B  a-key-that-is… .. b  job 7
+      run 9        2.0 KiB  apple .. zebra  -
+      run 8         1000 B  user:a-key-that-is-… .. b  job 7
 L1  ███████████████████▶   87.9 KiB of 39.1 KiB, 1 table, leveled
-      48.8 KiB want to move
+      48.8 KiB of debt: to write until it is in shape
 
-job 7  l0-to-l1, L0 to L1, 1000 B, for 3 s, running
+job 7  l0-to-l1, L0 to L1, 500 B of 1000 B read, for 3 s, running
       because of runs, score 1.00 at L0
 
-Tombstones along a run: · none  ░ some  ▒ a third  ▓ half  █ nearly all
+Bars: ▒ held by a job, ▶ more than fits
+
+Tombstones along a run: . none  - some  + a third  * half  # nearly all
 ";
         let drawn = draw(&report(), PLAIN);
         assert_eq!(drawn, expected);
@@ -265,6 +328,26 @@ Tombstones along a run: · none  ░ some  ▒ a third  ▓ half  █ nearly all
         }
         assert_ne!(coloured, plain);
         assert_eq!(plain, draw(&report(), PLAIN));
+    }
+
+    #[test]
+    fn a_level_whose_runs_are_counted_is_full_when_they_are() {
+        let mut report = report();
+        report["levels"][1] = serde_json::json!({
+            "level": 1, "max_runs": 4, "runs": 2, "tables": 3, "bytes": 90000, "busy_bytes": 0,
+            "target_bytes": 40000, "full_by": "runs", "debt_bytes": 0, "run_list": []});
+        let drawn = draw(&report, PLAIN);
+        assert!(drawn.contains("L1  ██████████··········   87.9 KiB, 3 tables, 2 of 4 runs\n"), "{drawn}");
+    }
+
+    #[test]
+    fn keys_are_readable_and_never_cut_within_an_escape() {
+        assert_eq!(key("user:123", 20), "user:123");
+        assert_eq!(key("\\xd0\\xba\\xd0\\xb8-\\xe2\\x80\\xae", 20), "ки-\\xe2\\x80\\xae");
+        assert_eq!(key("a\\x20b\\\\c", 20), "a\\x20b\\\\c");
+        assert_eq!(key("\\x00\\xff\\x1b", 10), "\\x00\\xff…");
+        assert_eq!(key("\\x00\\xff\\x1b", 12), "\\x00\\xff\\x1b");
+        assert_eq!(key("\\e", 8), "\\e");
     }
 
     #[test]

@@ -48,6 +48,7 @@ pub struct Document {
     pub others_cores: Option<f64>,
     pub peak_rss_bytes: Option<u64>,
     pub disk_bytes: u64,
+    #[serde(default)]
     pub driver: DriverCost,
     pub open_loop: Option<OpenLoop>,
     pub max_rate: Option<MaxRate>,

@@ -3,12 +3,16 @@
 //! The monotone clock orders and measures; the wall clock is never used for order or correctness (`docs/durability.md`,
 //! C14). Tests run on [`ManualClock`], which moves only when told to.
 
+#[cfg(test)]
+use std::cell::Cell;
 use std::fmt::Debug;
 use std::sync::OnceLock;
 #[cfg(any(test, feature = "testing"))]
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::error::{Error, Result};
 
 /// Where the engine gets its time from.
 pub trait Clock: Send + Sync + Debug {
@@ -77,7 +81,35 @@ impl Clock for ManualClock {
 }
 
 /// Starts a named thread.
-#[expect(clippy::expect_used, reason = "without a thread there is no store; the system says why")]
-pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-    std::thread::Builder::new().name(name.to_owned()).spawn(body).expect("the system starts a thread")
+///
+/// # Errors
+/// `Io`: the system starts no more.
+pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let refused = |error| Error::io(format!("start the thread {name}"), error);
+    #[cfg(test)]
+    refuse().map_err(refused)?;
+    std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(refused)
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How many threads more this one may start.
+    static THREADS_LEFT: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+/// From now on the calling thread may start so many threads and no more; `None` lifts the limit.
+#[cfg(test)]
+pub fn refuse_threads_after(left: Option<u32>) {
+    THREADS_LEFT.set(left);
+}
+
+#[cfg(test)]
+fn refuse() -> std::io::Result<()> {
+    match THREADS_LEFT.get() {
+        Some(0) => Err(std::io::ErrorKind::WouldBlock.into()),
+        left => {
+            THREADS_LEFT.set(left.map(|left| left - 1));
+            Ok(())
+        }
+    }
 }

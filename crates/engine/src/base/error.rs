@@ -12,6 +12,9 @@ use std::sync::Arc;
 /// The result of everything in the engine that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// How damage begins in words that is the want of a whole file.
+const MISSING: &str = "this file is missing";
+
 /// Why an operation failed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -90,7 +93,7 @@ impl Error {
     pub fn or_missing(self, path: &std::path::Path) -> Error {
         match self {
             Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                Error::corruption(path, 0, "this file is missing")
+                Error::corruption(path, 0, MISSING)
             }
             other => other,
         }
@@ -121,12 +124,12 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            // There is no place in a file that is not there.
+            Error::Corruption { file, what, .. } if what.starts_with(MISSING) => {
+                write!(f, "{}: {what}", file.display())
+            }
             Error::Corruption { file, offset, what } => {
-                write!(
-                    f,
-                    "{} is damaged at byte {offset}: {what}; run `keel verify` to see the extent",
-                    file.display()
-                )
+                write!(f, "{} is damaged at byte {offset}: {what}", file.display())
             }
             Error::Io { context, source } => write!(f, "{context}: {source}"),
             Error::NoSpace { context } => {

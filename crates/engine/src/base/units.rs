@@ -54,6 +54,10 @@ impl SeqNo {
     }
 }
 
+/// The highest count, of sequences, file numbers or ids, that a file or its name is believed: no store gets so far, and from there
+/// as many again can be given out before 56 bits are used up.
+pub const COUNT_MAX: u64 = 1 << 55;
+
 /// 1024 bytes.
 pub const KIB: u64 = 1 << 10;
 /// 1024 KiB.

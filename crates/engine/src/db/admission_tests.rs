@@ -266,7 +266,7 @@ fn ends(what: impl FnOnce() + Send + 'static) {
         tell.send(()).unwrap();
     });
     told.recv_timeout(Duration::from_secs(60)).expect("it ends, and waits for no lock");
-    thread.join().unwrap();
+    thread.unwrap().join().unwrap();
 }
 
 /// A bulk load that is being finished holds the commit lock while it waits for the flush lane. Once the lane went for that lock
@@ -380,7 +380,7 @@ fn the_flush_lane_is_woken_without_a_lock_and_misses_nothing() {
             lane.background.sleep_as_flusher(seen, Duration::from_secs(3600));
         }
     });
-    waker.join().unwrap();
+    waker.unwrap().join().unwrap();
 }
 
 /// What is counted is there as long as somebody holds it: cursors, memtables that readers still have, open jobs.

@@ -125,6 +125,8 @@ pub struct OpenJob {
     pub seed: Option<TableId>,
     /// How much of the bytes it moves it takes out of L0.
     pub l0_share: f64,
+    /// Bytes of its input that it had read when it was put back last.
+    pub read_bytes: u64,
     /// Commit after each table: the disk is nearly full.
     pub sliced: bool,
     /// Told of by whoever asked for it.

@@ -9,11 +9,9 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::background::{Background, Threads};
+use super::background::Background;
 use super::commit_queue::CommitQueue;
 use super::commit_state::{CommitState, OpenMemtable};
-#[cfg(unix)]
-use super::control_socket;
 use super::gate::Admission;
 use super::handle::Handle;
 use super::identity;
@@ -27,14 +25,13 @@ use super::recovery::{self, ReplaySettings};
 use super::settings;
 use super::settling::settle;
 use super::snapshots::Snapshots;
-use super::state::{Events, Keyspaces, Opened, Store, TreeState, Unsettled};
+use super::state::{Events, Keyspaces, Opened, Passing, Store, TreeState, Unsettled};
 use super::strategies::{creation, resolve};
-use super::threads::start_threads;
 use super::ticker::write_banner;
 use super::ticker_state::Ticker;
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::error::{Error, Result};
-use crate::base::units::{KeyspaceId, TableId};
+use crate::base::units::{KeyspaceId, SeqNo, TableId};
 use crate::compaction::catalog;
 use crate::execution::output::{JobContext, TableIds};
 use crate::execution::rate_limiter::RateLimiter;
@@ -72,7 +69,10 @@ pub struct Builder {
     /// Stands above the option.
     control_socket: Option<bool>,
     read_only: bool,
+    /// As `ReplaySettings::looks`.
+    looks: Option<(SeqNo, SeqNo)>,
     by_name: Vec<(String, String)>,
+    remember: bool,
 }
 
 impl Builder {
@@ -88,7 +88,9 @@ impl Builder {
             writes_logs: true,
             control_socket: None,
             read_only: false,
+            looks: None,
             by_name: Vec::new(),
+            remember: true,
         }
     }
 
@@ -105,6 +107,14 @@ impl Builder {
     #[must_use]
     pub fn set(mut self, name: &str, value: &str) -> Builder {
         self.by_name.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Whether the store remembers what `options` and `set` say for the opens to come; it does unless told otherwise. Else they
+    /// hold until it is closed, except for a store that this open makes, which remembers what it was made with.
+    #[must_use]
+    pub fn remember(mut self, remember: bool) -> Builder {
+        self.remember = remember;
         self
     }
 
@@ -180,7 +190,7 @@ impl Builder {
     /// Opens the store and starts its threads.
     pub(crate) fn open_handle(self) -> Result<Arc<Handle>> {
         // What makes no sense whatever the store remembers is refused before anything is looked at.
-        let (options, _) = settings::settle(&self.options, &self.by_name, None)?;
+        let options = settings::given(&self.options, &self.by_name)?;
         if !self.read_only {
             return self.open_files();
         }
@@ -188,9 +198,10 @@ impl Builder {
         let stored = read_only::remembered(&*self.fs, &self.path);
         let settled = settings::settle(&self.options, &self.by_name, stored.as_ref());
         let memory_bytes = settled.map_or(options.memory_bytes, |(settled, _)| settled.memory_bytes);
-        read_only::open_beside(&self.fs, &self.path, memory_bytes, |frozen| {
+        read_only::open_beside(&self.fs, &self.path, memory_bytes, |frozen, looks| {
             let mut builder = self.clone();
             builder.fs = frozen;
+            builder.looks = Some(looks);
             builder.threaded = false;
             builder.writes_logs = false;
             builder.options.create_if_missing = false;
@@ -205,10 +216,15 @@ impl Builder {
             Some(versions) => versions,
             None => self.new_store()?,
         };
+        recovery::check_tables(&*self.fs, &self.path, &versions)?;
         versions.ids().file_at_least(recovery::next_file_number(&*self.fs, &self.path)?);
         let persisted = self.read_settings(&versions)?;
         let (options, told) = settings::settle(&self.options, &self.by_name, persisted.as_ref())?;
         let policy = parse_schedule(&options.schedule)?;
+        let passing = match persisted.as_ref().filter(|_| !self.remember) {
+            Some(stored) => settings::passing(&options, stored)?,
+            None => Passing::default(),
+        };
         self.options = options;
         let persisted = persisted.map_or_else(KeyspaceSettings::new, |stored| stored.keyspaces);
         // Before anything is changed: a strategy that does not parse must leave the store as it is.
@@ -219,26 +235,25 @@ impl Builder {
             if self.threaded { Arc::clone(&lane) as _ } else { Arc::new(InlineSyncLane) };
         let context = self.job_context(&versions, &files, sync_lane, &Arc::default());
         let store = self.recover(versions, lock, lane, context, &persisted, policy)?;
+        *store.passing() = passing;
         let logs = store.unsettled.old_logs.lock().map_or(0, |logs| logs.len() as u64);
         recovered(&store)?;
         if store.read_only {
             store.poisoned.get_or_init(|| "it was opened read-only".to_owned());
+            if let Some(identity) = identity::read(&*store.fs, &store.dir)? {
+                store.opened.identity.get_or_init(|| identity);
+            }
         } else {
             identified(&store)?;
         }
         write_banner(&store);
         store.event(&opened_event(&store, logs, begun_at));
         told.iter().for_each(|event| store.event(event));
-        let threads = if store.background.threaded { start_threads(&store) } else { Threads::default() };
-        #[cfg(unix)]
-        let threads = {
-            let mut threads = threads;
-            threads.handles.extend(store.opened.answers.then(|| control_socket::start(&store)).flatten());
-            threads
-        };
+        let handle = Handle::new(store);
+        handle.start()?;
         // The first log is small: the next one had better be there soon.
-        store.lane.poke();
-        Ok(Arc::new(Handle::new(store, threads)))
+        handle.store.lane.poke();
+        Ok(Arc::new(handle))
     }
 
     /// What the OPTIONS file says that the manifest names. One that is missing is not silently done without.
@@ -268,27 +283,21 @@ impl Builder {
             let path = self.path.display();
             Error::invalid(format!("there is no store at {path}; `keel load` or `keel put` make one"))
         };
-        if !self.options.create_if_missing && !self.fs.exists(&FileName::Current.path(&self.path))? {
-            return Err(missing());
+        if !self.fs.exists(&FileName::Current.path(&self.path))? {
+            if !self.options.create_if_missing {
+                return Err(missing());
+            }
+            // Nothing is remembered that could make sense of it.
+            settings::settle(&self.options, &self.by_name, None)?;
         }
         self.fs.create_dir(&self.path)?;
         self.fs.lock(&FileName::Lock.path(&self.path))
     }
 
-    /// An empty store, in a directory that has no file of one: CURRENT alone may not go missing.
+    /// An empty store, in a directory that was none before. It may have been there already, so its own name is made durable.
     fn new_store(&self) -> Result<VersionSet> {
-        for name in self.fs.list(&self.path)? {
-            if let Some(FileName::Manifest(_) | FileName::Table(_)) = FileName::parse(&name)
-                && self
-                    .fs
-                    .list(&self.path)?
-                    .iter()
-                    .any(|n| matches!(FileName::parse(n), Some(FileName::Table(_))))
-            {
-                let what = format!("it is missing, but {name} is there: this was a store");
-                return Err(Error::corruption(FileName::Current.path(&self.path), 0, what));
-            }
-        }
+        recovery::check_never_used(&*self.fs, &self.path)?;
+        recovery::sync_name(&*self.fs, &self.path)?;
         let mut versions = VersionSet::empty(Arc::clone(&self.fs), &self.path);
         let strategy = self.strategy_of(DEFAULT_NAME, &KeyspaceSettings::new())?.strategy;
         let created = creation(versions.ids(), DEFAULT_NAME, &strategy, false);
@@ -362,6 +371,7 @@ impl Builder {
             filter_bits: self.options.filter_bits,
             options: self.options.clone(),
             styles: self.styles_of(&versions, persisted)?,
+            looks: self.looks,
         };
         versions.rotate_manifest_at(self.options.memtable_bytes);
         recovery::tidy_trees(&mut versions)?;
@@ -415,6 +425,7 @@ impl Builder {
             clock: self.clock,
             options: ArcSwap::from_pointee(self.options),
             changing_options: Mutex::new(()),
+            passing: Mutex::default(),
             counters: Arc::new(Counters::default()),
             commit_queue: CommitQueue::default(),
             commit: Mutex::new(CommitState::new(wal, replayed.last_seq, memtables)),

@@ -79,7 +79,16 @@ pub fn checkpoint(
     if store.fs.exists(target)? {
         return Err(exists(target));
     }
+    if is_inside(target, &store.dir) {
+        let what =
+            format!("{} is inside the store itself; give a checkpoint a place beside it", target.display());
+        return Err(Error::invalid(what));
+    }
     let dir = under_construction(target)?;
+    if store.fs.exists(&dir)? && !store.fs.is_dir(&dir)? {
+        let what = format!("{} is no directory that a checkpoint left; remove it", dir.display());
+        return Err(Error::invalid(what));
+    }
     store.fs.create_dir(&dir)?;
     // Held to the end: another checkpoint to this target must not take the directory for a leftover.
     let _lock = store.fs.lock(&FileName::Lock.path(&dir))?;
@@ -109,6 +118,12 @@ pub fn checkpoint(
     }
 }
 
+/// True if the place is in the directory, by what the paths say.
+fn is_inside(target: &Path, dir: &Path) -> bool {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    absolute(target).starts_with(absolute(dir))
+}
+
 fn exists(target: &Path) -> Error {
     Error::invalid(format!("{} exists already; give a checkpoint a directory of its own", target.display()))
 }
@@ -120,24 +135,34 @@ fn under_construction(target: &Path) -> Result<PathBuf> {
     Ok(target.with_file_name(name))
 }
 
-/// Empties a directory that an interrupted checkpoint has left, CURRENT first: it is not a store from then on.
+/// Empties a directory that an interrupted checkpoint has left, CURRENT first: it is not a store from then on. One that was ever
+/// opened has what no checkpoint makes, a log and an IDENTITY, and is left alone.
 fn remove_leftovers(store: &Store, dir: &Path) -> Result<()> {
+    let names = store.fs.list(dir)?;
+    for name in &names {
+        let own = matches!(
+            FileName::parse(name),
+            Some(
+                FileName::Current
+                    | FileName::Lock
+                    | FileName::Manifest(_)
+                    | FileName::Options(_)
+                    | FileName::Table(_)
+                    | FileName::Temp(_)
+            )
+        );
+        if !own {
+            let what = format!("{} holds `{name}`, which no checkpoint left; remove it", dir.display());
+            return Err(Error::invalid(what));
+        }
+    }
     let current = FileName::Current.path(dir);
     if store.fs.exists(&current)? {
         store.fs.remove(&current)?;
         store.fs.sync_dir(dir)?;
     }
-    for name in store.fs.list(dir)? {
-        match FileName::parse(&name) {
-            Some(FileName::Lock) => {}
-            Some(_) => store.fs.remove(&dir.join(&name))?,
-            None => {
-                let what = format!("{} holds `{name}`, which no checkpoint left; remove it", dir.display());
-                return Err(Error::invalid(what));
-            }
-        }
-    }
-    Ok(())
+    let kept = [FileName::Lock, FileName::Current].map(|name| name.to_string());
+    names.iter().filter(|name| !kept.contains(name)).try_for_each(|name| store.fs.remove(&dir.join(name)))
 }
 
 /// The store as of one commit.

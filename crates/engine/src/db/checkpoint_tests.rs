@@ -10,6 +10,7 @@ use super::database::Db;
 use super::scan::ScanRange;
 use crate::base::units::{KIB, MIB};
 use crate::options::{Durability, Options};
+use crate::storage::disk::DiskFileSystem;
 use crate::storage::fault::{Fault, FaultError, FaultKind};
 use crate::storage::file_system::FileSystem;
 use crate::storage::simulated::SimulatedFileSystem;
@@ -170,10 +171,11 @@ fn an_interrupted_checkpoint_is_nowhere_or_whole() {
     assert!(states.len() > 20, "{}", states.len());
     let (mut absent, mut whole, mut unfinished) = (0, 0, 0);
     for (call, state) in states {
-        // All policies take turns.
+        // All policies take turns, and from the rename on each has its own.
         let policy = |i: u64| CrashPolicy::ALL[((call * 2 + i) % 8) as usize];
-        let disks = [state.crash(call, policy(0)), state.crash(call, policy(1)), state.process_kill()];
-        for (i, disk) in disks.into_iter().enumerate() {
+        let turns = if state.exists(Path::new(TARGET)).unwrap() { 8 } else { 2 };
+        let disks = (0..turns).map(|i| state.crash(call, policy(i))).chain([state.process_kill()]);
+        for (i, disk) in disks.enumerate() {
             let at = format!("call {call}, way {i}");
             if disk.exists(Path::new(TARGET)).unwrap() {
                 whole += 1;
@@ -242,6 +244,42 @@ fn a_checkpoint_that_fails_leaves_nothing() {
     assert!(failed > 20, "{failed}");
     db.checkpoint(TARGET).unwrap();
     check_whole(&fs, TARGET, &content(&db), "at last");
+}
+
+/// Somebody keeps a store under the name that an interrupted checkpoint would have left.
+#[test]
+fn a_store_under_the_name_of_a_leftover_is_left_alone() {
+    let fs = SimulatedFileSystem::new();
+    let db = filled(&fs);
+    let other = open_at(&fs, UNFINISHED, true).unwrap();
+    other.put(b"k", b"v").unwrap();
+    other.flush().unwrap();
+    other.close().unwrap();
+    let before = names(&fs, UNFINISHED);
+    let error = db.checkpoint(TARGET).unwrap_err();
+    assert!(error.kind() == "InvalidArgument" && error.to_string().contains(UNFINISHED), "{error}");
+    assert_eq!(names(&fs, UNFINISHED), before);
+    let kept = open_at(&fs, UNFINISHED, false).unwrap();
+    assert_eq!(kept.get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
+}
+
+/// A link would be followed, and then renamed.
+#[test]
+fn a_link_under_the_name_of_a_leftover_is_not_followed() {
+    let temp = tempfile::tempdir().unwrap();
+    let at = |name: &str| temp.path().join(name);
+    let elsewhere = Db::open(at("elsewhere"), options()).unwrap();
+    elsewhere.close().unwrap();
+    std::os::unix::fs::symlink(at("elsewhere"), at("copy.checkpoint-tmp")).unwrap();
+    for name in ["LOG", "IDENTITY", "STATS"] {
+        let _ = DiskFileSystem::new().remove(&at("elsewhere").join(name));
+    }
+    let before = DiskFileSystem::new().list(&at("elsewhere")).unwrap();
+    let db = Db::open(at("db"), options()).unwrap();
+    let error = db.checkpoint(at("copy")).unwrap_err();
+    assert_eq!(error.kind(), "InvalidArgument", "{error}");
+    assert_eq!(DiskFileSystem::new().list(&at("elsewhere")).unwrap(), before);
+    assert!(!at("copy").exists());
 }
 
 fn remove_all(fs: &SimulatedFileSystem, dir: &str) {

@@ -206,7 +206,8 @@ mod tests {
                 lock(&of_thread.queue).waiting.retain(|waiter| !Arc::ptr_eq(waiter, &own));
                 of_thread.hand_over();
             }
-        });
+        })
+        .unwrap();
         while lock(&queue.queue).waiting.len() == before {
             std::thread::yield_now();
         }

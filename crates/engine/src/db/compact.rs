@@ -308,8 +308,13 @@ impl Driver<'_> {
             let mut state = self.store.background.lock();
             let job = state.jobs.iter_mut().find(|job| job.id == id);
             let open = job.is_some();
-            if let Some(job) = job.filter(|_| self.options.is_cancelled()) {
-                job.yield_requested = true;
+            let asked = job
+                .filter(|job| self.options.is_cancelled() && !job.yield_requested)
+                .map(|job| job.yield_requested = true);
+            drop(state);
+            if asked.is_some() {
+                // A worker may be asleep until the schedule lets it move on.
+                self.store.background.wake();
             }
             !open
         })

@@ -19,10 +19,10 @@ use crate::base::error::{Error, Result};
 use crate::observe::json::{Object, list, quoted};
 use crate::observe::slow::Second;
 use crate::observe::waits::Cause;
+use crate::options::Options;
 
 /// What can be asked.
-pub const VERBS: &str =
-    "ping stats prometheus properties levels explain slow strategy set-strategy schedule set-schedule events";
+pub const VERBS: &str = "ping stats prometheus properties levels explain slow strategy set-strategy schedule set-schedule options keyspaces events";
 
 /// Slow operations that an answer lists.
 const OPERATIONS_MAX: usize = 64;
@@ -71,6 +71,11 @@ pub fn request(store: &Store, line: &str) -> Result<String> {
             Ok(strategy(&keyspace))
         }
         "schedule" => nothing_after(verb, rest, || schedule(store)),
+        "options" => nothing_after(verb, rest, || options(&store.options.load())),
+        "keyspaces" => nothing_after(verb, rest, || {
+            let keyspaces = store.keyspaces.load();
+            Object::new().raw("keyspaces", list(keyspaces.by_name.keys().map(|name| quoted(name)))).end()
+        }),
         "set-schedule" => {
             if rest.is_empty() {
                 return Err(Error::invalid("the form is `set-schedule SCHEDULE`"));
@@ -153,7 +158,10 @@ fn texts(lines: &[String]) -> String {
 fn slow(store: &Store) -> String {
     let (seconds, last) = (store.slow.seconds(), store.slow.last(usize::MAX));
     let threshold = store.slow.threshold_us();
-    let lines = slow_report::lines(&seconds, &last, threshold, store.clock.wall_ms() / 1000);
+    let lines = match store.read_only {
+        true => slow_report::nothing_of_a_store_at_rest(),
+        false => slow_report::lines(&seconds, &last, threshold, store.clock.wall_ms() / 1000),
+    };
     let object = Object::new().raw("threshold_us", threshold).raw("lines", texts(&lines));
     let seconds = list(seconds.iter().filter(|s| s.operations > 0).map(second_json));
     let last = last.iter().skip(last.len().saturating_sub(OPERATIONS_MAX)).map(|op| {
@@ -179,6 +187,16 @@ fn causes(nanos: [u64; 5]) -> String {
 
 fn strategy(keyspace: &KeyspaceState) -> String {
     Object::new().text("keyspace", &keyspace.name).text("text", &keyspace.strategy.load().text).end()
+}
+
+fn options(options: &Options) -> String {
+    let defaults = Options::default();
+    let rows = Options::names().iter().map(|row| {
+        let (value, default) = (row.value(options), row.value(&defaults));
+        let object = Object::new().text("name", row.name).text("value", &value).text("default", &default);
+        object.raw("live", row.live).text("what", row.what).end()
+    });
+    Object::new().raw("options", list(rows)).end()
 }
 
 fn schedule(store: &Store) -> String {

@@ -41,23 +41,32 @@ const PATH_BYTES_MAX: usize = 107;
 /// Begins to answer. What keeps it from doing so is told as an event, and the store goes on without.
 pub fn start(store: &Arc<Store>) -> Option<JoinHandle<()>> {
     let path = FileName::Socket.path(&store.dir);
-    match bind(&path) {
-        Ok(listener) => {
-            let store = Arc::clone(store);
-            Some(spawn("keel-socket", move || {
-                if catch_unwind(AssertUnwindSafe(|| serve(&store, &listener))).is_err() {
-                    let error = "its thread panicked; please report it".to_owned();
-                    store.event(&Event::NotWritten { file: "SOCKET", error });
-                }
-                // A name that stays is replaced by the next open.
-                let _ = rustix::fs::unlink(&path);
-            }))
-        }
+    let started = bind(&path).map_err(|error| error.to_string()).and_then(|listener| {
+        let (store, name) = (Arc::clone(store), path.clone());
+        let body = move || {
+            if catch_unwind(AssertUnwindSafe(|| serve(&store, &listener))).is_err() {
+                let error = "its thread panicked; please report it".to_owned();
+                store.event(&Event::NotWritten { file: "SOCKET", error });
+            }
+            remove_name(&name);
+        };
+        spawn("keel-socket", body).map_err(|error| {
+            remove_name(&path);
+            error.to_string()
+        })
+    });
+    match started {
+        Ok(thread) => Some(thread),
         Err(error) => {
-            store.event(&Event::NotWritten { file: "SOCKET", error: error.to_string() });
+            store.event(&Event::NotWritten { file: "SOCKET", error });
             None
         }
     }
+}
+
+/// A name that stays is replaced by the next open.
+fn remove_name(path: &Path) {
+    let _ = rustix::fs::unlink(path);
 }
 
 /// The store closes: ends the wait for clients.
@@ -107,6 +116,15 @@ struct Clients {
     streams: Mutex<Vec<(u64, UnixStream)>>,
 }
 
+impl Clients {
+    fn remove(&self, id: u64) -> Option<UnixStream> {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = streams.iter().position(|(other, _)| *other == id)?;
+        Some(streams.swap_remove(at).1)
+    }
+}
+
 fn serve(store: &Arc<Store>, listener: &UnixListener) {
     let clients = Arc::new(Clients::default());
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
@@ -115,7 +133,7 @@ fn serve(store: &Arc<Store>, listener: &UnixListener) {
         let timeout = Timespec { tv_sec: LOOK.as_secs() as i64, tv_nsec: 0 };
         // An interrupted wait is a short one.
         let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&timeout));
-        while let Ok((stream, _)) = listener.accept() {
+        while let Some(stream) = next_client(store, listener) {
             threads.retain(|thread| !thread.is_finished());
             if clients.open.load(Ordering::Relaxed) >= CLIENTS_MAX {
                 refuse(stream);
@@ -135,11 +153,43 @@ fn serve(store: &Arc<Store>, listener: &UnixListener) {
     }
 }
 
-fn refuse(mut stream: UnixStream) {
+/// A client that waits to be let in; `None` if there is none. Where one waits and cannot be let in, as without a free file
+/// descriptor, it goes on to wait, and whoever asks for it at once would ask for ever.
+fn next_client(store: &Store, listener: &UnixListener) -> Option<UnixStream> {
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => return Some(stream),
+            Err(error) => match error.kind() {
+                io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
+                io::ErrorKind::WouldBlock => return None,
+                _ => {
+                    rest(store);
+                    return None;
+                }
+            },
+        }
+    }
+}
+
+/// Lets `LOOK` go by, unless the store is closed.
+fn rest(store: &Store) {
+    let tenth = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 / 10 };
+    for _ in 0..10 {
+        if !store.background.is_stopping() {
+            let _ = poll(&mut [], Some(&tenth));
+        }
+    }
+}
+
+fn refuse(stream: UnixStream) {
     let error =
         Error::Limit { what: "number of clients", bytes: CLIENTS_MAX as u64 + 1, max: CLIENTS_MAX as u64 };
+    refuse_with(stream, &error);
+}
+
+fn refuse_with(mut stream: UnixStream, error: &Error) {
     let _ = stream.set_write_timeout(Some(LOOK));
-    let _ = stream.write_all((error_json(&error) + "\n").as_bytes());
+    let _ = stream.write_all((error_json(error) + "\n").as_bytes());
 }
 
 fn connect(
@@ -154,13 +204,21 @@ fn connect(
     let copy = stream.try_clone().ok()?;
     clients.open.fetch_add(1, Ordering::Relaxed);
     clients.streams.lock().unwrap_or_else(PoisonError::into_inner).push((id, copy));
-    let (store, clients) = (Arc::clone(store), Arc::clone(clients));
-    Some(spawn("keel-client", move || {
+    let (store, served) = (Arc::clone(store), Arc::clone(clients));
+    let body = move || {
         // A panic is this client's trouble: its connection ends without an answer.
         let _ = catch_unwind(AssertUnwindSafe(|| converse(&store, stream)));
-        clients.streams.lock().unwrap_or_else(PoisonError::into_inner).retain(|(other, _)| *other != id);
-        clients.open.fetch_sub(1, Ordering::Relaxed);
-    }))
+        served.remove(id);
+    };
+    match spawn("keel-client", body) {
+        Ok(thread) => Some(thread),
+        Err(error) => {
+            if let Some(stream) = clients.remove(id) {
+                refuse_with(stream, &error);
+            }
+            None
+        }
+    }
 }
 
 /// Lines and answers, until the client has enough, or is too slow.

@@ -20,7 +20,7 @@ use super::pause::Paused;
 use super::properties;
 use super::scan::{Cursor, Scan, ScanRange};
 use super::snapshot::Snapshot;
-use super::verify::{VerifyReport, verify};
+use super::verify::{VerifyReport, verify, verify_all};
 use crate::base::error::{Error, Result};
 use crate::options::{Durability, KeyspaceOptions, Options};
 use crate::write::batch::WriteBatch;
@@ -307,6 +307,14 @@ impl Db {
     /// `Corruption` that names the first damage found.
     pub fn verify(&self) -> Result<VerifyReport> {
         verify(&self.handle.store)
+    }
+
+    /// As [`Db::verify`], but goes on past a damaged table: `damaged` is told of each.
+    ///
+    /// # Errors
+    /// `Corruption` of what is not in one table.
+    pub fn verify_all(&self, damaged: &mut dyn FnMut(Error)) -> Result<VerifyReport> {
+        verify_all(&self.handle.store, damaged)
     }
 
     /// Makes a copy of the store as of now in the directory `target`, which must not exist: all keyspaces as of one commit,

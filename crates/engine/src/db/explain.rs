@@ -11,7 +11,7 @@ use super::keyspace_state::KeyspaceState;
 use super::state::Store;
 use crate::base::error::{Error, Result};
 use crate::base::units::JobId;
-use crate::compaction::cost_model::{debt, distance};
+use crate::compaction::cost_model::{debt_by_level, distance};
 use crate::compaction::picker::{Candidate, Pick, Why, attempt, candidates};
 use crate::observe::words::{bytes, count, duration};
 
@@ -28,8 +28,10 @@ pub struct Explanation {
     pub jobs: Vec<JobState>,
     /// What the picker would do, most urgent first.
     pub wanted: Vec<Wanted>,
-    /// Bytes of debt and of distance.
-    pub debt: (u64, u64),
+    /// Bytes of debt that each level's triggers ask for, and of distance.
+    pub debt: (Vec<u64>, u64),
+    /// The rate that the schedule leaves background work, bytes per second; `None` without a limit.
+    pub rate: Option<u64>,
     /// Runs in L0, and the number at which writers wait.
     pub l0_runs: (u64, u64),
     /// Memtables waiting for their flush, and the number in memory at which writers wait.
@@ -74,7 +76,7 @@ pub enum Verdict {
 /// Looks at a keyspace.
 pub fn gather(store: &Store, keyspace: &KeyspaceState) -> Result<Explanation> {
     let strategy = keyspace.strategy.load_full();
-    let permit = permit_now(store);
+    let (permit, rate) = permit_now(store);
     let (wanted, debts) = {
         let tree = store.tree();
         let Some(view) = tree_view(store, &tree, keyspace.id) else {
@@ -90,7 +92,10 @@ pub fn gather(store: &Store, keyspace: &KeyspaceState) -> Result<Explanation> {
             Wanted { what: words_of(&candidate), verdict }
         });
         let wanted = wanted.collect::<Vec<_>>();
-        (wanted, (debt(view.version, &strategy.strategy), distance(view.version, &strategy.strategy)))
+        (
+            wanted,
+            (debt_by_level(view.version, &strategy.strategy), distance(view.version, &strategy.strategy)),
+        )
     };
     let options = store.options.load();
     let metrics = super::metrics::metrics(store);
@@ -107,13 +112,15 @@ pub fn gather(store: &Store, keyspace: &KeyspaceState) -> Result<Explanation> {
         jobs: job_state(store).into_iter().filter(|job| job.keyspace == keyspace.id).collect(),
         wanted,
         debt: debts,
+        rate,
         l0_runs: (keyspace.l0_runs() as u64, options.l0_limit.into()),
         memtables: (waiting, u64::from(options.memtables)),
         admission: [keyspace.gate.limit(), metrics.admission_bytes_per_sec],
         flushing,
         waiting: store.background.waiting_callers(),
         failures,
-        poisoned: store.poisoned.get().cloned(),
+        // That it is only looked at is no failure.
+        poisoned: store.poisoned.get().filter(|_| !store.read_only).cloned(),
         snapshots: (metrics.snapshots.count, Duration::from_millis(age), metrics.snapshots.pinned_bytes),
     })
 }
@@ -143,9 +150,7 @@ pub fn lines(e: &Explanation) -> Vec<String> {
     out.extend(jobs(e));
     out.push(String::new());
     out.extend(wanted(e));
-    let (debt, distance) = (bytes(e.debt.0), bytes(e.debt.1));
-    out.push(format!("Debt: {debt} to move until no trigger fires"));
-    out.push(format!("Distance: {distance} stand where the strategy would not have them"));
+    out.extend(debt(e));
     let (snapshots, age, pinned) = e.snapshots;
     if snapshots > 0 {
         let (open, age, pinned) = (count(snapshots, "snapshot"), duration(age), bytes(pinned));
@@ -154,21 +159,48 @@ pub fn lines(e: &Explanation) -> Vec<String> {
     out
 }
 
+/// Bytes to write until no trigger fires.
+fn owed(e: &Explanation) -> u64 {
+    e.debt.0.iter().copied().fold(e.debt.1, u64::saturating_add)
+}
+
+/// The debt, its parts, and how long it takes at the schedule's rate.
+fn debt(e: &Explanation) -> Vec<String> {
+    let all = owed(e);
+    let mut out = vec![format!("Debt: {} to write until no trigger fires", bytes(all))];
+    let levels = e.debt.0.iter().enumerate().filter(|(_, debt)| **debt > 0);
+    let mut parts: Vec<String> = levels.map(|(level, debt)| format!("L{level} {}", bytes(*debt))).collect();
+    if e.debt.1 > 0 {
+        parts.push(format!("distance {}, where the strategy would not have it", bytes(e.debt.1)));
+    }
+    if !parts.is_empty() {
+        out.push(format!("  {}", parts.join(", ")));
+    }
+    if let Some(rate) = e.rate.filter(|_| all > 0) {
+        // What is written was read before, and both count.
+        let takes = Duration::from_secs(all.saturating_mul(2) / rate.max(1));
+        out.push(format!("  {} holds it to {}/s: about {}", e.schedule, bytes(rate), duration(takes)));
+    }
+    out
+}
+
 fn writers(e: &Explanation) -> Vec<String> {
     let ((runs, limit), (waiting, memtables)) = (e.l0_runs, e.memtables);
     let mut out = Vec::new();
-    out.push(if e.waiting > 0 {
+    let held = runs >= limit || e.admission.iter().any(Option::is_some);
+    out.push(format!("Writers: {}", if held { "held back" } else { "nothing holds them back" }));
+    if e.waiting > 0 {
         let verb = if e.waiting == 1 { "waits" } else { "wait" };
-        format!("Writers: {} {verb} for background work", count(e.waiting, "caller"))
-    } else {
-        "Writers: nobody waits for background work".to_owned()
-    });
+        let callers = count(e.waiting, "caller");
+        out.push(format!("  {callers} {verb} for background work, or for the end of it"));
+    }
     out.push(format!("  L0 has {} of the {limit} at which they wait", count(runs, "run")));
     let flush = if e.flushing { ", a flush is under way" } else { "" };
     let free = memtables.saturating_sub(waiting + 1);
     out.push(format!("  {} for a flush{flush}; {free} of {memtables} free", waits(waiting)));
-    for (rate, whose) in e.admission.iter().zip(["of this keyspace", "of all keyspaces, for memory"]) {
-        out.extend(rate.map(|rate| format!("  Writes {whose} are let in at {}/s", bytes(rate as u64))));
+    let reasons = ["Writes of this keyspace are let in", "For memory, writes of all keyspaces are let in"];
+    for (rate, what) in e.admission.iter().zip(reasons) {
+        out.extend(rate.map(|rate| format!("  {what} at {}/s", bytes(rate as u64))));
     }
     if runs >= limit {
         out.push("  They are held back until compactions have emptied L0".to_owned());
@@ -189,19 +221,42 @@ fn jobs(e: &Explanation) -> Vec<String> {
     let mut out = vec![format!("Under way: {}", count(e.jobs.len() as u64, "compaction"))];
     for job in &e.jobs {
         let (from, to) = job.levels;
-        let (size, age) = (bytes(job.bytes), duration(job.open_for));
+        let age = duration(job.open_for);
         out.push(format!(
-            "  job {}, {}, L{from} to L{to}, {size}, for {age}, {}",
-            job.id, job.class, job.state
+            "  job {}, {}, L{from} to L{to}, {}, for {age}, {}",
+            job.id,
+            job.class,
+            progress(job),
+            job.state
         ));
-        out.push(format!("    because of {}", job.reason));
+        out.push(format!("    {}", because(&job.reason)));
     }
     out
 }
 
+/// How much of its input a job has read.
+fn progress(job: &JobState) -> String {
+    match job.read_bytes {
+        0 => bytes(job.bytes),
+        read => format!("{} of {} read", bytes(read), bytes(job.bytes)),
+    }
+}
+
+/// A reason as the end of a sentence.
+pub fn because(reason: &str) -> String {
+    match reason.starts_with("merges ") {
+        true => format!("it {reason}"),
+        false => format!("because of {reason}"),
+    }
+}
+
 fn wanted(e: &Explanation) -> Vec<String> {
     if e.wanted.is_empty() {
-        return vec!["Wanted: nothing, the tree is in shape".to_owned()];
+        return vec![match (e.jobs.is_empty(), owed(e)) {
+            (false, _) => "Wanted: nothing beyond what is under way".to_owned(),
+            (true, 0) => "Wanted: nothing, the tree is in shape".to_owned(),
+            (true, _) => "Wanted: nothing that could begin now".to_owned(),
+        }];
     }
     let mut out = vec!["Wanted, most urgent first:".to_owned()];
     let mut first = true;
@@ -212,6 +267,9 @@ fn wanted(e: &Explanation) -> Vec<String> {
             Verdict::Blocked(by) => {
                 let by: Vec<String> = by.iter().map(ToString::to_string).collect();
                 format!("waits for job {}, which holds what it needs", by.join(", "))
+            }
+            Verdict::NotPermitted if e.rate.is_some() => {
+                format!("waits for a worker: all are busy, at the rate of {}", e.schedule)
             }
             Verdict::NotPermitted => "waits for a worker: all are busy with work as urgent".to_owned(),
             Verdict::Nothing => "nothing that may start would help it now".to_owned(),

@@ -27,15 +27,14 @@ fn a_store_in_shape() {
         "
 Keyspace default, strategy 1-leveling, schedule unlimited
 
-Writers: nobody waits for background work
+Writers: nothing holds them back
   L0 has 1 run of the 20 at which they wait
   0 memtables wait for a flush; 1 of 2 free
 
 Under way: no compaction
 
 Wanted: nothing, the tree is in shape
-Debt: 0 B to move until no trigger fires
-Distance: 0 B stand where the strategy would not have them
+Debt: 0 B to write until no trigger fires
 ",
     );
 }
@@ -48,6 +47,7 @@ fn a_busy_store() {
         class,
         levels,
         bytes: 3 << 20,
+        read_bytes: if id == 7 { 1 << 20 } else { 0 },
         reason: "runs, score 1.25 at L0".to_owned(),
         state,
         open_for: Duration::from_millis(1500),
@@ -65,7 +65,7 @@ fn a_busy_store() {
             wanted("L3 (upkeep): more runs than its layout allows, score 1.00", Verdict::NotPermitted),
             wanted("L4 (deep): room for the level above, score 1.00", Verdict::Nothing),
         ],
-        debt: (5 << 20, 1 << 10),
+        debt: (vec![3 << 20, 0, 2 << 20], 1 << 10),
         l0_runs: (16, 20),
         memtables: (1, 2),
         admission: [Some(2_097_152.0), None],
@@ -83,14 +83,15 @@ Keyspace default, strategy 1-leveling, schedule unlimited
 The store is read-only: sync 000003.log: I/O error. Close and reopen it.
 Background work failed and is tried again: no space left
 
-Writers: 2 callers wait for background work
+Writers: held back
+  2 callers wait for background work, or for the end of it
   L0 has 16 runs of the 20 at which they wait
   1 memtable waits for a flush, a flush is under way; 0 of 2 free
   Writes of this keyspace are let in at 2.0 MiB/s
   L0 is three quarters full: compactions run at the clients' priority
 
 Under way: 2 compactions
-  job 7, l0-to-l1, L0 to L1, 3.0 MiB, for 1.50 s, running
+  job 7, l0-to-l1, L0 to L1, 1.0 MiB of 3.0 MiB read, for 1.50 s, running
     because of runs, score 1.25 at L0
   job 5, deep, L1 to L2, 3.0 MiB, for 1.50 s, set aside for a more urgent job
     because of runs, score 1.25 at L0
@@ -106,9 +107,64 @@ Wanted, most urgent first:
     waits for a worker: all are busy with work as urgent
   L4 (deep): room for the level above, score 1.00
     nothing that may start would help it now
-Debt: 5.0 MiB to move until no trigger fires
-Distance: 1.0 KiB stand where the strategy would not have them
+Debt: 5.0 MiB to write until no trigger fires
+  L0 3.0 MiB, L2 2.0 MiB, distance 1.0 KiB, where the strategy would not have it
 2 snapshots open, the oldest for 3 min 20 s: it may keep 9.0 MiB from being dropped
 ",
     );
+}
+
+#[test]
+fn a_schedule_is_named_as_the_brake() {
+    let slow = Explanation {
+        schedule: "fixed:1KiB".to_owned(),
+        rate: Some(1024),
+        debt: (vec![9 << 20, 3 << 20], 0),
+        wanted: vec![Wanted {
+            what: "L1 (deep): its trigger `bytes`, score 3.26".to_owned(),
+            verdict: Verdict::NotPermitted,
+        }],
+        ..quiet()
+    };
+    check(
+        &slow,
+        "
+Keyspace default, strategy 1-leveling, schedule fixed:1KiB
+
+Writers: nothing holds them back
+  L0 has 1 run of the 20 at which they wait
+  0 memtables wait for a flush; 1 of 2 free
+
+Under way: no compaction
+
+Wanted, most urgent first:
+  L1 (deep): its trigger `bytes`, score 3.26
+    waits for a worker: all are busy, at the rate of fixed:1KiB
+Debt: 12.0 MiB to write until no trigger fires
+  L0 9.0 MiB, L1 3.0 MiB
+  fixed:1KiB holds it to 1.0 KiB/s: about 6 h 49 min
+",
+    );
+}
+
+#[test]
+fn nothing_is_wanted_in_three_ways() {
+    let first = |e: &Explanation| wanted(e)[0].clone();
+    assert_eq!(first(&quiet()), "Wanted: nothing, the tree is in shape");
+    let owing = Explanation { debt: (vec![1], 0), ..quiet() };
+    assert_eq!(first(&owing), "Wanted: nothing that could begin now");
+    let job = JobState {
+        id: JobId(1),
+        keyspace: KeyspaceId(0),
+        class: Class::IntraL0,
+        levels: (0, 0),
+        bytes: 1,
+        read_bytes: 0,
+        reason: "merges flushes while older ones move down".to_owned(),
+        state: "running",
+        open_for: Duration::ZERO,
+    };
+    let busy = Explanation { jobs: vec![job], ..owing };
+    assert_eq!(first(&busy), "Wanted: nothing beyond what is under way");
+    assert_eq!(jobs(&busy)[2], "    it merges flushes while older ones move down");
 }

@@ -1,7 +1,7 @@
 //! What keeps a store open: every `Db`, `Keyspace`, snapshot and cursor holds one. The last one to go closes the store.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::background::Threads;
 use super::control::flush;
@@ -9,10 +9,11 @@ use super::control::flush;
 use super::control_socket;
 use super::settings;
 use super::state::{CLOSED, Store};
-use super::threads::start_workers;
+use super::threads::{start_threads, start_workers};
 use super::ticker;
 use super::unlinks::unlink_at_close;
 use crate::base::error::{Error, Result};
+use crate::observe::event::Event;
 
 /// An open store and its threads.
 #[derive(Debug)]
@@ -23,16 +24,38 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// A handle on a store whose threads are running.
-    pub fn new(store: Arc<Store>, threads: Threads) -> Handle {
-        Handle { store, threads: Mutex::new(threads) }
+    /// A handle on a store that has no threads yet.
+    pub fn new(store: Arc<Store>) -> Handle {
+        Handle { store, threads: Mutex::default() }
     }
 
-    /// Changes an option; more workers are started here, fewer end by themselves.
+    /// Starts the store's threads, and the control socket where it is wanted. After an error the handle is there to be dropped:
+    /// that ends what runs and lets go of the store.
+    pub fn start(&self) -> Result<()> {
+        if self.store.background.threaded {
+            start_threads(&self.store, &mut self.threads())?;
+        }
+        #[cfg(unix)]
+        if self.store.opened.answers {
+            let socket = control_socket::start(&self.store);
+            self.threads().handles.extend(socket);
+        }
+        Ok(())
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Threads> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes an option; more workers are started here, fewer end by themselves. Those that cannot be started are told of and
+    /// done without.
     pub fn set_option(&self, name: &str, value: &str) -> Result<()> {
         settings::change(&self.store, name, value)?;
         if self.store.background.threaded {
-            start_workers(&self.store, &mut self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+            let started = start_workers(&self.store, &mut self.threads());
+            if let Err(error) = started {
+                self.store.event(&Event::BackgroundError { error: error.to_string() });
+            }
         }
         Ok(())
     }
@@ -55,7 +78,8 @@ impl Handle {
         if store.opened.answers {
             control_socket::wake(&store.dir);
         }
-        std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner)).join();
+        let threads = std::mem::take(&mut *self.threads());
+        threads.join();
         let jobs = std::mem::take(&mut store.background.lock().jobs);
         let flush = store.background.lock().flush.take();
         // What cannot be removed is an orphan, which the next open removes.

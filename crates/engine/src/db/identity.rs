@@ -11,18 +11,25 @@ use crate::storage::file_system::FileSystem;
 /// `8-4-4-4-12` hexadecimal digits.
 const LEN: usize = 36;
 
+/// The store's name, if it has one.
+pub fn read(fs: &dyn FileSystem, dir: &Path) -> Result<Option<String>> {
+    let path = FileName::Identity.path(dir);
+    if !fs.exists(&path)? {
+        return Ok(None);
+    }
+    let file = fs.open(&path)?;
+    let mut bytes = vec![0; file.len().min(1 + LEN as u64) as usize];
+    file.read_at(0, &mut bytes, IoClass::Manifest)?;
+    let text = String::from_utf8_lossy(&bytes).trim_end().to_owned();
+    Ok(Some(text).filter(|text| is_identity(text)))
+}
+
 /// The store's name; given now, durably, if there is none or it is none of ours. `number` is a file number of its own.
 pub fn read_or_make(fs: &dyn FileSystem, dir: &Path, number: u64) -> Result<String> {
-    let path = FileName::Identity.path(dir);
-    if fs.exists(&path)? {
-        let file = fs.open(&path)?;
-        let mut bytes = vec![0; file.len().min(1 + LEN as u64) as usize];
-        file.read_at(0, &mut bytes, IoClass::Manifest)?;
-        let text = String::from_utf8_lossy(&bytes).trim_end().to_owned();
-        if is_identity(&text) {
-            return Ok(text);
-        }
+    if let Some(identity) = read(fs, dir)? {
+        return Ok(identity);
     }
+    let path = FileName::Identity.path(dir);
     let identity = random();
     let temp = FileName::Temp(number).path(dir);
     let mut file = fs.create(&temp, IoClass::Manifest)?;

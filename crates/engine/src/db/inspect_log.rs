@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::inspect_table::kind_name;
 use crate::base::class::IoClass;
 use crate::base::error::{Error, Result};
+use crate::observe::words::count as count_of;
 use crate::storage::file_name::FileName;
 use crate::storage::file_system::{FileSystem, ReadFile};
 use crate::storage::record::{FRAME_LEN, LogHeader, LogKind};
@@ -35,6 +36,8 @@ pub struct LogReport {
     pub promised: u64,
     /// How it ends; `None` if damage keeps that from being told.
     pub tail: Option<Tail>,
+    /// Whole records behind a torn end, which recovery leaves out: where the first is, and how many.
+    pub behind: Option<(u64, u64)>,
     /// What is damaged.
     pub damage: Vec<Error>,
 }
@@ -105,7 +108,48 @@ pub fn wal(
     }
     report.promised = reader.promised();
     report.tail = reader.tail();
+    report.behind = reader.behind();
+    if report.header.is_none() && !is_blank(&*file)? {
+        report.damage.push(no_header(path, LogKind::Wal, report.behind));
+    }
     Ok(report)
+}
+
+/// What is said of a file that has bytes, and does not begin with the header of a log.
+pub fn no_header(path: &Path, kind: LogKind, behind: Option<(u64, u64)>) -> Error {
+    let kind = match kind {
+        LogKind::Wal => "log",
+        LogKind::Manifest => "manifest",
+    };
+    Error::corruption(
+        path,
+        0,
+        match behind {
+            None => {
+                format!("this is no header of a {kind}, and no record of one follows: it may be another file")
+            }
+            Some((at, count)) => {
+                let records = count_of(count, "whole record");
+                format!("the header of the {kind} is damaged; {records} of it follow, the first at byte {at}")
+            }
+        },
+    )
+}
+
+/// True if the file holds nothing but zeros: it was made, and never written to.
+fn is_blank(file: &dyn ReadFile) -> Result<bool> {
+    let mut piece = vec![0; 64 << 10];
+    let mut at = 0;
+    while at < file.len() {
+        let part = piece.len().min((file.len() - at) as usize);
+        let Some(part) = piece.get_mut(..part) else { break };
+        file.read_at(at, part, IoClass::Client)?;
+        if part.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        at += part.len() as u64;
+    }
+    Ok(true)
 }
 
 /// Damage belongs into the report; everything else is an error.

@@ -5,11 +5,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::inspect_log::open_log;
+use super::inspect_log::{no_header, open_log};
 use crate::base::error::{Error, Result};
 use crate::storage::file_system::FileSystem;
 use crate::storage::record::{LogHeader, LogKind};
-use crate::storage::record_reader::Tail;
+use crate::storage::record_reader::{RecordReader, Tail};
 use crate::version::edit::{EditStep, RunPlace, VersionEdit};
 use crate::version::manifest::ManifestRecord;
 use crate::version::picture::{bytes_for_people, draw, summarise};
@@ -112,6 +112,7 @@ pub fn manifest(
             }
         }
         report.tail = reader.tail();
+        report.damage.extend(cut_short(path, &reader, report.records));
         Ok(())
     });
     match outcome {
@@ -138,6 +139,28 @@ pub fn manifest(
         })
         .collect();
     Ok(report)
+}
+
+/// What cannot be a crash's doing: CURRENT names a manifest once its snapshot is on the disk, and each record is there before the
+/// next is begun.
+fn cut_short(path: &Path, reader: &RecordReader, records: u64) -> Option<Error> {
+    if reader.header().is_none() {
+        return Some(no_header(path, LogKind::Manifest, reader.behind()));
+    }
+    let at = match reader.tail() {
+        Some(Tail::Torn { offset } | Tail::End { offset }) => offset,
+        _ => return None,
+    };
+    match reader.behind() {
+        Some((behind, _)) => {
+            let what = format!("a record is not whole, and whole ones follow, the first at byte {behind}");
+            Some(Error::corruption(path, at, what))
+        }
+        None if records == 0 => {
+            Some(Error::corruption(path, at, "the first record, which holds the trees, is not whole"))
+        }
+        None => None,
+    }
 }
 
 fn words(record: &ManifestRecord, key: &dyn Fn(&[u8]) -> String) -> Vec<String> {

@@ -21,6 +21,8 @@ pub struct JobState {
     pub levels: (usize, usize),
     /// Bytes of its input.
     pub bytes: u64,
+    /// Bytes of its input that it has read.
+    pub read_bytes: u64,
     /// Why it was picked.
     pub reason: String,
     /// What it does now.
@@ -33,6 +35,7 @@ pub struct JobState {
 pub fn job_state(store: &Store) -> Vec<JobState> {
     let now = store.clock.now();
     let state = store.background.lock();
+    let limited = state.limiter.rate().is_some();
     let mut jobs: Vec<JobState> = state
         .jobs
         .iter()
@@ -42,8 +45,9 @@ pub fn job_state(store: &Store) -> Vec<JobState> {
             class: open.class,
             levels: (open.compaction.level, open.compaction.target_level),
             bytes: open.compaction.input_bytes,
+            read_bytes: open.read_bytes.min(open.compaction.input_bytes),
             reason: open.compaction.reason.clone(),
-            state: words_for(open),
+            state: words_for(open, limited),
             open_for: now.saturating_sub(open.picked_at),
         })
         .collect();
@@ -52,22 +56,24 @@ pub fn job_state(store: &Store) -> Vec<JobState> {
     jobs
 }
 
-fn words_for(open: &OpenJob) -> &'static str {
+fn words_for(open: &OpenJob, limited: bool) -> &'static str {
     match open {
         _ if open.yield_requested => "asked to yield",
         _ if open.waiting => "waiting for a sync",
         _ if open.set_aside => "set aside for a more urgent job",
         _ if open.job.is_none() => "running",
+        _ if open.started && limited => "held back by the schedule",
         _ if open.started => "waiting for its next step",
         _ => "not begun",
     }
 }
 
-/// What the schedule would let start now.
-pub fn permit_now(store: &Store) -> Permit {
+/// What the schedule would let start now, and how fast.
+pub fn permit_now(store: &Store) -> (Permit, Option<u64>) {
     let state = store.background.lock();
     let workers = store.options.load().workers as usize;
     let backlog = Backlog { open: state.jobs.iter().map(|j| j.class).collect(), workers };
     let sample = Sample { now: store.clock.now() };
-    decide(&state.policy, state.policy_state, sample, &backlog).1.permit
+    let directive = decide(&state.policy, state.policy_state, sample, &backlog).1;
+    (directive.permit, directive.bytes_per_sec)
 }

@@ -85,14 +85,14 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
         .map(|(i, j)| (i, j.class))
         .collect();
     let Some(chosen) = choose(&runnable) else { return otherwise };
-    if let Err(when) = state.limiter.grant(now, STEP_BYTES) {
-        return Stepped::Wait(when);
-    }
+    let chosen = match granted(&mut state, now, chosen, &runnable) {
+        Ok(chosen) => chosen,
+        Err(when) => return Stepped::Wait(when),
+    };
     let fresh = state.jobs.get(chosen).is_some_and(|job| !job.started);
     set_others_aside(store, &mut state, chosen, &runnable);
     let syncs = state.syncs_done;
-    let seed = state.jobs.get(chosen).and_then(|open| open.seed);
-    let again = seed.is_some_and(|seed| state.lost_work.contains(&seed));
+    let again = state.jobs.get(chosen).is_some_and(|open| lost_before(&state, open));
     let Some(open) = state.jobs.get_mut(chosen) else { return Stepped::Idle };
     let Some(mut job) = open.job.take() else { return Stepped::Idle };
     if open.yield_requested {
@@ -136,6 +136,34 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
         Err(error) => discard(store, &keyspace, id, job, error),
     }
     Stepped::Worked
+}
+
+/// The job to step: the chosen one if the rate allows it now, else one that lets go, which moves a key or so: whoever asked it to
+/// does not wait for the rate. Or when to ask again.
+fn granted(
+    state: &mut BackgroundState,
+    now: Duration,
+    chosen: usize,
+    runnable: &[(usize, Class)],
+) -> Result<usize, Duration> {
+    if lets_go(state, chosen) {
+        return Ok(chosen);
+    }
+    match state.limiter.grant(now, STEP_BYTES) {
+        Ok(_) => Ok(chosen),
+        Err(when) => runnable.iter().map(|(i, _)| *i).find(|i| lets_go(state, *i)).ok_or(when),
+    }
+}
+
+/// True if this job yields at its next step.
+fn lets_go(state: &BackgroundState, index: usize) -> bool {
+    let asked = state.jobs.get(index).filter(|job| job.yield_requested);
+    asked.is_some_and(|job| job.started || !lost_before(state, job))
+}
+
+/// True if this work was begun before, and let go in vain.
+fn lost_before(state: &BackgroundState, open: &OpenJob) -> bool {
+    open.seed.is_some_and(|seed| state.lost_work.contains(&seed))
 }
 
 /// Has a job that goes on hold no longer what its last commit consumed, so that those files can go.
@@ -187,6 +215,7 @@ fn put_back(store: &Store, id: JobId, job: Box<CompactionJob>, progress: Progres
         if let Some(watch) = &open.watch {
             watch.note(|watched| note_job(watched, &job));
         }
+        open.read_bytes = job.bytes_read();
         open.job = Some(job);
         open.waiting = waiting;
     }
@@ -566,6 +595,7 @@ fn open(
         stepped_at: store.clock.now(),
         seed,
         l0_share,
+        read_bytes: 0,
         sliced,
         watch,
     });

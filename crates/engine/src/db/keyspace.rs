@@ -143,6 +143,14 @@ impl Keyspace {
         strategies::set(&self.handle.store, &self.state, text)
     }
 
+    /// Changes the strategy until the store is closed: as [`Keyspace::set_strategy`], and the next open has the one of before.
+    ///
+    /// # Errors
+    /// `InvalidArgument` that names the field and what would be valid.
+    pub fn set_strategy_for_now(&self, text: &str) -> Result<()> {
+        strategies::set_for_now(&self.handle.store, &self.state, text)
+    }
+
     /// True if its writes do not go to the log ([`KeyspaceOptions::no_wal`](crate::KeyspaceOptions::no_wal)).
     pub fn no_wal(&self) -> bool {
         self.state.no_wal

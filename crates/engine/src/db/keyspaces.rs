@@ -23,6 +23,7 @@ pub fn create(store: &Store, name: &str, options: KeyspaceOptions) -> Result<Arc
         return Err(Error::invalid(format!("a keyspace's name has 1 to {NAME_BYTES_MAX} bytes")));
     }
     options.check()?;
+    let _one_at_a_time = store.changing_options();
     let memtable_bytes = options.memtable_bytes.unwrap_or(store.options.load().memtable_bytes);
     let text = options.strategy.as_deref().unwrap_or(catalog::DEFAULT);
     let strategy = resolve(text, memtable_bytes, &store.options.load())?;
@@ -64,6 +65,7 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     if name == DEFAULT_NAME {
         return Err(Error::invalid("the default keyspace cannot be dropped"));
     }
+    let one_at_a_time = store.changing_options();
     let mut commit = store.commit_state();
     let mut tree = store.tree();
     let Some(state) = store.keyspaces.load().by_name.get(name).cloned() else {
@@ -74,6 +76,7 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     let mut settings = stored(store);
     settings.keyspaces.remove(name);
     change_settings(store, &mut tree, &settings, record)?;
+    store.passing().strategies.remove(name);
     commit.memtables.retain(|m| m.keyspace.id != state.id);
     commit.keyspaces_changed();
     tree.claims.remove(&state.id);
@@ -88,6 +91,7 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     drop(tables);
     drop(tree);
     drop(commit);
+    drop(one_at_a_time);
     store.background.work_changed();
     // The keyspace is gone, whatever becomes of its files.
     unlink_unless_paused(store);

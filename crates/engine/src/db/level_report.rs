@@ -1,5 +1,6 @@
 //! The tree of a keyspace as data for a picture: levels with their runs, where the tombstones are, which jobs hold what.
 
+use super::explain::because;
 use super::install::tree_view;
 use super::job_state::job_state;
 use super::keyspace_state::KeyspaceState;
@@ -8,10 +9,10 @@ use crate::base::error::{Error, Result};
 use crate::compaction::claims::Claims;
 use crate::compaction::cost_model::debt_by_level;
 use crate::compaction::level_sizes::goal_bytes;
-use crate::compaction::strategy::Strategy;
+use crate::compaction::strategy::{Strategy, Trigger};
 use crate::observe::json::{Object, list, quoted};
 use crate::version::level::Level;
-use crate::version::picture::{draw, key_text, summarise};
+use crate::version::picture::{draw, summarise};
 use crate::version::run::{SortedRun, TableRef};
 use crate::version::version::Version;
 
@@ -57,6 +58,8 @@ fn levels(version: &Version, claims: &Claims, strategy: &Strategy, now_ms: u64) 
         let object = object.raw("groups", level.groups.len()).raw("runs", runs().count());
         let object = object.raw("tables", tables().count()).raw("bytes", level.bytes());
         let object = object.raw("target_bytes", goal_bytes(&strategy.size, version, i));
+        let counted = !policy.triggers.iter().any(|trigger| matches!(trigger, Trigger::Saturation(_)));
+        let object = object.text("full_by", if counted { "runs" } else { "bytes" });
         let object = object.raw("debt_bytes", debts.get(i).copied().unwrap_or(0));
         let object = object.raw("busy_bytes", busy_bytes(level, claims));
         let object = object.raw("entries", tables().map(entries).sum::<u64>());
@@ -65,6 +68,16 @@ fn levels(version: &Version, claims: &Claims, strategy: &Strategy, now_ms: u64) 
         let object = object.raw("tombstone_oldest_seconds", age.as_deref().unwrap_or("null"));
         object.raw("run_list", list(runs().take(RUNS_MAX).map(|run| run_json(run, claims)))).end()
     }))
+}
+
+/// A key in printable ASCII, as the command prints keys elsewhere: `\xNN` for other bytes and blanks, `\\`, and `\e` for none.
+fn escaped(key: &[u8]) -> String {
+    let byte = |b: &u8| match b {
+        b'\\' => "\\\\".to_owned(),
+        b'!'..=b'~' => char::from(*b).to_string(),
+        _ => format!("\\x{b:02x}"),
+    };
+    if key.is_empty() { "\\e".to_owned() } else { key.iter().map(byte).collect() }
 }
 
 fn entries(table: &TableRef) -> u64 {
@@ -77,7 +90,7 @@ fn busy_bytes(level: &Level, claims: &Claims) -> u64 {
 }
 
 fn run_json(run: &SortedRun, claims: &Claims) -> String {
-    let key = |key: Option<&[u8]>| quoted(&key.map(key_text).unwrap_or_default());
+    let key = |key: Option<&[u8]>| quoted(&key.map(escaped).unwrap_or_default());
     let tables = &run.tables;
     let mut jobs: Vec<u64> = tables.iter().filter_map(|t| claims.holder(t.id())).map(|job| job.0).collect();
     jobs.sort_unstable();
@@ -107,7 +120,9 @@ fn jobs(store: &Store, keyspace: &KeyspaceState) -> String {
     list(job_state(store).into_iter().filter(|job| job.keyspace == keyspace.id).map(|job| {
         let object = Object::new().raw("job", job.id).text("class", &job.class.to_string());
         let object = object.raw("level", job.levels.0).raw("output_level", job.levels.1);
-        let object = object.raw("bytes", job.bytes).text("reason", &job.reason).text("state", job.state);
+        let object = object.raw("bytes", job.bytes).raw("read_bytes", job.read_bytes);
+        let object = object.text("reason", &job.reason).text("because", &because(&job.reason));
+        let object = object.text("state", job.state);
         object.raw("seconds", job.open_for.as_secs()).end()
     }))
 }
@@ -127,12 +142,18 @@ mod tests {
     }
 
     #[test]
+    fn keys_are_printed_as_everywhere() {
+        assert_eq!(escaped(b"user:123 a\\b\xd0"), "user:123\\x20a\\\\b\\xd0");
+        assert_eq!(escaped(b""), "\\e");
+    }
+
+    #[test]
     fn a_level_says_what_it_holds_and_what_it_should() {
         let tree = parse("L0 T 2[c-d bytes=70 entries=7 dels=1] | 1[a-k bytes=30 entries=3]").unwrap();
         let strategy = "when=runs how=runs:2 much=runs; size: l0=400 base=400 ratio=10 table=100";
         let json = levels(&tree, &Claims::default(), &strategy.parse().unwrap(), 5000);
         for part in [
-            r#""level":0,"max_runs":2,"groups":1,"runs":2,"tables":2,"bytes":100,"target_bytes":400"#,
+            r#""level":0,"max_runs":2,"groups":1,"runs":2,"tables":2,"bytes":100,"target_bytes":400,"full_by":"runs""#,
             r#""debt_bytes":100,"busy_bytes":0,"entries":10,"tombstones":1"#,
             r#""tables":1,"bytes":30,"entries":3,"tombstones":0,"from":"a","to":"k","heat":[0.00],"jobs":[]"#,
         ] {

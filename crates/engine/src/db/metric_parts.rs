@@ -67,6 +67,8 @@ pub struct SlowMetrics {
     pub threshold_us: u64,
     /// How many.
     pub count: u64,
+    /// How many of them in the last ten minutes.
+    pub recent: u64,
     /// Their time by cause, nanoseconds.
     pub nanos: [u64; 5],
 }
@@ -178,7 +180,9 @@ fn latency(what: &str, histogram: &Histogram, unit: u64) -> LatencyMetrics {
 /// What is known of slow operations.
 pub fn slow(store: &Store) -> SlowMetrics {
     let (count, nanos) = store.slow.total();
-    SlowMetrics { threshold_us: store.slow.threshold_us(), count, nanos }
+    let from = (store.clock.wall_ms() / 1000).saturating_sub(600);
+    let recent = store.slow.seconds().iter().filter(|s| s.at >= from).map(|s| s.operations).sum();
+    SlowMetrics { threshold_us: store.slow.threshold_us(), count, recent, nanos }
 }
 
 /// The snapshots as JSON.
@@ -210,6 +214,7 @@ pub fn slow_json(slow: &SlowMetrics) -> String {
     let causes = Cause::ALL.iter().zip(slow.nanos);
     let causes = causes.fold(Object::new(), |o, (cause, n)| o.fraction(cause.name(), n as f64 / 1e9));
     let object = Object::new().raw("threshold_us", slow.threshold_us).raw("count", slow.count);
+    let object = object.raw("recent", slow.recent);
     object.raw("seconds", causes.end()).end()
 }
 

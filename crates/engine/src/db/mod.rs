@@ -45,6 +45,8 @@ pub mod lookup;
 pub mod memory;
 pub mod metric_parts;
 pub mod metrics;
+#[cfg(test)]
+mod opening_tests;
 pub mod options_file;
 pub mod outbox;
 pub mod pause;

@@ -6,7 +6,7 @@
 //! ```
 //! What is taken is a prefix of the commits: a log is read from its end and the later log before the earlier one, so whatever is
 //! seen, everything written before it is seen too. The second look at the manifest shows that no log was recycled and no keyspace
-//! came or went in between. A file that went away meanwhile, or a picture that does not fit together, is a reason to look
+//! came or went in between, and recovery that no bulk load ended in between, whose tables would be missing. A file that went away meanwhile, or a picture that does not fit together, is a reason to look
 //! again; the same failure twice in a row is damage.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use super::options_file::{self, Stored};
 use crate::base::class::IoClass;
 use crate::base::error::{Error, Result};
-use crate::base::units::KeyspaceId;
+use crate::base::units::{KeyspaceId, SeqNo};
 use crate::storage::current::read_current;
 use crate::storage::file_name::FileName;
 use crate::storage::file_system::FileSystem;
@@ -31,14 +31,14 @@ pub fn open_beside<T>(
     fs: &Arc<dyn FileSystem>,
     dir: &Path,
     memory_bytes: u64,
-    open: impl Fn(Arc<dyn FileSystem>) -> Result<T>,
+    open: impl Fn(Arc<dyn FileSystem>, (SeqNo, SeqNo)) -> Result<T>,
 ) -> Result<T> {
     let mut last: Option<Error> = None;
     for _ in 0..LOOKS_MAX {
         let outcome = take(fs, dir, memory_bytes).and_then(|frozen| match frozen {
             None => Ok(None),
-            Some(frozen) => {
-                let opened = open(Arc::clone(&frozen) as _)?;
+            Some((frozen, looks)) => {
+                let opened = open(Arc::clone(&frozen) as _, looks)?;
                 // Everything of them is in tables now.
                 frozen.retain(|path| !is_log(path));
                 Ok(Some(opened))
@@ -71,8 +71,11 @@ fn stamp(versions: &VersionSet) -> Stamp {
     (names.collect(), versions.wal_from())
 }
 
-/// Everything that recovery reads; `None` if the store was changed meanwhile in a way that counts.
-fn take(fs: &Arc<dyn FileSystem>, dir: &Path, memory_bytes: u64) -> Result<Option<Arc<FrozenFileSystem>>> {
+/// Everything that recovery reads, and the last sequence of the two manifests.
+type Taken = (Arc<FrozenFileSystem>, (SeqNo, SeqNo));
+
+/// Takes hold of it; `None` if the store was changed meanwhile in a way that counts.
+fn take(fs: &Arc<dyn FileSystem>, dir: &Path, memory_bytes: u64) -> Result<Option<Taken>> {
     let frozen = FrozenFileSystem::new(Arc::clone(fs), memory_bytes);
     let versions = manifest(&frozen, fs, dir)?;
     for (_, table) in versions.trees().values().flat_map(|tree| tree.version.tables()) {
@@ -80,6 +83,10 @@ fn take(fs: &Arc<dyn FileSystem>, dir: &Path, memory_bytes: u64) -> Result<Optio
         frozen.hold_file(&path).map_err(|e| e.or_missing(&path))?;
     }
     let names = fs.list(dir)?;
+    let identity = FileName::Identity.path(dir);
+    if fs.exists(&identity)? {
+        frozen.hold_image(&identity, IoClass::Manifest)?;
+    }
     if let Some(number) = versions.options_file() {
         let path = FileName::Options(number).path(dir);
         // One that is not there is recovery's to complain of.
@@ -99,7 +106,8 @@ fn take(fs: &Arc<dyn FileSystem>, dir: &Path, memory_bytes: u64) -> Result<Optio
         frozen.hold_image(&FileName::Wal(number).path(dir), IoClass::Wal)?;
     }
     let again = manifest(&FrozenFileSystem::new(Arc::clone(fs), memory_bytes), fs, dir)?;
-    Ok((stamp(&versions) == stamp(&again)).then_some(frozen))
+    let looks = (versions.last_seq(), again.last_seq());
+    Ok((stamp(&versions) == stamp(&again)).then_some((frozen, looks)))
 }
 
 /// The trees as the manifest in force has them, read from images.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::database::Db;
 use super::scan::ScanRange;
@@ -13,6 +13,7 @@ use crate::options::{Durability, Options};
 use crate::storage::disk::DiskFileSystem;
 use crate::storage::fault::{Fault, FaultError, FaultKind};
 use crate::storage::file_system::FileSystem;
+use crate::storage::hooked::HookedFileSystem;
 use crate::storage::simulated::SimulatedFileSystem;
 use crate::write::batch::WriteBatch;
 
@@ -234,6 +235,35 @@ fn a_log_that_does_not_fit_into_memory_is_refused() {
     assert_eq!(error.kind(), "Limit");
     assert!(error.to_string().contains("memory_bytes"), "{error}");
     assert_eq!(content(&builder(&options).read_only(true).open().unwrap(), "other").len(), 3000);
+}
+
+/// A bulk load leaves a mark in the log and its records in the manifest alone: a look that has read the manifest before it ended
+/// and the log after it must not see what was written behind it.
+#[test]
+fn a_look_across_the_end_of_a_bulk_load_looks_again() {
+    let fs = SimulatedFileSystem::new();
+    let db = open(&fs);
+    db.put(b"before", b"").unwrap();
+    let load = |key: &[u8]| {
+        let mut load = db.bulk_load().unwrap();
+        load.put(key, b"loaded").unwrap();
+        load
+    };
+    let loads = Mutex::new(vec![load(b"one"), load(b"two")]);
+    let hooked = Arc::new(HookedFileSystem::new(Arc::new(fs.clone())));
+    let writer = db.clone();
+    // The manifest has been read when the first log is opened.
+    hooked.set(Box::new(move |path| {
+        let load = path.to_string_lossy().ends_with(".log").then(|| loads.lock().unwrap().pop()).flatten();
+        if let Some(load) = load {
+            load.finish().unwrap();
+            writer.put(b"after", b"").unwrap();
+        }
+    }));
+    let builder = Db::builder(Path::new(DIR)).file_system(hooked).options(options());
+    let seen = content(&builder.read_only(true).open().unwrap(), "default");
+    let keys: Vec<&[u8]> = seen.keys().map(Vec::as_slice).collect();
+    assert_eq!(keys, [&b"after"[..], b"before", b"one", b"two"]);
 }
 
 #[test]

@@ -9,13 +9,14 @@
 //! stays in memory until there is.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::inline_flush::flush_inline;
 use crate::base::class::{Class, IoClass};
 use crate::base::error::{Error, Result};
-use crate::base::units::{KeyspaceId, SeqNo, TableId};
+use crate::base::units::{COUNT_MAX, KeyspaceId, SeqNo, TableId};
 use crate::compaction::commit::recover;
 use crate::execution::output::{JobContext, OutputShape};
 use crate::observe::event::Event;
@@ -27,8 +28,11 @@ use crate::storage::record_reader::{LogToRead, RecordReader, Tail};
 use crate::table::meta::Born;
 use crate::version::manifest::ManifestRecord;
 use crate::version::version_set::VersionSet;
-use crate::write::batch::{BATCH_BYTES_MAX, decode_batch};
+use crate::write::batch::{BATCH_BYTES_MAX, NO_KEYSPACE, decode_batch};
 use crate::write::memtable::{Memtable, MemtableWriter};
+
+/// Of a sequence that no store gets to.
+const TOO_HIGH: &str = "a sequence is out of range";
 
 /// What replaying needs to know of the settings.
 #[derive(Debug)]
@@ -43,6 +47,9 @@ pub struct ReplaySettings {
     pub options: Options,
     /// How keyspaces' tables are written where it differs.
     pub styles: BTreeMap<KeyspaceId, TableStyle>,
+    /// Of a look beside a writer: the last sequence of the manifest that was read, and that of the manifest after the logs were.
+    /// A bulk load in between is in the logs, as a mark, and not in the trees.
+    pub looks: Option<(SeqNo, SeqNo)>,
 }
 
 /// What came of a replay.
@@ -136,19 +143,62 @@ pub fn tidy_trees(versions: &mut VersionSet) -> Result<()> {
     Ok(())
 }
 
-/// Removes tables, manifests and temporary files that nothing refers to. Names that are not ours are left alone.
+/// Refuses a directory without CURRENT that was a store: it has a table, or a log that holds a write. What an open that did not
+/// finish has left has neither, because CURRENT is durable before the first write is taken.
+pub fn check_never_used(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
+    for name in fs.list(dir)? {
+        let used = match FileName::parse(&name) {
+            Some(FileName::Table(_)) => true,
+            Some(FileName::Wal(number)) => open_log(fs, dir, number, 0)?.next()?.is_some(),
+            _ => false,
+        };
+        if used {
+            let what = format!("it is missing, but {name} is there: this was a store");
+            return Err(Error::corruption(FileName::Current.path(dir), 0, what));
+        }
+    }
+    Ok(())
+}
+
+/// Makes the directory's own name durable. Where we may not, whoever made it in a place that is not ours has seen to that.
+pub fn sync_name(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
+    let not_ours = |kind| matches!(kind, ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem);
+    match dir.parent().map_or(Ok(()), |parent| fs.sync_dir(parent)) {
+        Err(Error::Io { source, .. }) if not_ours(source.kind()) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+/// Every table of the trees is there. Looked at before anything is changed: with a manifest that is not of these files, those
+/// that nothing refers to are perhaps what is missing, and must not be removed.
+pub fn check_tables(fs: &dyn FileSystem, dir: &Path, versions: &VersionSet) -> Result<()> {
+    let names = fs.list(dir)?;
+    let there: BTreeSet<FileName> = names.iter().filter_map(|name| FileName::parse(name)).collect();
+    let missing = |id: &TableId| !there.contains(&FileName::Table(id.0));
+    match live_tables(versions).into_iter().find(missing) {
+        None => Ok(()),
+        Some(id) => Err(Error::corruption(FileName::Table(id.0).path(dir), 0, "this file is missing")),
+    }
+}
+
+fn live_tables(versions: &VersionSet) -> BTreeSet<TableId> {
+    let tables = versions.trees().values().flat_map(|tree| tree.version.tables());
+    tables.map(|(_, table)| table.id()).collect()
+}
+
+/// Removes tables, manifests and temporary files that nothing refers to. Names that are not ours are left alone. What cannot be
+/// removed is in nobody's way, and tried again by the next open.
+///
+/// # Errors
+/// The first failure, when the others have been removed.
 pub fn remove_orphans(
     fs: &dyn FileSystem,
     dir: &Path,
     versions: &VersionSet,
     options: Option<u64>,
-) -> Result<u64> {
-    let live: BTreeSet<TableId> = versions
-        .trees()
-        .values()
-        .flat_map(|t| t.version.tables().map(|(_, t)| t.id()).collect::<Vec<_>>())
-        .collect();
-    let mut removed = 0;
+) -> Result<()> {
+    let live = live_tables(versions);
+    let mut outcome = Ok(());
     for name in fs.list(dir)? {
         let orphan = match FileName::parse(&name) {
             Some(FileName::Table(n)) => !live.contains(&TableId(n)),
@@ -158,17 +208,23 @@ pub fn remove_orphans(
             _ => false,
         };
         if orphan {
-            fs.remove(&dir.join(&name))?;
-            removed += 1;
+            outcome = outcome.and(fs.remove(&dir.join(&name)));
         }
     }
-    Ok(removed)
+    outcome
 }
 
 /// One more than the highest number of any file: none is used twice, not even of a file that never was installed.
 pub fn next_file_number(fs: &dyn FileSystem, dir: &Path) -> Result<u64> {
-    let numbers = fs.list(dir)?.into_iter().filter_map(|name| FileName::parse(&name)?.number());
-    Ok(numbers.max().map_or(1, |n| n.saturating_add(1)))
+    let names = fs.list(dir)?.into_iter().filter_map(|name| FileName::parse(&name));
+    match names.max_by_key(|name| name.number()).and_then(|name| Some((name, name.number()?))) {
+        Some((name, number)) if number > COUNT_MAX => {
+            let what = "no store gives out so high a number: move this file away";
+            Err(Error::corruption(name.path(dir), 0, what))
+        }
+        Some((_, number)) => Ok(number + 1),
+        None => Ok(1),
+    }
 }
 
 fn log_numbers(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<u64>> {
@@ -179,6 +235,18 @@ fn log_numbers(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<u64>> {
     let mut numbers: Vec<u64> = fs.list(dir)?.into_iter().filter_map(number).collect();
     numbers.sort_unstable();
     Ok(numbers)
+}
+
+/// Opens a log to read it; it is known to have been durable up to `promised`.
+fn open_log(fs: &dyn FileSystem, dir: &Path, number: u64, promised: u64) -> Result<RecordReader> {
+    let log = LogToRead {
+        kind: LogKind::Wal,
+        id: number,
+        promised,
+        payload_max: (BATCH_BYTES_MAX + 1024) as u32,
+        class: IoClass::Wal,
+    };
+    RecordReader::open(fs.open(&FileName::Wal(number).path(dir))?, log)
 }
 
 struct Replay<'a> {
@@ -208,14 +276,8 @@ enum LogOutcome {
 
 impl Replay<'_> {
     fn open_log(&self, number: u64) -> Result<RecordReader> {
-        let log = LogToRead {
-            kind: LogKind::Wal,
-            id: number,
-            promised: self.versions.sealed_len(number).unwrap_or(0),
-            payload_max: (BATCH_BYTES_MAX + 1024) as u32,
-            class: IoClass::Wal,
-        };
-        RecordReader::open(self.context.fs.open(&FileName::Wal(number).path(&self.context.dir))?, log)
+        let promised = self.versions.sealed_len(number).unwrap_or(0);
+        open_log(&*self.context.fs, &self.context.dir, number, promised)
     }
 
     fn log(&mut self, number: u64, event: &dyn Fn(&Event)) -> Result<LogOutcome> {
@@ -226,6 +288,9 @@ impl Replay<'_> {
             return Ok(LogOutcome::Unused);
         };
         let first = SeqNo(header.first_seq);
+        if first.0 > COUNT_MAX {
+            return Err(Error::corruption(&path, 0, TOO_HIGH));
+        }
         match (header.predecessor, self.previous) {
             (Some(before), Some(previous)) if before.id == previous => {}
             // What is before it is in tables.
@@ -283,12 +348,18 @@ impl Replay<'_> {
 
     fn batch(&mut self, payload: &[u8]) -> Result<(), Malformed> {
         let (mut seq, entries) = decode_batch(payload).ok_or(Malformed::Batch("a batch is cut short"))?;
+        if seq.0 > COUNT_MAX {
+            return Err(Malformed::Batch(TOO_HIGH));
+        }
         // Sequences between two batches belong to keyspaces without a log.
         if self.last_seq.is_some_and(|last| seq <= last) {
             return Err(Malformed::Batch("a batch does not follow the one before"));
         }
         for entry in entries {
             let entry = entry.ok_or(Malformed::Batch("a batch is malformed"))?;
+            if entry.keyspace == NO_KEYSPACE {
+                self.check_seen(seq)?;
+            }
             // A keyspace that is not there was dropped after this write.
             if self.flushed.get(&entry.keyspace).is_some_and(|flushed| seq > *flushed) {
                 let memtable_bytes = self.settings.memtable_bytes;
@@ -308,6 +379,17 @@ impl Replay<'_> {
             .map(|(id, _)| *id)
             .collect();
         full.into_iter().try_for_each(|id| self.flush(id)).map_err(Malformed::Error)
+    }
+
+    /// The manifest's last sequence is at least that of a bulk load's mark once the load is recorded, or has failed.
+    fn check_seen(&self, mark: SeqNo) -> Result<(), Malformed> {
+        match self.settings.looks {
+            Some((before, after)) if before < mark && mark <= after => {
+                let context = format!("read beside a bulk load that ended meanwhile, at sequence {mark}");
+                Err(Malformed::Error(Error::io(context, ErrorKind::ResourceBusy.into())))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn flush_all(&mut self) -> Result<()> {

@@ -4,21 +4,37 @@
 //! at open   set by name on the builder  >  given and not the default  >  in OPTIONS  >  the default
 //! running   check ─► swap ─► OPTIONS, durably (on failure: swap back) ─► strategies, cache, schedule, workers follow
 //! ```
+//! What a builder that does not `remember` says holds while the store is open: OPTIONS keeps what it had.
 //! So what an operator changed on a running store lasts, unless the program that opens it says otherwise; then an event tells.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::control::set_schedule;
 use super::keyspace_state::{DEFAULT_NAME, KeyspaceState, NamedStrategy};
 use super::memory::fit_cache;
 use super::options_file::Stored;
 use super::pressure::sample_all;
-use super::state::Store;
+use super::state::{Passing, Store};
 use super::strategies::{persist, resolve};
 use crate::base::error::{Error, Result};
+use crate::compaction::catalog::DEFAULT;
 use crate::observe::event::Event;
 use crate::options::Options;
 use crate::scheduler::catalog::parse as parse_schedule;
+
+/// What was given when a store is opened: each name and value makes sense by itself. Whether they do together is known when
+/// what the store remembers is.
+///
+/// # Errors
+/// `InvalidArgument` for a name or a value that makes no sense.
+pub fn given(options: &Options, by_name: &[(String, String)]) -> Result<Options> {
+    let mut options = options.clone();
+    for (name, value) in by_name {
+        options.set(name, value)?;
+    }
+    options.check_values()?;
+    Ok(options)
+}
 
 /// The options of a store that is being opened, and what is told of them: each that differs from what OPTIONS says.
 ///
@@ -64,13 +80,27 @@ pub fn settle(
     Ok((options, told))
 }
 
+/// What a store with these settings goes on to remember, where this open says otherwise for itself.
+pub fn passing(now: &Options, stored: &Stored) -> Result<Passing> {
+    let mut kept = Options::default();
+    for (name, value) in &stored.options {
+        kept.set(name, value)?;
+    }
+    let differs = Options::names().iter().filter(|row| row.value(&kept) != row.value(now));
+    let options = differs.map(|row| (row.name, row.value(&kept))).collect();
+    let own = stored.keyspaces.get(DEFAULT_NAME).and_then(|own| own.strategy.clone());
+    let given = now.strategy.as_ref().filter(|given| own.as_ref() != Some(*given));
+    let strategies = given.map(|_| (DEFAULT_NAME.to_owned(), own.unwrap_or_else(|| DEFAULT.to_owned())));
+    Ok(Passing { options, strategies: strategies.into_iter().collect() })
+}
+
 /// Changes one option of a running store; durable when it returns.
 ///
 /// # Errors
 /// `InvalidArgument` for an unknown name, a value out of range, or an option that only counts at open: nothing is changed.
 pub fn change(store: &Store, name: &str, value: &str) -> Result<()> {
     store.listener.check_outside()?;
-    let _one_at_a_time = store.changing_options.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one_at_a_time = store.changing_options();
     let row = Options::info(name)?;
     if !row.live {
         return Err(Error::invalid(format!(
@@ -83,14 +113,17 @@ pub fn change(store: &Store, name: &str, value: &str) -> Result<()> {
     after.set(name, value)?;
     after.validate()?;
     parse_schedule(&after.schedule)?;
-    if after == *before {
+    // What holds for this open only is not what the store remembers.
+    if after == *before && !store.passing().options.contains_key(row.name) {
         return Ok(());
     }
     store.check_writable()?;
     let event =
         Event::OptionChanged { name: row.name.to_owned(), was: row.value(&before), now: row.value(&after) };
     put_in_force(store, after)?;
+    let passing = store.passing().options.remove(row.name);
     if let Err(error) = persist(store) {
+        store.passing().options.extend(passing.map(|value| (row.name, value)));
         put_in_force(store, Options::clone(&before))?;
         return Err(error);
     }
@@ -162,6 +195,22 @@ mod tests {
             let error = settle(&Options::default(), &[], Some(&kept)).unwrap_err();
             assert_eq!(error.kind(), "Unsupported", "{error}");
         }
+    }
+
+    #[test]
+    fn what_was_given_is_first_looked_at_value_by_value() {
+        // Above the default of `l0_limit`, and perhaps not above the one in OPTIONS.
+        let by_name = [("l0_trigger".to_owned(), "30".to_owned())];
+        assert_eq!(given(&Options::default(), &by_name).unwrap().l0_trigger, 30);
+        assert_eq!(
+            settle(&Options::default(), &by_name, Some(&stored("l0_limit", "40"))).unwrap().0.l0_limit,
+            40
+        );
+        for (name, value) in [("l0_trigger", "0"), ("l0_trigger", "many"), ("compost", "yes")] {
+            let error = given(&Options::default(), &[(name.to_owned(), value.to_owned())]).unwrap_err();
+            assert_eq!(error.kind(), "InvalidArgument", "{name}={value}");
+        }
+        assert!(given(&Options { l0_trigger: 0, ..Options::default() }, &[]).is_err());
     }
 
     #[test]

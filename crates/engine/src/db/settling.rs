@@ -16,6 +16,7 @@ use super::state::{Store, TreeState};
 use super::strategies::stored;
 use crate::base::error::{Error, Result};
 use crate::execution::output::JobContext;
+use crate::observe::event::Event;
 use crate::options::Options;
 use crate::storage::file_name::FileName;
 use crate::write::wal::LogError;
@@ -29,6 +30,7 @@ pub fn settle(store: &Store, context: &Arc<JobContext>) -> Result<()> {
     if !store.unsettled.pending.load(Ordering::Acquire) {
         return Ok(());
     }
+    let one_at_a_time = store.changing_options();
     let mut commit = store.commit_state();
     let mut tree = store.tree();
     flush_all(store, context, &mut tree)?;
@@ -53,8 +55,16 @@ pub fn settle(store: &Store, context: &Arc<JobContext>) -> Result<()> {
     }
     tree.options_number = Some(options);
     store.unsettled.pending.store(false, Ordering::Release);
-    remove_orphans(&*store.fs, &store.dir, &tree.versions, Some(options))?;
+    let removed = remove_orphans(&*store.fs, &store.dir, &tree.versions, Some(options));
     old_logs.drain(..).for_each(|log| store.wal_files.adopt(log));
+    drop(tree);
+    drop(commit);
+    drop(one_at_a_time);
+    drop(old_logs);
+    // The store is open; what is in nobody's way does not keep it from that.
+    if let Err(error) = removed {
+        store.event(&Event::BackgroundError { error: error.to_string() });
+    }
     Ok(())
 }
 
@@ -69,6 +79,7 @@ fn flush_all(store: &Store, context: &Arc<JobContext>, tree: &mut TreeState) -> 
             filter_bits: options.filter_bits,
             options: Options::clone(&options),
             styles: keyspaces.by_name.values().map(|k| (k.id, k.style.clone())).collect(),
+            looks: None,
         }
     };
     for keyspace in keyspaces.by_name.values() {

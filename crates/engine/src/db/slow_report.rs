@@ -12,6 +12,19 @@ const COLUMNS: usize = 60;
 const COLUMN_SECONDS: u64 = 10;
 const SHADES: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
+/// Less than this in ten minutes is no reason to change anything.
+const ADVISED_NANOS: u64 = 10_000_000;
+
+/// What a store that is only looked at says.
+pub fn nothing_of_a_store_at_rest() -> Vec<String> {
+    let lines = [
+        "No process has the store open, and what made operations slow is known only to the",
+        "one that did them. LOG tells of each second with slow operations, in lines that",
+        "begin `Slow:`; ask again while the store is open.",
+    ];
+    lines.map(str::to_owned).into()
+}
+
 /// The report on what is remembered at the second `now`.
 pub fn lines(seconds: &[Second], last: &[SlowOperation], threshold_us: u64, now: u64) -> Vec<String> {
     if threshold_us == 0 {
@@ -40,7 +53,8 @@ pub fn lines(seconds: &[Second], last: &[SlowOperation], threshold_us: u64, now:
     }
     if let Some(worst) = last.iter().max_by_key(|op| op.nanos.iter().sum::<u64>()) {
         out.push(String::new());
-        out.push(format!("The slowest remembered: {}", operation(worst)));
+        out.push("The slowest remembered:".to_owned());
+        out.extend(operation(worst));
     }
     out
 }
@@ -77,6 +91,10 @@ fn chart(seconds: &[Second], now: u64) -> Vec<String> {
         .collect();
     let scale = format!("-10 min{:>width$}", "now", width = COLUMNS - 7);
     out.push(format!("{:>12} {scale}", ""));
+    if most > 0 {
+        let took = duration(Duration::from_nanos(most));
+        out.push(format!("{:>12} █ is {took} of waiting in ten seconds", ""));
+    }
     let device: [(&str, fn(&Surroundings) -> u64); 3] = [
         ("client I/O", |a| a.client_bytes + a.wal_bytes),
         ("flush", |a| a.flush_bytes),
@@ -86,7 +104,7 @@ fn chart(seconds: &[Second], now: u64) -> Vec<String> {
     let most = device.iter().flat_map(|(_, cells)| cells).copied().max().unwrap_or(0);
     if most > 0 {
         out.extend(device.iter().map(|(name, cells)| format!("{name:>12} {}", shades(cells, most))));
-        out.push(format!("{:>12} █ is {}/s", "", bytes(most / COLUMN_SECONDS)));
+        out.push(format!("{:>12} █ is {}/s over ten seconds", "", bytes(most / COLUMN_SECONDS)));
     }
     out
 }
@@ -113,7 +131,9 @@ fn about(cause: Cause, spent: u64, total: u64, seconds: &[Second]) -> Vec<String
     let at = at.get(11..19).unwrap_or_default();
     out.push(format!("  worst at {at} UTC, {then} in that second:"));
     out.extend(around(&worst.around));
-    out.push(format!("  so: {}", advice(cause, &worst.around)));
+    if spent >= ADVISED_NANOS {
+        out.push(format!("  so: {}", advice(cause, &worst.around)));
+    }
     out
 }
 
@@ -156,7 +176,7 @@ fn advice(cause: Cause, around: &Surroundings) -> &'static str {
     }
 }
 
-fn operation(op: &SlowOperation) -> String {
+fn operation(op: &SlowOperation) -> [String; 2] {
     let total: u64 = op.nanos.iter().sum();
     let parts = Cause::ALL.iter().filter(|c| op.nanos[**c as usize] > 0);
     let parts: Vec<String> = parts
@@ -168,7 +188,10 @@ fn operation(op: &SlowOperation) -> String {
         String::new()
     };
     let took = duration(Duration::from_nanos(total));
-    format!("a {} at {} took {took} ({}{reads})", op.op.name(), utc(op.ended_ms), parts.join(", "))
+    [
+        format!("  a {} at {} took {took}:", op.op.name(), utc(op.ended_ms)),
+        format!("  {}{reads}", parts.join(", ")),
+    ]
 }
 
 #[cfg(test)]

@@ -52,10 +52,11 @@ fn the_causes_are_drawn_and_told_with_what_to_do() {
        queue                                                           ▁▁
   block-read ▁                                                         █
              -10 min                                                  now
+             █ is 800.0 ms of waiting in ten seconds
   client I/O ▁                            ▁                            ▁▁
        flush ▁                            ▁                            ▁▁
   compaction █                            █                            ██
-             █ is 9.0 MiB/s
+             █ is 9.0 MiB/s over ten seconds
 
 90 % block-read: 900.0 ms for blocks that were not in the cache
   worst at 00:09:50 UTC, 800.0 ms in that second:
@@ -69,7 +70,17 @@ fn the_causes_are_drawn_and_told_with_what_to_do() {
   L0 had 5 runs, the cache missed 300 times, background threads used 0.8 cores
   so: one writer leads at a time: make batches larger, or writers fewer
 
-The slowest remembered: a get at 1970-01-01T00:09:50.500Z took 702.0 ms (700.0 ms block-read, 2.0 ms cpu, 3 block reads)
+The slowest remembered:
+  a get at 1970-01-01T00:09:50.500Z took 702.0 ms:
+  700.0 ms block-read, 2.0 ms cpu, 3 block reads
 ",
     );
+}
+
+#[test]
+fn little_is_no_reason_to_change_anything() {
+    let second = |nanos| Second { at: 599, operations: 1, nanos: [0, 0, 0, nanos, 0], ..Second::default() };
+    let advised =
+        |nanos| lines(&[second(nanos)], &[], 100, 600).iter().any(|line| line.starts_with("  so: "));
+    assert_eq!((advised(142_000), advised(9 * MS), advised(10 * MS)), (false, false, true));
 }

@@ -1,6 +1,7 @@
 //! The store's parts, together. Stages are functions over what they need of this; none of them is a method here.
 //!
-//! Locks, in the order in which they may be taken: `commit`, `tree`, a keyspace's view, `background`. Readers take none.
+//! Locks, in the order in which they may be taken: `changing_options`, `commit`, `tree`, a keyspace's view, `background`. Readers
+//! take none.
 //! Whoever has `commit` may wait for flushes, so the flush lane never waits for it. Events are told under any of them, for the
 //! listener hears of them elsewhere (`outbox.rs`).
 
@@ -55,8 +56,11 @@ pub struct Store {
     pub clock: Arc<dyn Clock>,
     /// Settings, swapped whole when one is changed.
     pub options: ArcSwap<Options>,
-    /// Held while an option is changed.
+    /// Held while an option, a strategy or the set of keyspaces is changed, from looking at what is in force to having it in
+    /// OPTIONS: each of them rests on the others.
     pub changing_options: Mutex<()>,
+    /// What the store remembers where something else is in force for this open only.
+    pub passing: Mutex<Passing>,
     /// What it counts.
     pub counters: Arc<Counters>,
     /// Who waits to write.
@@ -110,6 +114,15 @@ pub struct Store {
     /// Held as long as the store is open.
     #[expect(dead_code, reason = "held, not looked at")]
     pub lock: Box<dyn DirLock>,
+}
+
+/// Settings that hold for this open only: what the store remembers in their place.
+#[derive(Debug, Default)]
+pub struct Passing {
+    /// Values by option.
+    pub options: BTreeMap<&'static str, String>,
+    /// Strategies by keyspace.
+    pub strategies: BTreeMap<String, String>,
 }
 
 /// What was known when the store was opened.
@@ -221,6 +234,16 @@ impl Store {
     /// The tree lock.
     pub fn tree(&self) -> MutexGuard<'_, TreeState> {
         self.tree.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lock on what OPTIONS holds.
+    pub fn changing_options(&self) -> MutexGuard<'_, ()> {
+        self.changing_options.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is in force for this open only.
+    pub fn passing(&self) -> MutexGuard<'_, Passing> {
+        self.passing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The commit lock.

@@ -58,16 +58,35 @@ pub fn creation(ids: &Ids, name: &str, strategy: &Strategy, no_wal: bool) -> Man
 /// Changes a keyspace's strategy: durably, then for the picker, which does the rest.
 pub fn set(store: &Store, keyspace: &KeyspaceState, text: &str) -> Result<()> {
     store.listener.check_outside()?;
-    let strategy = resolve(text, keyspace.memtable_bytes(), &store.options.load())?;
     {
+        let _one_at_a_time = store.changing_options();
+        let strategy = resolve(text, keyspace.memtable_bytes(), &store.options.load())?;
         let mut tree = store.tree();
         let mut settings = stored(store);
-        let Some(own) = settings.keyspaces.get_mut(&keyspace.name) else {
+        // By its id: another one may have its name by now.
+        let there = tree.versions.trees().contains_key(&keyspace.id);
+        let Some(own) = settings.keyspaces.get_mut(&keyspace.name).filter(|_| there) else {
             return Err(Error::invalid(format!("keyspace `{}` was dropped", keyspace.name)));
         };
         own.strategy = Some(text.to_owned());
         change_settings(store, &mut tree, &settings, ManifestRecord::default())?;
+        store.passing().strategies.remove(&keyspace.name);
         keyspace.strategy.store(Arc::new(strategy));
+    }
+    store.event(&Event::StrategyChanged { keyspace: keyspace.id, strategy: text.to_owned() });
+    store.background.work_changed();
+    Ok(())
+}
+
+/// Changes a keyspace's strategy until the store is closed; what it remembers stays.
+pub fn set_for_now(store: &Store, keyspace: &KeyspaceState, text: &str) -> Result<()> {
+    store.listener.check_outside()?;
+    store.check_writable()?;
+    let strategy = resolve(text, keyspace.memtable_bytes(), &store.options.load())?;
+    {
+        let _tree = store.tree();
+        let before = keyspace.strategy.swap(Arc::new(strategy));
+        store.passing().strategies.entry(keyspace.name.clone()).or_insert_with(|| before.text.clone());
     }
     store.event(&Event::StrategyChanged { keyspace: keyspace.id, strategy: text.to_owned() });
     store.background.work_changed();
@@ -110,12 +129,26 @@ pub fn persist(store: &Store) -> Result<()> {
     change_settings(store, &mut store.tree(), &stored(store), ManifestRecord::default())
 }
 
-/// The settings in force.
+/// The settings that the store remembers: those in force, but for what holds for this open only.
 pub fn stored(store: &Store) -> Stored {
-    Stored {
+    let mut stored = Stored {
         options: store.options.load().changed().map(|(name, value)| (name.to_owned(), value)).collect(),
         keyspaces: settings(store.keyspaces.load().by_name.values()),
+    };
+    let (passing, defaults) = (store.passing(), Options::default());
+    for row in Options::names() {
+        match passing.options.get(row.name) {
+            Some(value) if *value == row.value(&defaults) => drop(stored.options.remove(row.name)),
+            Some(value) => drop(stored.options.insert(row.name.to_owned(), value.clone())),
+            None => {}
+        }
     }
+    for (name, text) in &passing.strategies {
+        if let Some(own) = stored.keyspaces.get_mut(name) {
+            own.strategy = Some(text.clone());
+        }
+    }
+    stored
 }
 
 /// What OPTIONS says of these keyspaces.

@@ -9,6 +9,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use evenkeel_sys::{Priority, can_raise_priority, set_background_priority, yield_now};
@@ -20,20 +21,19 @@ use super::jobs::{self, Stepped};
 use super::state::Store;
 use super::ticker;
 use crate::base::clock::spawn;
-use crate::base::error::Error;
+use crate::base::error::{Error, Result};
 use crate::observe::event::Event;
 
 /// A thread with nothing to do looks again after this long, should it have missed a wake-up.
 const IDLE: Duration = Duration::from_millis(500);
 
-/// Starts the flush lane, the workers, the lane, and who tells the listener, if there is one.
-pub fn start_threads(store: &Arc<Store>) -> Threads {
-    let mut threads = Threads::default();
-    threads.handles.push(start(store, "keel-flush", flush_loop));
-    start_workers(store, &mut threads);
-    threads.handles.push(start(store, "keel-lane", lane_loop));
+/// Starts the flush lane, the workers, the lane, and who tells the listener, if there is one. After an error those in `threads` run.
+pub fn start_threads(store: &Arc<Store>, threads: &mut Threads) -> Result<()> {
+    threads.handles.push(start(store, "keel-flush", flush_loop)?);
+    start_workers(store, threads)?;
+    threads.handles.push(start(store, "keel-lane", lane_loop)?);
     if store.listener.0.is_some() {
-        threads.handles.push(start(store, "keel-events", |store| store.outbox.run(&store.listener)));
+        threads.handles.push(start(store, "keel-events", |store| store.outbox.run(&store.listener))?);
     }
     let watched = Arc::clone(store);
     threads.handles.push(spawn("keel-log", move || {
@@ -41,27 +41,24 @@ pub fn start_threads(store: &Arc<Store>) -> Threads {
         if catch_unwind(AssertUnwindSafe(|| ticker::run(&watched))).is_err() {
             watched.event(&Event::NotWritten { file: "LOG", error: "its thread panicked".to_owned() });
         }
-    }));
-    threads
+    })?);
+    Ok(())
 }
 
-/// Starts the workers that the options want and that are not there yet.
-pub fn start_workers(store: &Arc<Store>, threads: &mut Threads) {
+/// Starts the workers that the options want and that are not there yet. After an error there are fewer.
+pub fn start_workers(store: &Arc<Store>, threads: &mut Threads) -> Result<()> {
     let wanted = store.options.load().workers;
     // A store that is being closed has its threads counted and joined.
     while threads.workers < wanted && !store.background.is_stopping() {
         let index = threads.workers;
         let body = move |store: &Store| work_loop(store, index);
-        threads.handles.push(start(store, &format!("keel-work-{index}"), body));
+        threads.handles.push(start(store, &format!("keel-work-{index}"), body)?);
         threads.workers += 1;
     }
+    Ok(())
 }
 
-fn start(
-    store: &Arc<Store>,
-    name: &str,
-    body: impl Fn(&Store) + Send + 'static,
-) -> std::thread::JoinHandle<()> {
+fn start(store: &Arc<Store>, name: &str, body: impl Fn(&Store) + Send + 'static) -> Result<JoinHandle<()>> {
     let (store, named) = (Arc::clone(store), name.to_owned());
     spawn(name, move || {
         if catch_unwind(AssertUnwindSafe(|| body(&store))).is_err() {

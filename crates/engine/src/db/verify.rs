@@ -35,9 +35,20 @@ pub struct VerifyReport {
 /// # Errors
 /// `Corruption` with the file, the offset and the violated invariant; the first one found.
 pub fn verify(store: &Store) -> Result<VerifyReport> {
+    let mut damage = Vec::new();
+    let report = verify_all(store, &mut |error| damage.push(error))?;
+    damage.into_iter().next().map_or(Ok(report), Err)
+}
+
+/// Reads everything, and tells `damaged` of each table that is not whole; what is counted is the others.
+///
+/// # Errors
+/// `Corruption` of what is not in one table: the first found. `Io`.
+pub fn verify_all(store: &Store, damaged: &mut dyn FnMut(Error)) -> Result<VerifyReport> {
     // Its reads are no client's operation.
     waits::forget();
     let mut report = VerifyReport::default();
+    let mut whole = true;
     let views: Vec<Arc<ReadView>> =
         store.keyspaces.load().by_name.values().map(|k| k.view.load_full()).collect();
     for view in &views {
@@ -46,16 +57,27 @@ pub fn verify(store: &Store) -> Result<VerifyReport> {
         for (_, table) in view.version.tables() {
             if seen.insert(table.id()) {
                 let path = store.tables.path(table.id());
-                let file = store.fs.open(&path).map_err(|e| e.or_missing(&path))?;
-                verify_table(file, &table.meta, IoClass::Client)?;
+                let file = store.fs.open(&path).map_err(|e| e.or_missing(&path));
+                match file.and_then(|file| verify_table(file, &table.meta, IoClass::Client)) {
+                    Err(error @ Error::Corruption { .. }) => {
+                        whole = false;
+                        damaged(error);
+                        continue;
+                    }
+                    other => other?,
+                }
                 report.tables += 1;
                 report.entries += table.meta.entries;
                 report.bytes += table.meta.bytes;
             }
         }
-        check_read_order(store, &view.version)?;
+        if whole {
+            check_read_order(store, &view.version)?;
+        }
     }
-    check_files(store, &views)?;
+    if whole {
+        check_files(store, &views)?;
+    }
     Ok(report)
 }
 
@@ -127,7 +149,7 @@ fn check_files(store: &Store, views: &[Arc<ReadView>]) -> Result<()> {
         .collect();
     for (_, table) in views.iter().flat_map(|v| v.version.tables()) {
         if !on_disk.contains(&table.id()) {
-            return Err(Error::corruption(store.tables.path(table.id()), 0, "this table is missing"));
+            return Err(Error::corruption(store.tables.path(table.id()), 0, "this file is missing"));
         }
     }
     Ok(())

@@ -149,7 +149,7 @@ mod tests {
         let budget = Arc::new(MemoryBudget::default());
         let cursors: Vec<_> = (0..40).map(|i| CursorCharge::new(&budget, i)).collect();
         assert_eq!(budget.cursors(), (0..40).sum::<u64>());
-        crate::base::clock::spawn("test", move || drop(cursors)).join().unwrap();
+        crate::base::clock::spawn("test", move || drop(cursors)).unwrap().join().unwrap();
         assert_eq!(budget.cursors(), 0);
     }
 }

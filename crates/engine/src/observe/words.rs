@@ -19,11 +19,11 @@ pub fn bytes(n: u64) -> String {
     format!("{value:.1} {unit}")
 }
 
-/// `850 us`, `12.3 ms`, `4.20 s`, `3 min 20 s`, `2 h 5 min`, `3 days 4 h`.
+/// `850 µs`, `12.3 ms`, `4.20 s`, `3 min 20 s`, `2 h 5 min`, `3 days 4 h`.
 pub fn duration(d: Duration) -> String {
     let s = d.as_secs();
     match d.as_micros() {
-        us @ 0..1000 => format!("{us} us"),
+        us @ 0..1000 => format!("{us} µs"),
         us @ 1000..1_000_000 => format!("{:.1} ms", us as f64 / 1e3),
         us @ 1_000_000..60_000_000 => format!("{:.2} s", us as f64 / 1e6),
         _ if s < 3600 => format!("{} min {} s", s / 60, s % 60),
@@ -94,7 +94,7 @@ mod tests {
             [ms(12), ms(4200), ms(200_000), ms(7_500_000)],
             ["12.0 ms", "4.20 s", "3 min 20 s", "2 h 5 min"]
         );
-        assert_eq!([ms(273_600_000), duration(Duration::from_micros(850))], ["3 days 4 h", "850 us"]);
+        assert_eq!([ms(273_600_000), duration(Duration::from_micros(850))], ["3 days 4 h", "850 µs"]);
         assert_eq!(speed(1 << 20, Duration::from_millis(500)), "2.0 MiB/s");
         assert_eq!((count(1, "table"), count(0, "table")), ("1 table".to_owned(), "0 tables".to_owned()));
     }

@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::base::class::IoClass;
@@ -148,6 +148,14 @@ impl FileSystem for DiskFileSystem {
 
     fn exists(&self, path: &Path) -> Result<bool> {
         is_there(path).map_err(at("look for", path))
+    }
+
+    fn is_dir(&self, path: &Path) -> Result<bool> {
+        match retry_on_intr(|| rustix::fs::lstat(path)) {
+            Ok(stat) => Ok(FileType::from_raw_mode(stat.st_mode) == FileType::Directory),
+            Err(Errno::NOENT) => Ok(false),
+            Err(error) => Err(at("look for", path)(error)),
+        }
     }
 
     fn create_dir(&self, dir: &Path) -> Result<()> {

@@ -21,7 +21,7 @@ use crate::observe::io_counters::IoCounters;
 use crate::storage::file_system::{ReadFile, Syncer, WritableFile};
 
 /// Appends are joined up to this much.
-const BUFFER_LEN: usize = 64 << 10;
+pub(in crate::storage) const BUFFER_LEN: usize = 64 << 10;
 
 /// Writeback starts whenever this much is dirty.
 const WRITEBACK_EVERY: u64 = MIB;

@@ -6,10 +6,12 @@
 //! ```
 //!
 //! What refers to a file holds its number, never a path, so nothing on disk can point outside the directory. A name
-//! that is not exactly what we print is not ours, and is left alone.
+//! that is not exactly what we print, or has a number that no store gets to, is not ours and is left alone.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+
+use crate::base::units::COUNT_MAX;
 
 /// A name that the store gives to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,7 +57,8 @@ impl FileName {
             _ => parse_numbered(name)?,
         };
         // One file must have one name: `12.sst` or `+00012.sst` are not ours.
-        (parsed.to_string() == name).then_some(parsed)
+        let believed = parsed.number().is_none_or(|number| number <= 2 * COUNT_MAX);
+        (believed && parsed.to_string() == name).then_some(parsed)
     }
 
     /// The file's number, if it has one.
@@ -128,11 +131,11 @@ fn parse_numbered(name: &str) -> Option<FileName> {
 
 #[cfg(test)]
 mod tests {
-    use super::FileName;
+    use super::{COUNT_MAX, FileName};
 
     #[test]
     fn every_name_reads_back() {
-        for n in [0, 1, 12, 999_999, 1_000_000, u64::MAX] {
+        for n in [0, 1, 12, 999_999, 1_000_000, 2 * COUNT_MAX] {
             for name in [
                 FileName::Manifest(n),
                 FileName::Wal(n),
@@ -181,6 +184,8 @@ mod tests {
             "current",
             "CURRENT ",
             "18446744073709551616.sst",
+            "18446744073709551615.sst",
+            "72057594037927937.sst",
             "99999999999999999999999999.sst",
             "notes.txt",
             "000001.dbtmp~",

@@ -55,6 +55,10 @@ pub trait FileSystem: Send + Sync + Debug {
     fn list(&self, dir: &Path) -> Result<Vec<String>>;
     /// True if there is something of this name.
     fn exists(&self, path: &Path) -> Result<bool>;
+    /// True if this name is that of a directory itself, not of a link to one.
+    fn is_dir(&self, path: &Path) -> Result<bool> {
+        self.exists(path)
+    }
     /// Makes a directory and its parents, durably; one that exists is fine.
     fn create_dir(&self, dir: &Path) -> Result<()>;
     /// Makes the directory's entries durable.

@@ -11,6 +11,8 @@ pub mod fault;
 pub mod file_name;
 pub mod file_system;
 pub mod frozen;
+#[cfg(test)]
+pub mod hooked;
 pub mod record;
 pub mod record_reader;
 pub mod record_writer;

@@ -89,6 +89,8 @@ pub struct RecordReader {
     /// The highest promise seen so far, the caller's included.
     promise: u64,
     tail: Option<Tail>,
+    /// Whole records found behind the end: where the first is, and how many.
+    behind: Option<(u64, u64)>,
 }
 
 /// What is found at an offset.
@@ -105,8 +107,15 @@ impl RecordReader {
     /// records either.
     pub fn open(file: Arc<dyn ReadFile>, log: LogToRead) -> Result<RecordReader> {
         let window = Window { file, class: log.class, start: 0, bytes: Vec::new() };
-        let mut reader =
-            RecordReader { window, log, header: None, next: 0, promise: log.promised, tail: None };
+        let mut reader = RecordReader {
+            window,
+            log,
+            header: None,
+            next: 0,
+            promise: log.promised,
+            tail: None,
+            behind: None,
+        };
         match reader.probe(0)? {
             Probe::Record(frame) => reader.read_header(frame)?,
             Probe::Broken => reader.end_at(0, true)?,
@@ -151,6 +160,12 @@ impl RecordReader {
     /// How the log ends; `None` until `next` has said that it does.
     pub fn tail(&self) -> Option<Tail> {
         self.tail
+    }
+
+    /// Whole records behind the end, where the first is and how many: a crash may leave them behind one that it lost, and so may
+    /// damage.
+    pub fn behind(&self) -> Option<(u64, u64)> {
+        self.behind
     }
 
     fn read_header(&mut self, frame: Frame) -> Result<()> {
@@ -225,6 +240,8 @@ impl RecordReader {
             match self.probe(at)? {
                 Probe::Record(frame) => {
                     found = true;
+                    let (_, count) = self.behind.get_or_insert((at, 0));
+                    *count += 1;
                     self.promise = self.promise.max(frame.promise);
                     if self.promise > bad {
                         return Ok(true);

@@ -160,7 +160,8 @@ impl Sink {
                 scratch.clear();
                 scratch.extend_from_slice(frame);
                 parts.iter().for_each(|part| scratch.extend_from_slice(part));
-                let result = file.append(scratch);
+                // An append that finds no space says so here. Out of a sync nobody could tell what of it is on the disk.
+                let result = file.append(scratch).and_then(|()| file.flush());
                 if scratch.capacity() > SCRATCH_KEPT {
                     *scratch = Vec::new();
                 }

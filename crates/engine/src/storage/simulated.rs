@@ -262,6 +262,12 @@ impl FileSystem for SimulatedFileSystem {
         Ok(disk.tree.contains_key(path) || disk.find(path).is_ok())
     }
 
+    fn is_dir(&self, path: &Path) -> Result<bool> {
+        let disk = self.shared.disk();
+        disk.check_up()?;
+        Ok(disk.tree.contains_key(path))
+    }
+
     fn create_dir(&self, dir: &Path) -> Result<()> {
         let mut disk = self.shared.disk();
         let step = disk.begin(CallKind::CreateDir, dir)?;

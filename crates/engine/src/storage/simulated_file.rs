@@ -1,14 +1,17 @@
 //! Open files of the simulated disk: writers, logs, syncers and readers.
 //!
-//! Like the real ones they give up after the first failed write or sync: what follows is `Poisoned`.
+//! Like the real ones they give up after the first failed write or sync: what follows is `Poisoned`. And like them a file keeps
+//! small appends back until there are enough of them, or a flush or sync wants them: that is when they fail for want of space, and
+//! what a crash can keep of them begins there.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::base::class::IoClass;
 use crate::base::error::{Error, Result};
+use crate::storage::disk_file::BUFFER_LEN;
 use crate::storage::fault::FaultKind;
 use crate::storage::file_system::{LogFile, ReadFile, Syncer, WritableFile};
 use crate::storage::simulated_disk::{CallKind, Disk, Shared, io_error};
@@ -29,16 +32,14 @@ impl Open {
         Arc::new(Open { shared, file, path, failed: AtomicBool::new(false) })
     }
 
-    /// Writes at `offset` and counts; a failure is final.
-    fn append(&self, offset: u64, bytes: &[u8], class: IoClass) -> Result<()> {
+    /// Writes at `offset`; a failure is final.
+    fn append(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.once_failed_always(|| {
             let mut disk = self.shared.disk();
             let step = disk.begin(CallKind::Append, &self.path)?;
             self.write(&mut disk, offset, bytes)?;
             step.finish()
-        })?;
-        self.shared.counters.add_written(class, bytes.len() as u64);
-        Ok(())
+        })
     }
 
     fn write(&self, disk: &mut Disk, offset: u64, bytes: &[u8]) -> Result<()> {
@@ -55,10 +56,15 @@ impl Open {
         Ok(())
     }
 
-    fn once_failed_always(&self, action: impl FnOnce() -> Result<()>) -> Result<()> {
+    fn check(&self) -> Result<()> {
         if self.failed.load(Ordering::Relaxed) {
             return Err(Error::Poisoned { cause: format!("{} failed before", self.path.display()) });
         }
+        Ok(())
+    }
+
+    fn once_failed_always(&self, action: impl FnOnce() -> Result<()>) -> Result<()> {
+        self.check()?;
         action().inspect_err(|_| self.failed.store(true, Ordering::Relaxed))
     }
 }
@@ -81,10 +87,58 @@ impl Syncer for Open {
     }
 }
 
+/// A file whose small appends wait, and its syncers' view of it.
+#[derive(Debug)]
+struct Buffered {
+    open: Arc<Open>,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Bytes that the system has.
+    written: u64,
+    bytes: Vec<u8>,
+}
+
+impl Buffered {
+    fn append(&self, bytes: &[u8]) -> Result<()> {
+        self.open.check()?;
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.bytes.len() + bytes.len() > BUFFER_LEN {
+            self.write(&mut waiting)?;
+        }
+        waiting.bytes.extend_from_slice(bytes);
+        if waiting.bytes.len() >= BUFFER_LEN { self.write(&mut waiting) } else { Ok(()) }
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.open.check()?;
+        self.write(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn write(&self, waiting: &mut Waiting) -> Result<()> {
+        let bytes = std::mem::take(&mut waiting.bytes);
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.open.append(waiting.written, &bytes)?;
+        waiting.written += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+impl Syncer for Buffered {
+    fn sync(&self) -> Result<()> {
+        self.flush()?;
+        self.open.sync()
+    }
+}
+
 /// A file being written.
 #[derive(Debug)]
 pub(in crate::storage) struct SimulatedWriter {
-    open: Arc<Open>,
+    file: Arc<Buffered>,
     class: IoClass,
     len: u64,
 }
@@ -96,14 +150,16 @@ impl SimulatedWriter {
         path: &Path,
         class: IoClass,
     ) -> SimulatedWriter {
-        SimulatedWriter { open: Open::new(shared, file, path), class, len: 0 }
+        let file = Buffered { open: Open::new(shared, file, path), waiting: Mutex::default() };
+        SimulatedWriter { file: Arc::new(file), class, len: 0 }
     }
 }
 
 impl WritableFile for SimulatedWriter {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.open.append(self.len, bytes, self.class)?;
+        self.file.append(bytes)?;
         self.len += bytes.len() as u64;
+        self.file.open.shared.counters.add_written(self.class, bytes.len() as u64);
         Ok(())
     }
 
@@ -111,8 +167,19 @@ impl WritableFile for SimulatedWriter {
         self.len
     }
 
+    fn flush(&mut self) -> Result<()> {
+        self.file.flush()
+    }
+
     fn syncer(&self) -> Arc<dyn Syncer> {
-        Arc::clone(&self.open) as Arc<dyn Syncer>
+        Arc::clone(&self.file) as Arc<dyn Syncer>
+    }
+}
+
+impl Drop for SimulatedWriter {
+    fn drop(&mut self) {
+        // As the real one: for files that nobody syncs.
+        let _ = self.file.flush();
     }
 }
 
@@ -141,7 +208,8 @@ impl LogFile for SimulatedLog {
         if bytes.len() as u64 > self.remaining() {
             return Err(Error::NoSpace { context: format!("append to {}", self.open.path.display()) });
         }
-        self.open.append(self.len, &bytes, IoClass::Wal)?;
+        self.open.append(self.len, &bytes)?;
+        self.open.shared.counters.add_written(IoClass::Wal, bytes.len() as u64);
         self.len += bytes.len() as u64;
         Ok(())
     }

@@ -17,6 +17,12 @@ fn disk() -> SimulatedFileSystem {
     fs
 }
 
+/// Appends, and hands it to the system.
+fn write(file: &mut dyn WritableFile, bytes: &[u8]) -> Result<()> {
+    file.append(bytes)?;
+    file.flush()
+}
+
 /// Files and what is in them, for instance `a=xx b=`.
 fn picture(fs: &SimulatedFileSystem) -> String {
     let names = fs.list(Path::new(DIR)).unwrap();
@@ -40,13 +46,13 @@ fn example() -> SimulatedFileSystem {
     a.append(b"safe").unwrap();
     a.syncer().sync().unwrap();
     fs.sync_dir(dir).unwrap();
-    a.append(b"more").unwrap();
+    write(&mut *a, b"more").unwrap();
     let mut b = fs.create(&at("b"), IoClass::Client).unwrap();
     b.append(b"b").unwrap();
     b.syncer().sync().unwrap();
     fs.rename(&at("old"), &at("new")).unwrap();
     fs.remove(&at("gone")).unwrap();
-    b.append(b"b").unwrap();
+    write(&mut *b, b"b").unwrap();
     fs
 }
 
@@ -93,7 +99,7 @@ fn random_blocks_lose_pages_and_entries_one_by_one() {
     // Three pages, each written twice.
     for byte in [1u8, 2] {
         for _ in 0..3 {
-            file.append(&[byte; 2048]).unwrap();
+            write(&mut *file, &[byte; 2048]).unwrap();
         }
     }
     let (mut lost_in_the_middle, mut half_pages) = (0, 0);
@@ -113,8 +119,8 @@ fn random_blocks_lose_pages_and_entries_one_by_one() {
 fn torn_last_tears_only_the_last_write_at_sectors() {
     let fs = disk();
     let mut file = fs.create(&at("f"), IoClass::Client).unwrap();
-    file.append(&[1; 700]).unwrap();
-    file.append(&[2; 3000]).unwrap();
+    write(&mut *file, &[1; 700]).unwrap();
+    write(&mut *file, &[2; 3000]).unwrap();
     let mut torn = 0;
     for seed in 0..50 {
         let bytes = fs.crash(seed, CrashPolicy::TornLast).contents(&at("f")).unwrap();
@@ -164,7 +170,7 @@ fn what_was_synced_survives_every_policy() {
                         let len = random.below(9000) as usize;
                         let bytes: Vec<u8> =
                             (open[i].len()..).map(|b| (b % 251) as u8 + 1).take(len).collect();
-                        open[i].append(&bytes).unwrap();
+                        write(&mut *open[i], &bytes).unwrap();
                     }
                 }
                 _ => {}
@@ -221,10 +227,10 @@ fn calls_are_counted_and_after_the_crash_nothing_works() {
     let fs = disk();
     fs.crash_after(4);
     let mut file = fs.create(&at("f"), IoClass::Client).unwrap();
-    file.append(b"one").unwrap();
+    write(&mut *file, b"one").unwrap();
     assert!(fs.exists(&at("f")).unwrap());
     assert!(!fs.has_crashed());
-    assert!(file.append(b"two").unwrap_err().to_string().contains("the simulated machine has crashed"));
+    assert!(write(&mut *file, b"two").unwrap_err().to_string().contains("the simulated machine has crashed"));
     let kinds: Vec<CallKind> = fs.calls().iter().map(|call| call.kind).collect();
     assert_eq!(kinds, [CallKind::CreateDir, CallKind::Create, CallKind::Append, CallKind::Append]);
     assert!(file.append(b"x").is_err() && file.syncer().sync().is_err());
@@ -275,10 +281,10 @@ fn a_recycled_log_keeps_old_bytes_and_its_new_name_needs_a_sync() {
 fn a_full_disk_takes_what_fits_and_is_final_for_the_file() {
     let fs = disk();
     let mut file = fs.create(&at("f"), IoClass::Client).unwrap();
-    file.append(b"12").unwrap();
+    write(&mut *file, b"12").unwrap();
     fs.set_free_space(Some(3));
     assert_eq!(fs.free_space(Path::new(DIR)).unwrap(), 3);
-    assert_eq!(file.append(b"3456").unwrap_err().kind(), "NoSpace");
+    assert_eq!(write(&mut *file, b"3456").unwrap_err().kind(), "NoSpace");
     assert_eq!(picture(&fs), "f=12345");
     assert_eq!(fs.create_log(&at("l"), 1, None).unwrap_err().kind(), "NoSpace");
     fs.remove(&at("f")).unwrap();
@@ -317,8 +323,30 @@ fn faults_hit_the_operation_they_were_planted_for() {
     assert_eq!(fs.remove(&at("f")).unwrap_err().kind(), "Io");
     fs.inject(fault(FaultKind::Write, 0, false));
     let mut file = fs.create(&at("f3"), IoClass::Client).unwrap();
-    assert_eq!(file.append(b"1234").unwrap_err().kind(), "Io");
+    assert_eq!(write(&mut *file, b"1234").unwrap_err().kind(), "Io");
     assert_eq!(picture(&fs), "f=bytes f3=12 g=bytes");
+}
+
+#[test]
+fn small_appends_wait_until_they_are_wanted() {
+    let fs = disk();
+    let mut file = fs.create(&at("f"), IoClass::Client).unwrap();
+    fs.set_free_space(Some(3));
+    file.append(b"12").unwrap();
+    assert_eq!((picture(&fs).as_str(), file.len()), ("f=", 2));
+    file.flush().unwrap();
+    assert_eq!(picture(&fs), "f=12");
+    // The disk is full when they are handed over, not before.
+    file.append(b"345").unwrap();
+    assert_eq!(file.syncer().sync().unwrap_err().kind(), "NoSpace");
+    assert_eq!(picture(&fs), "f=123");
+    fs.set_free_space(None);
+    let mut large = fs.create(&at("g"), IoClass::Client).unwrap();
+    large.append(&[1; 40 << 10]).unwrap();
+    large.append(&[1; 40 << 10]).unwrap();
+    assert_eq!(fs.contents(&at("g")).unwrap().len(), 40 << 10);
+    drop(large);
+    assert_eq!(fs.contents(&at("g")).unwrap().len(), 80 << 10);
 }
 
 #[test]

@@ -97,6 +97,7 @@ mod tests {
         let write = |name: &str, direct| {
             let mut file = files.create(Path::new(name), IoClass::Manifest, direct).unwrap();
             file.append(b"abc").unwrap();
+            file.flush().unwrap();
             assert_eq!(files.open(Path::new(name), direct).unwrap().len(), 3);
         };
         write("d/1", false);

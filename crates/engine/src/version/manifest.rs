@@ -9,7 +9,7 @@
 //! ```
 
 use crate::base::coding::{Decoder, put_bytes, put_varint};
-use crate::base::units::{GroupId, KeyspaceId, SeqNo};
+use crate::base::units::{COUNT_MAX, GroupId, KeyspaceId, SeqNo};
 use crate::version::edit::VersionEdit;
 use crate::version::edit_codec::BadEdit;
 
@@ -139,7 +139,11 @@ impl ManifestRecord {
             }
             EDIT => {
                 let id = KeyspaceId(body.varint().ok_or_else(|| damaged("a keyspace id is malformed"))?);
-                self.edits.push((id, VersionEdit::decode(&mut body)?));
+                let edit = VersionEdit::decode(&mut body)?;
+                if edit.flushed_through.is_some_and(|seq| seq.0 > COUNT_MAX) {
+                    return Err(damaged("a sequence is out of range"));
+                }
+                self.edits.push((id, edit));
             }
             COUNTERS => self.read_counters(&mut body).ok_or_else(|| damaged("the counters are malformed"))?,
             SEALED_LOGS => {
@@ -149,7 +153,7 @@ impl ManifestRecord {
                 }
             }
             OPTIONS_FILE => {
-                let number = body.varint().ok_or_else(|| damaged("the number of OPTIONS is malformed"))?;
+                let number = count(&mut body).ok_or_else(|| damaged("the number of OPTIONS is malformed"))?;
                 self.options_file = Some(number);
             }
             _ => return Err(BadEdit::Unknown(format!("field {tag} is of a newer format"))),
@@ -158,21 +162,22 @@ impl ManifestRecord {
     }
 
     fn read_counters(&mut self, body: &mut Decoder<'_>) -> Option<()> {
-        self.next = NextIds {
-            file: body.varint()?,
-            run: body.varint()?,
-            group: body.varint()?,
-            keyspace: body.varint()?,
-        };
-        self.last_seq = SeqNo(body.varint()?);
-        self.wal_from = body.varint()?;
+        self.next =
+            NextIds { file: count(body)?, run: count(body)?, group: count(body)?, keyspace: count(body)? };
+        self.last_seq = SeqNo(count(body)?);
+        self.wal_from = count(body)?;
         Some(())
     }
 }
 
+/// A number of those that are given out one after another, as high as one can be.
+fn count(from: &mut Decoder<'_>) -> Option<u64> {
+    from.varint().filter(|count| *count <= COUNT_MAX)
+}
+
 fn keyspace_created(body: &mut Decoder<'_>) -> Result<KeyspaceCreated, BadEdit> {
     let malformed = || damaged("a keyspace record is malformed");
-    let id = KeyspaceId(body.varint().ok_or_else(malformed)?);
+    let id = KeyspaceId(count(body).ok_or_else(malformed)?);
     let name = String::from_utf8(body.bytes().ok_or_else(malformed)?.to_vec()).map_err(|_| malformed())?;
     let l0_group = Some(GroupId(body.varint().ok_or_else(malformed)?)).filter(|group| group.0 != 0);
     let flags = if body.is_empty() { 0 } else { body.varint().ok_or_else(malformed)? };

@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::VersionSet;
-use crate::base::units::KeyspaceId;
+use crate::base::units::{COUNT_MAX, KeyspaceId, SeqNo};
 use crate::storage::fault::{Fault, FaultError, FaultKind};
 use crate::storage::file_system::FileSystem;
 use crate::storage::simulated::SimulatedFileSystem;
 use crate::version::edit::VersionEdit;
-use crate::version::manifest::{KeyspaceCreated, ManifestRecord};
+use crate::version::edit_codec::BadEdit;
+use crate::version::manifest::{KeyspaceCreated, ManifestRecord, NextIds};
 
 const DIR: &str = "/db";
 
@@ -98,5 +99,26 @@ fn a_failed_sync_ends_all_changes() {
         fs.clear_faults();
         assert_eq!(set.commit(change(2, 10)).unwrap_err().kind(), "Poisoned");
         assert_eq!(cursor(&set), None);
+    }
+}
+
+/// Sequences and numbers count up from there: what is given out next must fit into its bits.
+#[test]
+fn counts_that_no_store_gets_to_are_damage() {
+    let max = COUNT_MAX;
+    let read = |record: &ManifestRecord| ManifestRecord::decode(&record.encode()).map(drop);
+    let edit = |seq| VersionEdit { flushed_through: Some(SeqNo(seq)), ..VersionEdit::default() };
+    let records = |n: u64| {
+        [
+            ManifestRecord { last_seq: SeqNo(n), ..ManifestRecord::default() },
+            ManifestRecord { wal_from: n, ..ManifestRecord::default() },
+            ManifestRecord { options_file: Some(n), ..ManifestRecord::default() },
+            ManifestRecord { next: NextIds { file: n, ..NextIds::default() }, ..ManifestRecord::default() },
+            ManifestRecord { edits: vec![(KeyspaceId(0), edit(n))], ..ManifestRecord::default() },
+        ]
+    };
+    for (good, bad) in records(max).iter().zip(&records(max + 1)) {
+        assert!(read(good).is_ok(), "{good:?}");
+        assert!(matches!(read(bad), Err(BadEdit::Damaged(_))), "{bad:?}");
     }
 }

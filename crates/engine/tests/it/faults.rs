@@ -270,6 +270,26 @@ fn a_cut_or_missing_file_is_corruption() {
     }
 }
 
+/// With a manifest that is not of these files, what it does not know is perhaps what is missing.
+#[test]
+fn a_missing_table_is_noticed_before_anything_is_removed() {
+    let (fs, content) = closed_example();
+    fs.set_contents(&path("900000.sst"), b"what the last manifest named").unwrap();
+    let tables: Vec<String> = files(&fs).into_keys().filter(|name| name.ends_with(".sst")).collect();
+    for name in tables.iter().filter(|name| *name != "900000.sst") {
+        let copy = fs.process_kill();
+        copy.remove(&path(name)).unwrap();
+        let before = files(&copy);
+        let error = open(&copy).unwrap_err();
+        assert_eq!(error.kind(), "Corruption", "{error}");
+        assert!(error.to_string().contains(name), "{error}");
+        assert_eq!(files(&copy), before);
+        copy.set_contents(&path(name), &fs.contents(&path(name)).unwrap()).unwrap();
+        assert_eq!(scanned(&open(&copy).unwrap()).unwrap(), content);
+    }
+    assert!(tables.len() > 2);
+}
+
 /// Damage with anything behind it shows by the seal or a later promise. A log whose end is cut off is refused if a promise is
 /// left in it: it is shorter than it was made. If none is left it looks as a crash may leave it, and holds a prefix.
 #[test]

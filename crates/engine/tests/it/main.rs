@@ -15,6 +15,8 @@ mod faults;
 mod model;
 /// LOG, STATS and IDENTITY, properties, snapshots, slow operations.
 mod observe;
+/// What an opening may find, and what it may not do then.
+mod openings;
 /// Every option makes a difference that one can see.
 mod options;
 /// Panics, listeners, and a clock that jumps.

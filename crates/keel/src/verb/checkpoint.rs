@@ -31,7 +31,7 @@ or time; elsewhere they are copied. An interrupted one leaves TARGET.checkpoint-
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
-        let db = open_db(target, &EngineArgs::default())?;
+        let db = open_db(target, &EngineArgs { answers: true, ..EngineArgs::default() })?;
         // All keyspaces are in it; a name that does not exist is still a mistake to point out.
         find_keyspace(&db, &target.keyspace)?;
         let mut bar = LateBar::new("copying the store");

@@ -8,7 +8,7 @@ use evenkeel_lab::report;
 
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::progress::{Spinner, over_bytes};
+use crate::progress::{Waited, over_bytes, wait_idle};
 use crate::store::{Store, Target, WriteArgs, bytes, range};
 
 /// See `keel compact --help`.
@@ -44,17 +44,17 @@ impl Args {
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
         let bound = |arg: &Option<OsString>| arg.as_deref().map(|arg| bytes(arg, self.escaped)).transpose();
         let (from, to) = (bound(&self.from)?, bound(&self.to)?);
-        let store = Store::open(target, &self.write.engine)?;
+        evenkeel_sys::catch_interrupt();
+        let store = Store::open(target, &self.write.engine.answering())?;
         let report = self.compact(&store, range(from.as_ref(), to.as_ref()))?;
+        let mut waited = Waited::Done;
         if !report.cancelled {
-            let spinner = Spinner::start("waiting for background work");
-            store.db.wait_idle()?;
-            spinner.finish();
+            waited = wait_idle(&store.db, "waiting for background work")?;
         }
         let picture = store.keyspace.picture();
         store.close()?;
         self.print(&report, &picture)?;
-        if report.cancelled {
+        if report.cancelled || waited == Waited::Interrupted {
             return Err(Failure::work(
                 "interrupted; what was finished is kept, `keel compact` does the rest",
             ));
@@ -68,7 +68,7 @@ impl Args {
         if let Some(level) = self.level {
             options = options.from_level(level).to_level(level + 1);
         }
-        evenkeel_sys::catch_interrupt();
+        bar.set_message("flushing");
         let shown = bar.clone();
         let options = options.progress(move |progress| {
             if evenkeel_sys::was_interrupted() {
@@ -94,7 +94,8 @@ impl Args {
             });
             return out.line(&object.to_string());
         }
-        out.line(if picture.trim().is_empty() { "no tables yet" } else { picture.trim_end() })?;
+        let picture = if picture.trim().is_empty() { "no tables yet" } else { picture.trim_end() };
+        out.shown(&format!("{picture}\n"))?;
         out.line(&format!(
             "read {}, wrote {} in {} tables, moved {}, in {}",
             report::bytes(report.bytes_read),

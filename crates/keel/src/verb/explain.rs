@@ -1,5 +1,6 @@
 //! `keel explain`: why the store does what it does, and why operations were slow.
 
+use crate::escape::one_line;
 use crate::failure::Failure;
 use crate::live::{argument, ask, follow};
 use crate::output::Output;
@@ -48,6 +49,6 @@ impl Args {
             return out.line(&answer.to_string());
         }
         let lines = answer["lines"].as_array().into_iter().flatten().filter_map(serde_json::Value::as_str);
-        lines.into_iter().try_for_each(|line| out.line(line))
+        lines.into_iter().try_for_each(|line| out.line(&one_line(line)))
     }
 }

@@ -80,15 +80,19 @@ impl Args {
         }
         let mut sink = Sink { out: Output::new(), json: self.json, failed: None };
         let damage = match &self.file {
-            File::Table { file, blocks, entries } => table::show(&mut sink, file, *blocks, *entries)?,
-            File::Wal { file, entries } => log::show(&mut sink, file, *entries)?,
-            File::Manifest { file } => manifest::show(&mut sink, file)?,
+            File::Table { file, blocks, entries } => table::show(&mut sink, file, *blocks, *entries),
+            File::Wal { file, entries } => log::show(&mut sink, file, *entries),
+            File::Manifest { file } => manifest::show(&mut sink, file),
         };
+        let damage = damage.map_err(Failure::without_verify)?;
         sink.out.flush()?;
         match &damage[..] {
             [] => Ok(()),
             [only] => Err(Failure::work(only.to_string())),
-            [first, more @ ..] => Err(Failure::work(format!("{first} (and {} more places)", more.len()))),
+            [first, more @ ..] => {
+                let places = if more.len() == 1 { "place" } else { "places" };
+                Err(Failure::work(format!("{first} (and {} more {places})", more.len())))
+            }
         }
     }
 }
@@ -103,7 +107,7 @@ struct Sink {
 impl Sink {
     /// Prints a line for people, or the object for programs.
     fn put(&mut self, text: impl FnOnce() -> String, json: impl FnOnce() -> Value) -> evenkeel::Result<()> {
-        let line = if self.json { json().to_string() } else { text() };
+        let line = if self.json { json().to_string() } else { self.out.fitted(text()) };
         let printed = self.out.bytes(line.as_bytes()).and_then(|()| self.out.bytes(b"\n"));
         printed.map_err(|failure| {
             self.failed = Some(failure);
@@ -164,6 +168,15 @@ fn damage_json(damage: &[Error]) -> Value {
         other => serde_json::json!({ "what": other.to_string() }),
     };
     damage.iter().map(object).collect()
+}
+
+/// What lies behind a torn end.
+fn behind_text(behind: Option<(u64, u64)>) -> String {
+    behind.map_or_else(String::new, |(at, count)| {
+        let records =
+            if count == 1 { "1 whole record lies".to_owned() } else { format!("{count} whole records lie") };
+        format!("\n  behind it     {records} there, the first at byte {at}; recovery leaves them out")
+    })
 }
 
 fn tail_text(tail: Option<Tail>) -> String {

@@ -3,9 +3,11 @@
 use clap::Subcommand;
 use evenkeel::KeyspaceOptions;
 
+use crate::escape::one_line;
 use crate::failure::Failure;
+use crate::live::ask;
 use crate::output::Output;
-use crate::store::{EngineArgs, Target, check_strategy, create_db, done, open_db};
+use crate::store::{EngineArgs, ReadArgs, Target, check_strategy, create_db, done, open_db};
 
 /// See `keel keyspace --help`.
 #[derive(clap::Args, Debug)]
@@ -20,7 +22,10 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// List the keyspaces.
-    List,
+    List {
+        #[command(flatten)]
+        read: ReadArgs,
+    },
     /// Create a keyspace; creates the store if there is none.
     Create {
         /// Its name.
@@ -54,15 +59,14 @@ impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
         match &self.action {
-            Action::List => {
+            Action::List { read } => {
                 let mut out = Output::new();
-                let db = open_db(target, &EngineArgs::default())?;
-                let names = db.keyspaces();
-                db.close()?;
+                let names = &ask(target, read, "keyspaces")?.value()["keyspaces"];
                 if self.json {
-                    return out.line(&serde_json::Value::from(names).to_string());
+                    return out.line(&names.to_string());
                 }
-                names.iter().try_for_each(|name| out.line(name))
+                let mut names = names.as_array().into_iter().flatten().filter_map(|name| name.as_str());
+                names.try_for_each(|name| out.line(&one_line(name)))
             }
             Action::Create { name, strategy, no_wal } => {
                 if let Some(strategy) = strategy {

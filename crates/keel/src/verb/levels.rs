@@ -25,11 +25,12 @@ Examples:
   keel levels --db shop.db
   keel levels --db shop.db --keyspace prices
 
-A level's bar is its bytes against its target; the hatched part is held by compactions. Below it are its runs, newest
-first, with their first and last keys and where tombstones are. With --tables the same in short:
+A level's bar is its bytes against its target, or its runs where those are what is counted; the hatched part is held by
+compactions. Below it are its runs, newest first, with their first and last keys and where tombstones are. With --tables
+the same in short:
   L0 T4 9[c-z] | 8[a-k]              tiering, up to four runs; here two of one table each
-  L1 L 4[a-f] 5[g-m] 6[n-z]          leveling: one run, of three tables
-A table is NUMBER[FIRST KEY-LAST KEY]. A store that another process has open is asked at its control socket.";
+  L1 L 4[a-f] 5[g/j+-m] 6[n..z]      leveling: one run, of three tables
+A table is NUMBER[FIRST KEY-LAST KEY]. Of `g/j+-m` all up to j is consumed; `n..z` deletes all from n to below z. A store that another process has open is asked at its control socket.";
 
 impl Args {
     /// Does it.
@@ -41,7 +42,8 @@ impl Args {
         }
         if self.tables {
             let picture = report["picture"].as_str().unwrap_or_default().trim_end();
-            return out.line(if picture.is_empty() { "no tables yet" } else { picture });
+            let picture = if picture.is_empty() { "no tables yet" } else { picture };
+            return out.shown(&format!("{picture}\n"));
         }
         out.text(&draw(&report, Style { coloured: is_coloured(), columns: columns() }))
     }

@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::files;
 use crate::ndjson_records::{Fields, NdjsonRecords};
 use crate::output::{Output, note};
-use crate::progress::{Spinner, over_bytes};
+use crate::progress::{Waited, over_bytes, wait_idle};
 use crate::records::{Format, Next, Records, TsvRecords};
 use crate::store::{EngineArgs, Store, Target};
 use crate::tsv::Form;
@@ -62,7 +62,7 @@ pub struct Args {
     /// What to do about a line that is no record.
     #[arg(long, value_enum, value_name = "ACTION", default_value = "stop")]
     on_error: OnError,
-    /// Print `acked LINE` after each batch that the store has acknowledged.
+    /// Print `acked LINE` after each batch that the store has acknowledged. Stops, with exit code 1, if nobody reads it.
     #[arg(long)]
     ack: bool,
     /// Records in a batch.
@@ -72,7 +72,10 @@ pub struct Args {
     /// their place in the tree, and become visible all at once at the end.
     #[arg(long, conflicts_with = "batch")]
     sorted: bool,
-    /// Print the summary as JSON.
+    /// Return when the records are written; what they make the background want is done while the store is open next.
+    #[arg(long)]
+    no_wait: bool,
+    /// Print the summary as JSON, and acknowledgements as `{"acked":LINE}`.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -100,7 +103,8 @@ Examples:
 
 A line is KEY<TAB>VALUE; the key ends at the first TAB, the rest of the line is the value. CSV may have line ends within
 quotes; the lines named are those of the file. If the load is stopped, even by kill -9, the store holds exactly the first
-lines, at least up to the last `acked`.";
+lines, at least up to the last `acked`. When the records are written, `load` waits until the background has brought the
+tree in shape; --no-wait does not, and Ctrl-C ends the wait.";
 
 impl Args {
     /// Does it.
@@ -123,13 +127,32 @@ impl Args {
         let summary = load.summary;
         // What was acknowledged is in the store, whatever stopped the load; saying so helps to go on from there.
         let seconds = load.started.elapsed().as_secs_f64();
-        result?;
-        let spinner = Spinner::start("waiting for background work");
-        store.db.wait_idle()?;
-        spinner.finish();
-        let figures = store.figures()?;
+        drop(load);
+        result.map_err(|failure| {
+            let line = summary.line;
+            failure.unread(|| format!("nobody reads the acknowledgements: stopped after line {line}"))
+        })?;
+        let mut out = Output::new();
+        // From here on nothing is lost by an interrupt.
+        evenkeel_sys::catch_interrupt();
+        if !self.json {
+            out.line(&loaded(&summary, seconds))?;
+        }
+        if self.no_wait {
+            store.close()?;
+            return if self.json { self.report(&mut out, &summary, seconds, None) } else { Ok(()) };
+        }
+        let began = clock::now();
+        let waited = wait_idle(&store.db, "waiting for background work")?;
+        let (idle, figures) = (began.elapsed().as_secs_f64(), store.figures()?);
         store.close()?;
-        self.report(&summary, seconds, &figures)
+        self.report(&mut out, &summary, seconds, Some((idle, &figures)))?;
+        match waited {
+            Waited::Done => Ok(()),
+            Waited::Interrupted => Err(Failure::work(
+                "interrupted; all is loaded, and background work goes on when the store is opened next",
+            )),
+        }
     }
 
     /// The reader of the file's format. A header that does not fit the flags is found here, before a store is made.
@@ -164,28 +187,51 @@ impl Args {
         })
     }
 
-    fn report(&self, summary: &Summary, seconds: f64, figures: &serde_json::Value) -> Result<(), Failure> {
-        let write_amplification = figures.pointer("/amplification/write").and_then(serde_json::Value::as_f64);
-        let Summary { records, bytes, skipped, .. } = *summary;
-        let mut out = Output::new();
+    /// The end of the report: what came after the records, if that was waited for.
+    fn report(
+        &self,
+        out: &mut Output,
+        summary: &Summary,
+        seconds: f64,
+        idle: Option<(f64, &serde_json::Value)>,
+    ) -> Result<(), Failure> {
+        let amplification = idle.and_then(|(_, figures)| figures.pointer("/amplification/write")?.as_f64());
         if self.json {
+            let Summary { records, bytes, skipped, .. } = *summary;
             let object = serde_json::json!({
                 "records": records, "bytes": bytes, "seconds": seconds, "skipped": skipped,
-                "write_amplification": write_amplification,
+                "background_seconds": idle.map(|(idle, _)| idle), "write_amplification": amplification,
             });
             return out.line(&object.to_string());
         }
-        let amplification = write_amplification.map_or_else(|| "unknown".to_owned(), |x| format!("{x:.2}"));
-        let skipped =
-            if skipped > 0 { format!(", {} lines skipped", report::count(skipped)) } else { String::new() };
+        let idle = idle.map_or(0.0, |(idle, _)| idle);
+        let amplification = amplification.map_or_else(|| "unknown".to_owned(), |x| format!("{x:.2}"));
         out.line(&format!(
-            "loaded {} records, {}, in {} ({}/s), write amplification {amplification}{skipped}",
-            report::count(records),
-            report::bytes(bytes),
-            report::seconds(seconds),
-            report::rate(records as f64 / seconds.max(1e-6)),
+            "then {} of background work; write amplification {amplification}",
+            report::seconds(idle)
         ))
     }
+}
+
+fn loaded(summary: &Summary, seconds: f64) -> String {
+    let Summary { records, bytes, skipped, .. } = *summary;
+    let skipped = if skipped > 0 { format!(", {} skipped", lines(skipped)) } else { String::new() };
+    let noun = if records == 1 { "record" } else { "records" };
+    // Of an instant no rate can be told.
+    let rate = match seconds >= 0.01 {
+        true => format!(" ({}/s)", report::rate(records as f64 / seconds)),
+        false => String::new(),
+    };
+    format!(
+        "loaded {} {noun}, {}, in {}{rate}{skipped}",
+        report::count(records),
+        report::bytes(bytes),
+        report::seconds(seconds)
+    )
+}
+
+fn lines(count: u64) -> String {
+    format!("{} {}", report::count(count), if count == 1 { "line" } else { "lines" })
 }
 
 #[derive(Clone, Copy, Default)]
@@ -288,10 +334,17 @@ impl<'a> Load<'a> {
         self.summary.records = bulk.records();
         bulk.finish().map_err(|error| nothing(error.to_string()))?;
         self.summary.line = self.read;
-        if self.args.ack && self.read > 0 {
-            self.out.line(&format!("acked {}", self.read))?;
+        if self.read > 0 { self.acknowledge() } else { Ok(()) }
+    }
+
+    /// Says up to which line everything is written, to whoever wants to know.
+    fn acknowledge(&mut self) -> Result<(), Failure> {
+        let line = self.summary.line;
+        match (self.args.ack, self.args.json) {
+            (false, _) => Ok(()),
+            (true, false) => self.out.line(&format!("acked {line}")),
+            (true, true) => self.out.line(&serde_json::json!({ "acked": line }).to_string()),
         }
-        Ok(())
     }
 
     fn show(&self, bytes: u64) {
@@ -308,17 +361,19 @@ impl<'a> Load<'a> {
         let records = self.batch.len() as u64;
         if records > 0 {
             let batch = std::mem::take(&mut self.batch);
-            let failed = |error| Failure::work(format!("lines {first} to {line} are not written: {error}"));
+            let which = match first == line {
+                true => format!("line {line} is"),
+                false => format!("lines {first} to {line} are"),
+            };
+            let failed = |error| Failure::work(format!("{which} not written: {error}"));
             self.store.db.write(batch).map_err(failed)?;
             self.summary.records += records;
             self.summary.bytes += self.batch_bytes as u64;
             self.batch_bytes = 0;
         }
-        if self.args.ack && line > self.summary.line {
-            self.out.line(&format!("acked {line}"))?;
-        }
+        let advanced = line > self.summary.line;
         self.summary.line = line;
-        Ok(())
+        if advanced { self.acknowledge() } else { Ok(()) }
     }
 
     fn malformed(&mut self, line: u64, what: &str) -> Result<(), Failure> {

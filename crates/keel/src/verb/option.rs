@@ -2,10 +2,12 @@
 
 use clap::Subcommand;
 use evenkeel::{OptionInfo, Options};
+use serde_json::Value;
 
 use crate::failure::Failure;
+use crate::live::ask;
 use crate::output::Output;
-use crate::store::{EngineArgs, Target, open_db};
+use crate::store::{EngineArgs, ReadArgs, Target, done, open_db};
 
 /// See `keel option --help`.
 #[derive(clap::Args, Debug)]
@@ -20,7 +22,10 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// List the options: of the store of --db the values in force, else the defaults.
-    List,
+    List {
+        #[command(flatten)]
+        read: ReadArgs,
+    },
     /// Change an option of a store. It holds until it is changed again, or a program opens the store with another value.
     Set {
         /// An option of `keel option list`, or RocksDB's word for it.
@@ -38,48 +43,53 @@ Examples:
   keel option set --db shop.db memtable_bytes 16MiB
   keel option set --db shop.db write_buffer_size 16MiB    RocksDB's word, same option
 
-`--set OPTION=VALUE` of the verbs that write does the same as `option set`, before they begin.";
+A store that another process has open is asked at its control socket. `--set OPTION=VALUE` of the verbs that write holds for
+that command only.";
 
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
         match &self.action {
-            Action::List if target.db.is_none() => self.list(&Options::default()),
-            Action::List => {
-                let db = open_db(target, &EngineArgs::default())?;
-                let options = db.options();
-                db.close()?;
-                self.list(&options)
+            Action::List { .. } if target.db.is_none() => self.list(&defaults()),
+            Action::List { read } => {
+                let mut answer = ask(target, read, "options")?.value();
+                self.list(answer["options"].as_array_mut().map(std::mem::take).unwrap_or_default().as_slice())
             }
             Action::Set { name, value } => {
                 // What cannot be is found before the store is opened.
                 let mut options = Options::default();
                 options.set(name, value).map_err(|error| Failure::usage(error.to_string()))?;
                 let set = vec![format!("{name}={value}")];
-                open_db(target, &EngineArgs { set, ..EngineArgs::default() })?.close()?;
-                Ok(())
+                open_db(target, &EngineArgs { set, remember: true, ..EngineArgs::default() })?.close()?;
+                done(self.json)
             }
         }
     }
 
-    fn list(&self, options: &Options) -> Result<(), Failure> {
+    fn list(&self, rows: &[Value]) -> Result<(), Failure> {
         let mut out = Output::new();
-        let defaults = Options::default();
         if self.json {
-            let rows: Vec<_> = Options::names().iter().map(|info| json(info, options, &defaults)).collect();
-            return out.line(&serde_json::Value::Array(rows).to_string());
+            return out.line(&Value::from(rows).to_string());
         }
-        let width = Options::names().iter().map(|info| info.name.len()).max().unwrap_or(0);
-        for info in Options::names() {
-            let (value, default) = (info.value(options), info.value(&defaults));
+        let text = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
+        let width = rows.iter().map(|row| text(row, "name").len()).max().unwrap_or(0);
+        let mut lines = String::new();
+        for row in rows {
+            let [name, value, default, what] = ["name", "value", "default", "what"].map(|f| text(row, f));
             let changed = if value == default { String::new() } else { format!(" (default {default})") };
-            out.line(&format!("{:<width$}  {value}{changed}\n{:<width$}    {}", info.name, "", info.what))?;
+            lines += &format!("{name:<width$}  {value}{changed}\n{:<width$}    {what}\n", "");
         }
-        Ok(())
+        out.wrapped(&lines)
     }
 }
 
-fn json(info: &OptionInfo, options: &Options, defaults: &Options) -> serde_json::Value {
+/// What a new store has, in the words in which a store answers.
+fn defaults() -> Vec<Value> {
+    let options = Options::default();
+    Options::names().iter().map(|info| json(info, &options, &options)).collect()
+}
+
+fn json(info: &OptionInfo, options: &Options, defaults: &Options) -> Value {
     serde_json::json!({
         "name": info.name,
         "value": info.value(options),

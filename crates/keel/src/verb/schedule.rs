@@ -3,7 +3,7 @@
 use clap::Subcommand;
 
 use crate::failure::Failure;
-use crate::live::ask;
+use crate::live::{ask, tell};
 use crate::output::Output;
 use crate::store::{ReadArgs, Target, check_schedule};
 
@@ -22,7 +22,10 @@ enum Action {
     /// List the schedules.
     List,
     /// Print the schedule of a store.
-    Show,
+    Show {
+        #[command(flatten)]
+        read: ReadArgs,
+    },
     /// Change the schedule of a store, at once and for good.
     Set {
         /// `unlimited`, or `fixed:RATE` in bytes per second, like fixed:50MiB.
@@ -42,15 +45,14 @@ A store that another process has open is asked at its control socket, and follow
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
-        let question = match &self.action {
+        let answer = match &self.action {
             Action::List => return self.list(),
-            Action::Show => "schedule".to_owned(),
+            Action::Show { read } => ask(target, read, "schedule")?.value(),
             Action::Set { schedule } => {
                 check_schedule(schedule)?;
-                format!("set-schedule {schedule}")
+                tell(target, &format!("set-schedule {schedule}"))?
             }
         };
-        let answer = ask(target, &ReadArgs::default(), &question)?.value();
         let mut out = Output::new();
         if self.json {
             out.line(&answer.to_string())
@@ -70,6 +72,7 @@ impl Args {
             return out.line(&serde_json::Value::Array(rows).to_string());
         }
         let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-        rows.iter().try_for_each(|(name, about)| out.line(&format!("{name:<width$}  {about}")))
+        let line = |(name, about): &(&str, &str)| format!("{name:<width$}  {about}\n");
+        out.shown(&rows.iter().map(line).collect::<String>())
     }
 }

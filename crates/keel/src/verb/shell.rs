@@ -35,7 +35,8 @@ Commands, one a line:
   flush  pause  resume  compact [A B]  strategy NAME  schedule NAME  option NAME VALUE  use KEYSPACE
   stats  verify  sleep MS  quit
 Bytes outside printable ASCII, and blanks, are \\xNN, a backslash \\\\, the empty string \\e.
-An error answers `error KIND message`, and the shell goes on.
+An error answers `error KIND message`, and the shell goes on; the exit code says only whether all lines were taken. It is
+1 if the last batch has no commit, or if nobody reads the answers.
 
 Example:
   printf 'put apple 3\\nget apple\\n' | keel shell --db shop.db";
@@ -48,7 +49,7 @@ impl Args {
             Shell { store, snapshots: HashMap::new(), batch: None, paused: None, out: Output::new() };
         let mut input = io::stdin().lock();
         let mut line = Vec::new();
-        let mut quit = false;
+        let (mut quit, mut read_lines) = (false, 0u64);
         while !quit {
             line.clear();
             let read = input
@@ -57,11 +58,17 @@ impl Args {
             if read == 0 {
                 break;
             }
-            quit = shell.take(&line)?;
+            read_lines += 1;
+            quit = shell.take(&line).map_err(|failure| {
+                failure.unread(|| format!("nobody reads the answers: stopped at line {read_lines}"))
+            })?;
         }
-        let Shell { store, snapshots, mut out, .. } = shell;
+        let Shell { store, snapshots, batch, mut out, .. } = shell;
         drop(snapshots);
         store.close()?;
+        if batch.is_some() {
+            return Err(Failure::work("the last batch has no `commit`, and is not written"));
+        }
         if quit { out.line("ok") } else { Ok(()) }
     }
 }

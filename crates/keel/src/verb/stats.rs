@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::live::{Answered, ask, ask_running, last_stats};
 use crate::output::{Output, note};
 use crate::stats_view;
-use crate::store::{ReadArgs, Target};
+use crate::store::{ReadArgs, Target, existing};
 
 /// See `keel stats --help`.
 #[derive(clap::Args, Debug)]
@@ -64,15 +64,16 @@ impl Args {
                 }
                 self.print(&mut out, &figures, now_ms())
             }
-            Err(Failure::Locked { message, dir }) => {
+            Err(Failure::Locked { hint, dir }) => {
                 // The last thing the store said of itself is better than nothing.
                 if let Some(line) = last_stats(&dir) {
                     let (time, now_ms) = (line["time"].as_str().unwrap_or("?"), line["time_ms"].as_u64());
+                    known_keyspace(&line["metrics"], &target.keyspace)?;
                     self.print(&mut out, &line["metrics"], now_ms.unwrap_or(0))?;
-                    let message = format!("{message}; the figures are the last line of STATS, of {time}");
-                    return Err(Failure::Locked { message, dir });
+                    let hint = format!("the figures are the last line of STATS, of {time}; {hint}");
+                    return Err(Failure::Locked { hint, dir });
                 }
-                Err(Failure::Locked { message, dir })
+                Err(Failure::Locked { hint, dir })
             }
             Err(failure) => Err(failure),
         }
@@ -90,6 +91,7 @@ impl Args {
     fn watch(&self, target: &Target, seconds: f64) -> Result<(), Failure> {
         let mut out = Output::new();
         let look = || ask_running(target, "stats");
+        existing(target)?;
         let Some(mut before) = look()? else {
             return Err(Failure::work(
                 "no process answers at the store's control socket; --watch looks at a running store",

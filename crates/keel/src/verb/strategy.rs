@@ -8,7 +8,7 @@ use evenkeel_lab::clock;
 use crate::failure::Failure;
 use crate::live::{argument, ask, ask_running};
 use crate::output::Output;
-use crate::progress::Spinner;
+use crate::progress::{Spinner, Waited, wait_idle};
 use crate::store::{EngineArgs, ReadArgs, Store, Target, check_strategy};
 
 /// See `keel strategy --help`.
@@ -29,6 +29,8 @@ enum Action {
     Show {
         /// A name of `keel strategy list`.
         name: Option<String>,
+        #[command(flatten)]
+        read: ReadArgs,
     },
     /// Change the strategy of a keyspace. The tree follows bit by bit as it is used.
     Set {
@@ -54,8 +56,8 @@ impl Args {
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
         match &self.action {
             Action::List => self.list(),
-            Action::Show { name: Some(name) } => self.explain(name),
-            Action::Show { name: None } => self.show(target),
+            Action::Show { name: Some(name), .. } => self.explain(name),
+            Action::Show { name: None, read } => self.show(target, read),
             Action::Set { strategy, wait } => self.set(target, strategy, *wait),
         }
     }
@@ -68,10 +70,10 @@ impl Args {
             return out.line(&serde_json::Value::Array(rows).to_string());
         }
         let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
-        for row in rows {
-            out.line(&format!("{:<width$}  {} ({})", row.name, row.about, row.source))?;
-        }
-        Ok(())
+        let line = |row: &evenkeel::strategy::CatalogRow| {
+            format!("{:<width$}  {} ({})\n", row.name, row.about, row.source)
+        };
+        out.shown(&rows.iter().map(line).collect::<String>())
     }
 
     fn explain(&self, name: &str) -> Result<(), Failure> {
@@ -91,9 +93,8 @@ impl Args {
         out.text(&format!("{}\n{} ({})\n", row.text, row.about, row.source))
     }
 
-    fn show(&self, target: &Target) -> Result<(), Failure> {
-        let answer =
-            ask(target, &ReadArgs::default(), &format!("strategy {}", argument(&target.keyspace)))?.value();
+    fn show(&self, target: &Target, read: &ReadArgs) -> Result<(), Failure> {
+        let answer = ask(target, read, &format!("strategy {}", argument(&target.keyspace)))?.value();
         let mut out = Output::new();
         if self.json { out.line(&answer.to_string()) } else { out.line(text(&answer)) }
     }
@@ -108,12 +109,12 @@ impl Args {
             }
             return if self.json { out.line(&answer.to_string()) } else { out.line(text(&answer)) };
         }
-        let store = Store::open(target, &EngineArgs::default())?;
+        let store = Store::open(target, &EngineArgs { answers: wait, ..EngineArgs::default() })?;
         store.keyspace.set_strategy(strategy)?;
-        if wait {
-            let spinner = Spinner::start("reshaping the tree");
-            store.db.wait_idle()?;
-            spinner.finish();
+        if wait && wait_idle(&store.db, "reshaping the tree")? == Waited::Interrupted {
+            return Err(Failure::work(
+                "interrupted; the strategy is set, and the tree follows when the store is opened next",
+            ));
         }
         let text = store.keyspace.strategy_text();
         store.close()?;

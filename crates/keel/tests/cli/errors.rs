@@ -63,7 +63,7 @@ fn wrong_usage_is_exit_2_and_creates_nothing() {
         (&["put", "k", "v", "--schedule", "silk"], &["silk", "unlimited"]),
         (&["put", "k", "v", "--set", "memtable_bytes"], &["OPTION=VALUE"]),
         (&["put", "k", "v", "--set", "memtable_bytes=many"], &["memtable_bytes=many"]),
-        (&["put", "k", "v", "--set", "no_such=1"], &["no_such", "memtable_bytes"]),
+        (&["put", "k", "v", "--set", "no_such=1"], &["no_such", "option list"]),
         (&["put", "--escaped", "\\q", "v"], &["\\q", "backslash"]),
         (&["get", "--escaped", "--json", "k"], &["--json"]),
         (&["scan", "--prefix", "a", "--from", "b"], &["--prefix"]),
@@ -222,4 +222,59 @@ fn help_has_examples_for_every_verb() {
         assert!(help.contains(&format!("keel {verb}")) || help.contains("| keel shell"), "{verb}");
     }
     assert!(keel.bare(&["--version"]).ok().starts_with("keel 0."));
+}
+
+#[test]
+fn no_line_of_help_or_of_a_list_is_wider_than_a_terminal() {
+    let keel = Keel::new();
+    let verbs = [
+        "",
+        "put",
+        "get",
+        "delete",
+        "scan",
+        "load",
+        "dump",
+        "stats",
+        "levels",
+        "compact",
+        "verify",
+        "shell",
+        "strategy",
+        "option",
+        "keyspace",
+        "bench",
+        "explain",
+        "schedule",
+        "checkpoint",
+        "inspect",
+    ];
+    let helps = verbs.map(|verb| match verb {
+        "" => keel.bare(&["--help"]),
+        verb => keel.bare(&[verb, "--help"]),
+    });
+    for done in helps.into_iter().chain([keel.bare(&["option", "list"])]) {
+        let out = done.ok();
+        let wide: Vec<&str> = out.lines().filter(|line| line.chars().count() > 80).collect();
+        // What has no blank cannot be broken.
+        assert!(wide.iter().all(|line| line.trim().split(' ').all(|word| word.len() > 60)), "{wide:#?}");
+    }
+}
+
+#[test]
+fn a_wrong_name_is_answered_with_a_near_one_or_where_to_look() {
+    let keel = Keel::new();
+    keel.run(&["put", "k", "v", "--set", "memtable_byte=1MiB"]).fails(2, &["did you mean `memtable_bytes`?"]);
+    for name in ["foo", ""] {
+        let done = keel.run(&["put", "k", "v", "--set", &format!("{name}=4")]);
+        assert!(!done.err.contains("did you mean"), "{done:?}");
+        done.fails(2, &["option list"]);
+    }
+    keel.run(&["stat"]).fails(2, &["'stats'"]);
+    keel.run(&["scan", "--limit", "x"]).fails(2, &["give a whole number"]);
+    let done = keel.run(&["strategy", "set", "teir"]);
+    assert_eq!(done.err.matches("teir").count(), 1, "{done:?}");
+    for args in [&["stats", "--watch", "1"][..], &["explain", "--events"]] {
+        keel.run(args).fails(1, &["does not exist"]);
+    }
 }

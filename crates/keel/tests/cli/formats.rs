@@ -43,7 +43,20 @@ fn a_malformed_record_is_named_by_its_line_and_nothing_before_it_is_lost() {
     assert_eq!(keel.ok(&["scan"]), "7\t{\"id\": 7}\na\t{\"id\": \"a\", \"n\": 1.50}\n");
     let field = ["load", "-", "--format", "ndjson", "--key-field", "id", "--value-field", "n"];
     keel.feed(&field, lines).fails(1, &["line 2", "no field `n`"]);
-    assert_eq!(keel.ok(&["get", "a"]), "1.5\n");
+    assert_eq!(keel.ok(&["get", "a"]), "1.50\n", "as it is written");
+}
+
+#[test]
+fn numbers_that_differ_are_keys_that_differ() {
+    let keel = Keel::new();
+    let lines = b"{\"id\":12345678901234567890123,\"v\":1e3}\n{\"id\":12345678901234567890124,\"v\":[ 1.50 ]}\n{\"id\":7.50,\"v\":\"x\"}\n{\"id\":7.5,\"v\":-0}\n";
+    let load = ["load", "-", "--format", "ndjson", "--key-field", "id", "--value-field", "v"];
+    keel.feed(&load, lines).ok();
+    let records = "12345678901234567890123\t1e3\n12345678901234567890124\t[ 1.50 ]\n7.5\t-0\n7.50\tx\n";
+    assert_eq!(keel.ok(&["scan"]), records);
+    for (line, says) in [("[1]", "a line is a JSON object"), ("{\"id\":nix}", "no JSON value")] {
+        keel.feed(&load, line.as_bytes()).fails(1, &["line 1", "column ", says]);
+    }
 }
 
 #[test]

@@ -140,3 +140,252 @@ fn damage_is_listed_and_the_rest_is_shown() {
     keel.bare(&["inspect"]).fails(2, &["--help"]);
     keel.run(&["inspect", "table", &damaged]).fails(2, &["--db"]);
 }
+
+/// A log of four records that no seal ends and no promise covers, under its own name.
+fn unsealed_log() -> (Keel, String, Vec<u8>) {
+    let keel = Keel::new();
+    let mut shell = crate::shell::Shell::start(&keel, &[]);
+    for i in 0..4 {
+        assert_eq!(shell.ask(&format!("put key{i} {i}")), "ok");
+    }
+    // Killed.
+    drop(shell);
+    let log = file(&keel, ".log");
+    let size = |name: &String| read_bytes(name.as_ref()).iter().filter(|byte| **byte != 0).count();
+    let logs = list(&keel.db()).into_iter().filter(|name| name.ends_with(".log"));
+    let log =
+        logs.map(|name| keel.db().join(name).to_str().unwrap().to_owned()).max_by_key(size).unwrap_or(log);
+    let bytes = read_bytes(log.as_ref());
+    (keel, log, bytes)
+}
+
+#[test]
+fn a_damaged_log_is_no_empty_one() {
+    let (keel, log, whole) = unsealed_log();
+    let lines = keel.bare(&["inspect", "wal", &log, "--json"]).ok();
+    let rows: Vec<_> = lines.lines().map(json).collect();
+    assert_eq!((rows.len(), rows[4]["behind"].is_null()), (5, true), "{lines}");
+    let at = |row: usize| rows[row]["offset"].as_u64().unwrap() as usize;
+
+    // Without its header nothing can be told of it, but that it is no log that was never written to.
+    let mut bad = whole.clone();
+    bad[0] ^= 1;
+    write_file(log.as_ref(), &bad);
+    let text = format!("4 whole records of it follow, the first at byte {}", at(0));
+    let shown = keel.bare(&["inspect", "wal", &log]);
+    assert!(shown.out.contains("DAMAGE") && !shown.out.contains("never written"), "{shown:?}");
+    shown.fails(1, &["header of the log is damaged", &text]);
+
+    // A record amid others: a crash may do that to a log that was not synced, and what lies behind is told.
+    let mut bad = whole;
+    bad[at(1) + 20] ^= 1;
+    write_file(log.as_ref(), &bad);
+    let shown = keel.bare(&["inspect", "wal", &log]).ok();
+    assert!(shown.contains(&format!("torn at byte {}", at(1))), "{shown}");
+    assert!(shown.contains(&format!("2 whole records lie there, the first at byte {}", at(2))), "{shown}");
+}
+
+#[test]
+fn what_is_no_log_and_no_manifest_is_said_to_be_none() {
+    let keel = filled();
+    keel.ok(&["compact"]);
+    let foreign = keel.write("letter.txt", "dear reader\n".repeat(100));
+    for file in [foreign, file(&keel, "CURRENT"), file(&keel, ".sst")] {
+        keel.bare(&["inspect", "wal", &file]).fails(1, &[&file, "no header of a log"]);
+        let shown = keel.bare(&["inspect", "manifest", &file, "--json"]);
+        assert_eq!(json(&shown.out)["damage"].as_array().unwrap().len(), 1);
+        shown.fails(1, &[&file, "no header of a manifest"]);
+    }
+    // One that was made and never written to is whole.
+    let blank = keel.write("blank.log", [0; 5000]);
+    assert!(keel.bare(&["inspect", "wal", &blank]).ok().contains("nothing was ever written"));
+}
+
+#[test]
+fn a_damaged_manifest_is_told_from_an_unfinished_one() {
+    let keel = filled();
+    let mut shell = crate::shell::Shell::start(&keel, &[]);
+    assert_eq!([shell.ask("put new 1"), shell.ask("flush")], ["ok", "ok"]);
+    // Killed: its manifest is a snapshot and a change.
+    drop(shell);
+    let manifest = file(&keel, "MANIFEST");
+    let rows = keel.bare(&["inspect", "manifest", &manifest, "--json"]).ok();
+    let offsets: Vec<u64> = rows.lines().filter_map(|row| json(row)["offset"].as_u64()).collect();
+    assert!(offsets.len() > 1, "{rows}");
+    let whole = read_bytes(manifest.as_ref());
+    let damaged = |at: u64| {
+        let mut bad = whole.clone();
+        bad[at as usize + 20] ^= 1;
+        write_file(manifest.as_ref(), &bad);
+        keel.bare(&["inspect", "manifest", &manifest])
+    };
+    damaged(offsets[0]).fails(1, &[&manifest, &format!("at byte {}", offsets[0]), "whole ones follow"]);
+    // It is the last, and may never have been written to its end.
+    let last = *offsets.last().unwrap();
+    assert!(damaged(last).ok().contains(&format!("torn at byte {last}")));
+    write_file(manifest.as_ref(), &whole[..offsets[1] as usize - 1]);
+    keel.bare(&["inspect", "manifest", &manifest]).fails(1, &["the first record", "is not whole"]);
+}
+
+#[test]
+fn every_damaged_table_is_listed_and_no_advice_goes_in_circles() {
+    let keel = Keel::new();
+    let lines: String = (0..4000).map(|i| format!("key{i:05}\tvalue {i:060}\n")).collect();
+    let input = keel.write("in.tsv", lines);
+    keel.ok(&["load", &input, "--set", "table_bytes=64KiB", "--set", "compression=none"]);
+    keel.ok(&["compact"]);
+    let tables: Vec<String> = list(&keel.db()).into_iter().filter(|name| name.ends_with(".sst")).collect();
+    assert!(tables.len() > 2, "{tables:?}");
+    for table in &tables[..2] {
+        let path = keel.db().join(table);
+        let mut bytes = read_bytes(&path);
+        bytes[9000] ^= 1;
+        write_file(&path, &bytes);
+    }
+    let done = keel.run(&["verify"]);
+    assert!(tables[..2].iter().all(|table| done.out.contains(table)), "{done:?}");
+    assert!(done.out.contains(&format!("sound: {} table", tables.len() - 2)), "{done:?}");
+    assert!(!done.err.contains("keel verify"), "{done:?}");
+    done.fails(1, &["(and 1 more table is damaged)"]);
+    keel.run(&["dump"]).fails(1, &["`keel verify` lists all damaged tables"]);
+    let table = keel.db().join(&tables[0]).to_str().unwrap().to_owned();
+    let lone = keel.bare(&["inspect", "table", &table]);
+    assert!(!lone.err.contains("keel verify"), "{lone:?}");
+    // What is not there is at no byte.
+    std::fs::remove_file(&table).unwrap();
+    let done = keel.run(&["verify"]);
+    assert!(!done.err.contains("at byte"), "{done:?}");
+    done.fails(1, &[&tables[0], "this file is missing"]);
+}
+
+/// Work that the background would like to do, were it let.
+fn owing(args: &[&str]) -> Keel {
+    let keel = Keel::new();
+    let lines: String =
+        (0..30_000).map(|i| format!("user:{:06}\tvalue {i:080}\n", i * 7919 % 30_000)).collect();
+    let file = keel.write("in.tsv", lines);
+    let set = ["memtable_bytes=64KiB", "table_bytes=64KiB", "level_base_bytes=128KiB", "l0_limit=1000"];
+    let set: Vec<&str> = set.iter().flat_map(|set| ["--set", set]).collect();
+    // Paused by its rate: after a first step it has minutes to wait for the next.
+    let load = keel.ok(&[&["load", "--no-wait", "--schedule", "fixed:1KiB", &file], &set[..], args].concat());
+    assert!(load.starts_with("loaded 30 000 records") && !load.contains("background work"), "{load}");
+    keel
+}
+
+#[test]
+fn looking_changes_nothing_and_begins_no_work() {
+    let keel = owing(&[]);
+    let files = || -> Vec<(String, Vec<u8>)> {
+        list(&keel.db()).into_iter().map(|name| (name.clone(), read_bytes(&keel.db().join(&name)))).collect()
+    };
+    let before = files();
+    let looks: [&[&str]; 13] = [
+        &["stats"],
+        &["stats", "--all"],
+        &["levels"],
+        &["explain"],
+        &["explain", "--slow"],
+        &["get", "user:000001"],
+        &["scan", "--limit", "3"],
+        &["dump"],
+        &["verify"],
+        &["strategy", "show"],
+        &["schedule", "show"],
+        &["option", "list"],
+        &["keyspace", "list"],
+    ];
+    for look in looks {
+        assert!(!keel.ok(look).is_empty());
+        let after = files();
+        let names =
+            |files: &[(String, Vec<u8>)]| files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&after), names(&before), "{look:?}");
+        assert!(after == before, "{look:?} changed a file");
+    }
+    // And what is seen is as it is: much is owed, and no job is under way.
+    let explained = keel.ok(&["explain"]);
+    for part in
+        ["Under way: no compaction", "Wanted, most urgent first:", "fixed:1KiB holds it to 1.0 KiB/s: about "]
+    {
+        assert!(explained.contains(part), "no `{part}` in {explained}");
+    }
+    assert!(!explained.contains("read-only"), "{explained}");
+    let stats = keel.ok(&["stats"]);
+    assert!(
+        stats.contains(" % full, ") && stats.contains(" of debt") && !stats.contains("without a name"),
+        "{stats}"
+    );
+    let levels = keel.ok(&["levels"]);
+    assert!(levels.contains("  user:0") && levels.contains("Bars: ▶ more than fits"), "{levels}");
+    assert!(levels.lines().all(|line| line.chars().count() <= 80), "{levels}");
+    assert!(keel.ok(&["explain", "--slow"]).contains("No process has the store open"));
+}
+
+#[test]
+fn the_three_figures_of_the_debt_are_one() {
+    let keel = owing(&["--strategy", "lo+1"]);
+    keel.ok(&["strategy", "set", "tier"]);
+    let stats = json(&keel.ok(&["stats", "--json"]));
+    let keyspace = &stats["keyspaces"][0];
+    let number = |value: &serde_json::Value| value.as_u64().unwrap();
+    let levels: u64 =
+        keyspace["levels"].as_array().unwrap().iter().map(|level| number(&level["debt_bytes"])).sum();
+    assert!(levels > 0);
+    assert_eq!(levels + number(&keyspace["distance_bytes"]), number(&keyspace["debt_bytes"]), "{stats}");
+    let levels = json(&keel.ok(&["levels", "--json"]));
+    for (level, of_stats) in
+        levels["levels"].as_array().unwrap().iter().zip(keyspace["levels"].as_array().unwrap())
+    {
+        assert_eq!(level["debt_bytes"], of_stats["debt_bytes"]);
+        assert_eq!(level["full_by"], "runs", "tiering counts runs: {level}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn the_wait_after_a_load_is_told_of_and_can_be_ended() {
+    use std::io::{BufRead as _, BufReader};
+    let keel = Keel::new();
+    let lines: String =
+        (0..30_000).map(|i| format!("user:{:06}\tvalue {i:080}\n", i * 7919 % 30_000)).collect();
+    let file = keel.write("in.tsv", lines);
+    let set = ["memtable_bytes=64KiB", "table_bytes=64KiB", "level_base_bytes=128KiB", "l0_limit=1000"];
+    let set: Vec<&str> = set.iter().flat_map(|set| ["--set", set]).collect();
+    let mut command = keel.command(&[&["load", "--schedule", "fixed:1KiB", &file], &set[..]].concat());
+    command
+        .arg("--db")
+        .arg(keel.db())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert!(line.starts_with("loaded 30 000 records, "), "{line}");
+    // At this rate it would take an hour.
+    assert!(
+        std::process::Command::new("kill")
+            .args(["-INT", &child.id().to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
+    line.clear();
+    out.read_line(&mut line).unwrap();
+    assert!(
+        line.starts_with("then ") && line.contains(" of background work; write amplification "),
+        "{line}"
+    );
+    crate::done(child.wait_with_output().unwrap()).fails(1, &["interrupted; all is loaded"]);
+    assert_eq!(keel.ok(&["scan"]).lines().count(), 30_000);
+}
+
+#[test]
+fn a_checkpoint_is_not_put_into_its_own_store() {
+    let keel = filled();
+    let inside = keel.db().join("copy").to_str().unwrap().to_owned();
+    keel.run(&["checkpoint", &inside]).fails(1, &["inside the store itself"]);
+    assert!(
+        !keel.db().join("copy").exists() && !list(&keel.db()).iter().any(|name| name.contains("checkpoint"))
+    );
+}

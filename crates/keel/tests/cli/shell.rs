@@ -98,9 +98,12 @@ fn batches_are_answered_once_and_whole() {
         assert!(answers[0].starts_with("error InvalidArgument "), "{wrong}: {done:?}");
         assert_eq!(answers[1..], ["none", "none"], "{wrong}");
     }
-    // A batch without commit is not written.
-    check(&keel, "batch\nput f 7\n", "");
-    check(&keel, "batch\nput f 7\nquit\n", "ok\n");
+    // A batch without commit is not written, and that is said.
+    for end in ["", "quit\n"] {
+        let done = keel.feed(&["shell"], format!("get f\nbatch\nput f 7\n{end}").as_bytes());
+        assert_eq!(done.out, "none\n");
+        done.fails(1, &["no `commit`", "not written"]);
+    }
     check(&keel, "get f\n", "none\n");
 }
 
@@ -226,4 +229,23 @@ fn background_work_is_paused_and_resumed() {
         "ok",
     ];
     assert_eq!(kinds, want, "{out}");
+}
+
+#[test]
+fn a_shell_that_nobody_listens_to_says_where_it_stopped() {
+    let keel = Keel::new();
+    let mut command = keel.command(&["shell", "--db"]);
+    command.arg(keel.db()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    writeln!(input, "put a 1").unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    output.read_line(&mut String::new()).unwrap();
+    drop(output);
+    writeln!(input, "put b 2").unwrap();
+    // It may be gone before it has read this.
+    let _ = writeln!(input, "put c 3");
+    drop(input);
+    crate::done(child.wait_with_output().unwrap()).fails(1, &["nobody reads the answers", "line 2"]);
+    assert_eq!(keel.run(&["get", "c"]).code, 1);
 }

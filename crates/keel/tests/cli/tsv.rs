@@ -1,7 +1,7 @@
 //! `load` and `dump`: inverse to each other, exact about lines, and safe to stop anywhere.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 
 use crate::Keel;
@@ -53,7 +53,7 @@ fn a_malformed_line_is_named_and_stops_or_is_skipped() {
     assert_eq!(skipped.code, 0);
     assert_eq!(skipped.err, "keel: line 2 skipped: there is no TAB between key and value\n");
     assert!(skipped.out.starts_with("acked 1\nacked 3\nloaded 2 records"), "{skipped:?}");
-    assert!(skipped.out.contains("1 lines skipped"), "{skipped:?}");
+    assert!(skipped.out.contains("1 line skipped"), "{skipped:?}");
     assert_eq!(keel.ok(&["dump"]), "a\t1\nc\t3\n");
 
     keel.feed(&["load", "--escaped", "-"], b"a\t1\n\\q\t2\n").fails(1, &["line 2", "backslash"]);
@@ -136,22 +136,45 @@ fn closed_pipes_end_quietly() {
     let mut err = String::new();
     child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
     assert_eq!((child.wait().unwrap().code(), err.as_str()), (Some(0), ""));
+}
 
-    // A reader of `--ack` that goes away stops the load, quietly too; what was written stays.
-    let mut child = keel
-        .command(&["load", "--ack", "--batch", "1", "-"])
-        .arg("--db")
-        .arg(keel.path("other"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdout.take());
-    let mut stdin = child.stdin.take().unwrap();
-    let _ = stdin.write_all(b"a\t1\nb\t2\n");
-    drop(stdin);
-    let mut err = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
-    assert_eq!((child.wait().unwrap().code(), err.as_str()), (Some(0), ""));
+#[test]
+fn a_load_whose_acknowledgements_nobody_reads_fails() {
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::Stdio;
+    let keel = Keel::new();
+    let mut command = keel.command(&["load", "--ack", "--batch", "1", "-", "--db"]);
+    command.arg(keel.db()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    writeln!(input, "a\t1").unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "acked 1\n");
+    drop(output);
+    writeln!(input, "b\t2").unwrap();
+    let _ = writeln!(input, "c\t3");
+    drop(input);
+    let done = crate::done(child.wait_with_output().unwrap());
+    done.fails(1, &["nobody reads the acknowledgements", "stopped after line 2"]);
+    assert_eq!(keel.ok(&["scan"]), "a\t1\nb\t2\n");
+}
+
+#[test]
+fn acknowledgements_are_json_where_the_summary_is() {
+    let keel = Keel::new();
+    let out = keel.feed(&["load", "--ack", "--batch", "1", "--json", "-"], b"a\t1\nb\t2\n").ok();
+    let rows: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(
+        (&rows[0]["acked"], &rows[1]["acked"], &rows[2]["records"]),
+        (&1.into(), &2.into(), &2.into())
+    );
+    assert!(rows[2]["background_seconds"].is_number() && rows[2]["write_amplification"].is_number(), "{out}");
+    let out = keel.feed(&["load", "--no-wait", "--json", "-"], b"c\t3\n").ok();
+    assert!(
+        serde_json::from_str::<serde_json::Value>(&out).unwrap()["background_seconds"].is_null(),
+        "{out}"
+    );
+    assert!(keel.feed(&["load", "-"], b"d\t4\n").ok().starts_with("loaded 1 record, 2 B, in "));
 }

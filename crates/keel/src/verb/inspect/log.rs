@@ -8,7 +8,7 @@ use evenkeel::inspect::{LogEntry, LogHeader, LogRecord, LogReport, wal};
 use evenkeel_lab::report;
 use serde_json::{Map, Value, json};
 
-use super::{Sink, damage_json, damage_lines, entry_text, put_bytes, tail_json, tail_text};
+use super::{Sink, behind_text, damage_json, damage_lines, entry_text, put_bytes, tail_json, tail_text};
 use crate::failure::Failure;
 
 /// Shows a log, and answers what is damaged.
@@ -67,17 +67,22 @@ fn summary_text(file: &Path, report: &LogReport) -> String {
     let mut lines = vec![format!("log {number}  {}", file.display())];
     lines.push(format!("  file          {}", report::bytes(report.file_bytes)));
     lines.push(match &report.header {
-        None => "  header        none: nothing was ever written to it as this log".to_owned(),
+        None if report.damage.is_empty() => "  header        none: nothing was ever written to it".to_owned(),
+        None => "  header        none".to_owned(),
         Some(header) => format!("  header        {}", header_text(header)),
     });
     let seqs = report.seqs.map_or_else(String::new, |(first, last)| format!(", sequences {first} .. {last}"));
     lines.push(format!(
-        "  records       {} with {} entries{seqs}",
+        "  records       {} with {} {}{seqs}",
         report::count(report.records),
         report::count(report.entries),
+        if report.entries == 1 { "entry" } else { "entries" },
     ));
     lines.push(format!("  synced below  {} at least", report.promised));
-    lines.push(format!("  end           {}", tail_text(report.tail)));
+    // Without a header nothing of it is a log.
+    if report.header.is_some() || report.damage.is_empty() {
+        lines.push(format!("  end           {}{}", tail_text(report.tail), behind_text(report.behind)));
+    }
     format!("{}{}", lines.join("\n"), damage_lines(&report.damage))
 }
 
@@ -103,6 +108,7 @@ fn summary_json(report: &LogReport) -> Value {
         "type": "wal", "file_bytes": report.file_bytes, "header": header, "records": report.records,
         "entries": report.entries, "sequence_first": report.seqs.map(|(first, _)| first),
         "sequence_last": report.seqs.map(|(_, last)| last), "promised": report.promised,
-        "tail": tail_json(report.tail), "damage": damage_json(&report.damage),
+        "tail": tail_json(report.tail),
+        "behind": report.behind.map(|(at, count)| json!({ "offset": at, "records": count })), "damage": damage_json(&report.damage),
     })
 }

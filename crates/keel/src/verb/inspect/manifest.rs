@@ -40,15 +40,18 @@ fn summary_text(file: &Path, report: &ManifestReport) -> String {
     let number = report.header.as_ref().map_or_else(|| "?".to_owned(), |header| header.id.to_string());
     let mut lines = vec![format!("manifest {number}  {}", file.display())];
     lines.push(format!(
-        "  file          {}, {} records",
+        "  file          {}, {} {}",
         report::bytes(report.file_bytes),
-        report::count(report.records)
+        report::count(report.records),
+        if report.records == 1 { "record" } else { "records" },
     ));
     lines.push(format!(
         "  logs          needed from {:06} on; last sequence recorded {}",
         report.wal_from, report.last_seq
     ));
-    lines.push(format!("  end           {}", tail_text(report.tail)));
+    if report.damage.is_empty() {
+        lines.push(format!("  end           {}", tail_text(report.tail)));
+    }
     for keyspace in &report.keyspaces {
         lines.push(format!(
             "\nkeyspace {} `{}`: {} tables, {}, flushed through sequence {}",

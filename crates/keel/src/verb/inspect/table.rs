@@ -75,20 +75,25 @@ fn summary_text(file: &Path, report: &TableReport) -> String {
         let codecs: Vec<String> =
             report.codecs.iter().map(|(name, n)| format!("{name} {}", report::count(*n))).collect();
         lines.push(format!(
-            "  data          {} blocks, {}, {} unpacked ({ratio:.2}x); by codec: {}",
+            "  data          {} blocks, {}, {} unpacked ({ratio:.2}x)",
             report::count(report.blocks),
             report::bytes(report.data_bytes),
             report::bytes(report.unpacked_bytes),
-            codecs.join(", "),
         ));
+        if !codecs.is_empty() {
+            lines.push(format!("  by codec      {}", codecs.join(", ")));
+        }
         lines.push(format!(
             "  index         {}, partitions {}",
             report::bytes(report.index_bytes),
             report::count(report.partitions),
         ));
-        let bits = report.filter_bytes as f64 * 8.0 / report.entries.max(1) as f64;
+        // Of entries that cannot be read no share can be told.
+        let of = report.properties.as_ref().map_or(report.entries, |facts| facts.entries);
+        let bits = report.filter_bytes as f64 * 8.0 / of.max(1) as f64;
         lines.push(match report.filter_bytes {
             0 => "  filter        none".to_owned(),
+            bytes if of == 0 => format!("  filter        {}", report::bytes(bytes)),
             bytes => format!("  filter        {} ({bits:.1} bits an entry)", report::bytes(bytes)),
         });
     }

@@ -1,0 +1,71 @@
+//! What a store remembers: what was set for good, and no flag of a command.
+
+use crate::Keel;
+use crate::shell::Shell;
+
+fn option(keel: &Keel, name: &str) -> String {
+    let rows: serde_json::Value = serde_json::from_str(&keel.ok(&["option", "list", "--json"])).unwrap();
+    let row = rows.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
+    row["value"].as_str().unwrap().to_owned()
+}
+
+const FLAGS: [&str; 8] =
+    ["--sync", "os", "--schedule", "fixed:1GiB", "--strategy", "tier", "--set", "memtables=5"];
+
+#[test]
+fn a_flag_holds_for_its_command_and_what_is_set_for_good() {
+    let keel = Keel::new();
+    keel.ok(&["put", "a", "1"]);
+    assert_eq!(keel.ok(&["option", "set", "durability", "sync"]), "");
+    assert_eq!(keel.ok(&["option", "set", "control_socket", "true", "--json"]), "{\"ok\":true}\n");
+    keel.ok(&[&["put"], &FLAGS[..], &["a", "2"]].concat());
+    let all = |names: [&str; 4]| names.map(|name| option(&keel, name));
+    let names = ["durability", "schedule", "memtables", "control_socket"];
+    assert_eq!(all(names), ["sync", "unlimited", "2", "true"]);
+    assert_eq!(keel.ok(&["strategy", "show"]), "1-leveling\n");
+
+    // It is in force meanwhile, and a change beside it carries nothing of it along.
+    let mut shell = Shell::start(&keel, &FLAGS);
+    assert_eq!(shell.ask("get a"), "value 2");
+    assert_eq!((option(&keel, "memtables"), option(&keel, "durability")), ("5".to_owned(), "os".to_owned()));
+    assert_eq!(keel.ok(&["strategy", "show"]), "tier\n");
+    assert_eq!(shell.ask("option workers 3"), "ok");
+    assert_eq!(shell.ask("quit"), "ok");
+    shell.wait();
+    assert_eq!(all(names), ["sync", "unlimited", "2", "true"]);
+    assert_eq!(
+        (option(&keel, "workers"), keel.ok(&["strategy", "show"])),
+        ("3".into(), "1-leveling\n".into())
+    );
+
+    // What is set meanwhile stays, though it be what the flag said.
+    let lines = b"option memtables 5\nstrategy tier\nschedule fixed:2GiB\n";
+    assert_eq!(keel.feed(&[&["shell"], &FLAGS[..]].concat(), lines).ok(), "ok\nok\nok\n");
+    assert_eq!(all(names), ["sync", "fixed:2GiB", "5", "true"]);
+    assert_eq!(keel.ok(&["strategy", "show"]), "tier\n");
+}
+
+#[test]
+fn a_keyspace_keeps_its_strategy_too() {
+    let keel = Keel::new();
+    let of = |args: &[&str]| keel.ok(&[args, &["--keyspace", "other"]].concat());
+    keel.ok(&["keyspace", "create", "other", "--strategy", "full"]);
+    of(&["put", "--strategy", "tier", "k", "v"]);
+    assert_eq!(of(&["strategy", "show"]), "full\n");
+    assert_eq!(keel.ok(&["strategy", "show"]), "1-leveling\n");
+    // Dropped and made again, it is another one.
+    let lines = b"use default\n";
+    keel.feed(&["shell", "--keyspace", "other", "--strategy", "tier"], lines).ok();
+    keel.ok(&["keyspace", "drop", "other"]);
+    keel.ok(&["keyspace", "create", "other"]);
+    assert_eq!(of(&["strategy", "show"]), "1-leveling\n");
+}
+
+#[test]
+fn a_store_remembers_what_it_was_made_with() {
+    let keel = Keel::new();
+    keel.ok(&["put", "--strategy", "tier", "--set", "memtables=5", "a", "1"]);
+    assert_eq!((option(&keel, "memtables"), keel.ok(&["strategy", "show"])), ("5".into(), "tier\n".into()));
+    keel.ok(&["put", "--strategy", "full", "--set", "memtables=3", "a", "1"]);
+    assert_eq!((option(&keel, "memtables"), keel.ok(&["strategy", "show"])), ("5".into(), "tier\n".into()));
+}
