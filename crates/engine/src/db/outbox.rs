@@ -6,11 +6,12 @@
 //! So a listener may ask the store what it likes, and may wait for a lock that a thread holds which itself waits for a flush. The
 //! lock here is a leaf: nothing else is taken under it. A listener that does not keep up misses events, and is told how many.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::state::Events;
-use crate::observe::event::Event;
+use crate::base::error::{Error, Result};
+use crate::observe::event::{Event, Listener};
 
 /// Events that wait for the listener.
 const WAITING_MAX: usize = 4096;
@@ -108,10 +109,57 @@ impl Drop for Telling<'_> {
     }
 }
 
+/// A listener, or none.
+#[derive(Clone, Default)]
+pub struct Events(pub Option<Listener>);
+
+thread_local! {
+    /// The listener that this thread is in, by its address.
+    static LISTENING: Cell<usize> = const { Cell::new(0) };
+}
+
+impl Events {
+    /// Tells the listener, if there is one.
+    pub fn tell(&self, event: &Event) {
+        let Some(listener) = &self.0 else { return };
+        let _inside = Inside(LISTENING.replace(Arc::as_ptr(listener).addr()));
+        listener(event);
+    }
+
+    /// Refuses a call from within the listener that changes the store: each would bring more events, and without threads, or at the
+    /// close, it would wait for the very thread it is on.
+    ///
+    /// # Errors
+    /// `InvalidArgument` there.
+    #[inline]
+    pub fn check_outside(&self) -> Result<()> {
+        match &self.0 {
+            Some(listener) if LISTENING.get() == Arc::as_ptr(listener).addr() => Err(Error::invalid(
+                "a listener cannot change its store; hand the event to a thread of your own",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The listener that the thread was in before this one.
+struct Inside(usize);
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        LISTENING.set(self.0);
+    }
+}
+
+impl std::fmt::Debug for Events {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "listening" } else { "silent" })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::sync::Arc;
 
     use super::*;
     use crate::base::units::JobId;

@@ -5,7 +5,6 @@
 //! Whoever has `commit` may wait for flushes, so the flush lane never waits for it. Events are told under any of them, for the
 //! listener hears of them elsewhere (`outbox.rs`).
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -22,7 +21,7 @@ use super::gate::Admission;
 use super::journal::Journal;
 use super::keyspace_state::KeyspaceState;
 use super::lane::Lane;
-use super::outbox::Outbox;
+use super::outbox::{Events, Outbox};
 use super::snapshots::Snapshots;
 use super::ticker_state::Ticker;
 use crate::base::clock::Clock;
@@ -32,7 +31,7 @@ use crate::compaction::claims::Claims;
 use crate::execution::output::JobContext;
 use crate::execution::rate_limiter::RateLimiter;
 use crate::observe::counters::Counters;
-use crate::observe::event::{Event, Listener};
+use crate::observe::event::Event;
 use crate::observe::memory::MemoryBudget;
 use crate::observe::slow::SlowOperations;
 use crate::options::Options;
@@ -180,54 +179,6 @@ pub struct Unsettled {
     pub pending: AtomicBool,
     /// The logs that recovery has read; no longer needed once it is done.
     pub old_logs: Mutex<Vec<u64>>,
-}
-
-/// A listener, or none.
-#[derive(Clone, Default)]
-pub struct Events(pub Option<Listener>);
-
-thread_local! {
-    /// The listener that this thread is in, by its address.
-    static LISTENING: Cell<usize> = const { Cell::new(0) };
-}
-
-impl Events {
-    /// Tells the listener, if there is one.
-    pub fn tell(&self, event: &Event) {
-        let Some(listener) = &self.0 else { return };
-        let _inside = Inside(LISTENING.replace(Arc::as_ptr(listener).addr()));
-        listener(event);
-    }
-
-    /// Refuses a call from within the listener that changes the store: each would bring more events, and without threads, or at the
-    /// close, it would wait for the very thread it is on.
-    ///
-    /// # Errors
-    /// `InvalidArgument` there.
-    #[inline]
-    pub fn check_outside(&self) -> Result<()> {
-        match &self.0 {
-            Some(listener) if LISTENING.get() == Arc::as_ptr(listener).addr() => Err(Error::invalid(
-                "a listener cannot change its store; hand the event to a thread of your own",
-            )),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// The listener that the thread was in before this one.
-struct Inside(usize);
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        LISTENING.set(self.0);
-    }
-}
-
-impl std::fmt::Debug for Events {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.0.is_some() { "listening" } else { "silent" })
-    }
 }
 
 impl Store {
