@@ -138,6 +138,14 @@ pub fn remove_all(dir: &Path) -> io::Result<()> {
     fs::remove_dir_all(dir)
 }
 
+/// Removes a directory that this process or its child made, if it is there.
+pub fn remove_all_if_there(dir: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel::Db;
 use evenkeel_lab::clock;
-use evenkeel_lab::closed_loop::{Phase, Total, Watch};
+use evenkeel_lab::phase::{Phase, Total, Watch};
 use evenkeel_lab::report;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -17,6 +17,7 @@ const OVER_BYTES: &str =
 const OVER_STREAM: &str = "{spinner} {binary_bytes} at {binary_bytes_per_sec}, {msg}, {elapsed}";
 const OVER_OPS: &str = "{prefix} {wide_bar} {percent:>3} %, {msg}, {eta} left";
 const OPEN_PHASE: &str = "{spinner} {prefix} {elapsed}";
+const OVER_RUNS: &str = "{wide_bar} {pos} of {len} runs, {msg}, {elapsed}";
 const WAITING: &str = "{spinner} {msg} {elapsed}";
 
 /// A late bar shows itself after this long.
@@ -163,6 +164,7 @@ impl Watch for BenchProgress {
             Phase::Fill => "loading",
             Phase::Settle => "waiting for background work",
             Phase::Warm => "warming up",
+            Phase::Search => "finding the highest rate",
             Phase::Measure => "measuring",
         };
         let bar = match total {
@@ -191,13 +193,40 @@ impl Watch for BenchProgress {
     }
 }
 
+/// A bar over the runs of a comparison.
+pub struct RunsBar(ProgressBar);
+
+impl RunsBar {
+    /// Begins.
+    pub fn start(runs: u64) -> RunsBar {
+        let bar = bar(runs, OVER_RUNS);
+        bar.enable_steady_tick(Duration::from_secs(1));
+        RunsBar(bar)
+    }
+
+    /// Says what runs now.
+    pub fn now(&self, what: &str) {
+        self.0.set_message(what.to_owned());
+    }
+
+    /// One more is through.
+    pub fn advance(&self) {
+        self.0.inc(1);
+    }
+
+    /// Ends without a trace.
+    pub fn finish(self) {
+        self.0.finish_and_clear();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_template_can_be_read() {
-        for template in [OVER_BYTES, OVER_STREAM, OVER_OPS, OPEN_PHASE, WAITING] {
+        for template in [OVER_BYTES, OVER_STREAM, OVER_OPS, OPEN_PHASE, OVER_RUNS, WAITING] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

@@ -31,6 +31,11 @@ pub trait Engine: Sync {
     /// Makes several changes, all or none of which survive a crash.
     fn write(&self, changes: &[Change<'_>]) -> Result<(), EngineError>;
 
+    /// What it can do beyond puts, gets, deletes and scans.
+    fn abilities(&self) -> Abilities {
+        Abilities { delete_range: true, batches: true }
+    }
+
     /// Returns when no background work is left.
     fn wait_idle(&self) -> Result<(), EngineError>;
 
@@ -39,6 +44,15 @@ pub trait Engine: Sync {
 
     /// What the store occupies on disk, in bytes.
     fn disk_bytes(&self) -> u64;
+}
+
+/// What an engine can do. A call of what it cannot do is an error, never something else done instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Abilities {
+    /// [`Engine::delete_range`].
+    pub delete_range: bool,
+    /// [`Engine::write`] of several changes.
+    pub batches: bool,
 }
 
 /// A part of [`Engine::write`].

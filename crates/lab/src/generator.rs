@@ -32,6 +32,13 @@ pub struct Op {
     pub entries: u64,
 }
 
+impl Op {
+    /// A place to draw into.
+    pub fn empty() -> Op {
+        Op { kind: OpKind::Read, key: Vec::new(), record: 0, value_at: 0, entries: 0 }
+    }
+}
+
 /// Which records exist: shared by all threads of a run.
 #[derive(Debug)]
 pub struct Records {
@@ -117,12 +124,20 @@ impl<'a> Generator<'a> {
         Generator { shared, chooser, random, value_at }
     }
 
+    /// Draws operation number `n` of the run, whichever thread asks: what it is follows from the seed and `n`, but for the
+    /// records that exist by then.
+    pub fn draw_nth(&mut self, n: u64, op: &mut Op) {
+        self.random = Random::for_thread(self.shared.seed, n as usize);
+        self.value_at = self.shared.values.draw(&mut self.random);
+        self.draw_one(op);
+    }
+
     /// Draws `count` operations into `ops`.
     pub fn draw(&mut self, count: u64, ops: &mut Vec<Op>) {
         let count = count as usize;
         ops.truncate(count);
         while ops.len() < count {
-            ops.push(Op { kind: OpKind::Read, key: Vec::new(), record: 0, value_at: 0, entries: 0 });
+            ops.push(Op::empty());
         }
         for op in ops {
             self.draw_one(op);

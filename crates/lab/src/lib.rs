@@ -1,10 +1,12 @@
 //! Measures a key-value engine: what is asked of it, how fast it answers, what that costs.
 //!
 //! ```text
+//! load shape ─► arrivals (when each request is due) ──────────┐ (open loop)
 //! workload ─► generator (keys, values, distributions) ─► driver ─► Engine
 //!                                                          │
 //!                                      recorder ◄──────────┘  histograms per thread, merged a second at a time
-//!                                         └─► document (JSON) ─► report (terminal)
+//!                                         └─► document (JSON) ─► report (terminal, HTML, CSV)
+//!                                                  └─ of several engines and runs ─► comparison ─► its table
 //! ```
 //!
 //! The lab knows no engine: whoever wants to be measured implements [`engine::Engine`]. Files are listed bottom-up; a
@@ -20,17 +22,36 @@ pub mod values;
 pub mod distribution;
 
 pub mod engine;
+pub mod settings;
 pub mod workload;
 
 pub mod generator;
 pub mod recorder;
 
 pub mod machine;
+pub mod provenance;
+
+pub mod load_shape;
+
+pub mod arrivals;
+
+pub mod phase;
 
 pub mod closed_loop;
+pub mod open_loop;
+
+pub mod driver_cost;
+pub mod max_rate;
+
 pub mod driver;
+
+pub mod arguments;
+pub mod load_arguments;
 
 pub mod soak;
 
 pub mod document;
 pub mod report;
+
+pub mod comparison;
+pub mod comparison_table;

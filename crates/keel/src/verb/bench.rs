@@ -1,17 +1,26 @@
 //! `keel bench WORKLOAD`: measures a workload of the lab on a real directory.
 //!
 //! Without `--db` the store lives in a fresh directory that is removed at the end. A store that the bench filled keeps a
-//! note of its records (`BENCH.json`), so that a later run reads what is there instead of filling again.
+//! note of its records (`BENCH.json`), so that a later run reads what is there instead of filling again. Several engines, or
+//! several rounds, are a comparison (`bench/compare.rs`): each run of it is this command again, or its likeness for peers.
+
+/// Several engines, or several runs.
+mod compare;
+/// The processes of a comparison.
+mod process;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use evenkeel::{Keyspace, Options};
-use evenkeel_lab::distribution::Distribution;
+use evenkeel_lab::arguments::RunArgs;
+use evenkeel_lab::comparison_table;
 use evenkeel_lab::document::Document;
-use evenkeel_lab::driver::{self, Dataset, Plan};
+use evenkeel_lab::driver::{self, Dataset};
+use evenkeel_lab::load_arguments::LoadArgs;
 use evenkeel_lab::report;
+use evenkeel_lab::settings::{OURS, PEERS};
 use evenkeel_lab::soak::SoakPlan;
 use evenkeel_lab::workload::{CATALOG, Workload, find};
 
@@ -25,6 +34,18 @@ use crate::store::{EngineArgs, Store, Target};
 /// The workload that is none of the lab's table.
 const SOAK: &str = "soak";
 
+/// Options that a document tells even where nobody has set them: what a comparison holds alike.
+const TOLD: [&str; 8] = [
+    "memtable_bytes",
+    "memtables",
+    "cache_bytes",
+    "memory_bytes",
+    "block_bytes",
+    "filter_bits",
+    "compression",
+    "workers",
+];
+
 /// The note in the store's directory: what the bench put into which keyspace.
 const NOTE: &str = "BENCH.json";
 
@@ -34,34 +55,11 @@ pub struct Args {
     /// What to measure.
     #[arg(value_name = "WORKLOAD", value_parser = workload_parser())]
     subject: Subject,
-    /// The engine to measure.
-    #[arg(long, value_parser = ["evenkeel"], default_value = "evenkeel")]
-    engine: String,
-    /// How many records there are; k, M and G are understood.
-    #[arg(long, value_name = "N", value_parser = number)]
-    records: Option<u64>,
-    /// Stop after so many operations.
-    #[arg(long, value_name = "N", value_parser = number)]
-    ops: Option<u64>,
-    /// Stop after so many seconds.
-    #[arg(long, value_name = "S", value_parser = positive_seconds)]
-    seconds: Option<f64>,
-    /// How many threads work, 1 unless said; the writer of readwhilewriting comes on top. For soak: how many read, 24 unless
-    /// said.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: Option<u16>,
-    /// Length of a key.
-    #[arg(long, value_name = "N")]
-    key_bytes: Option<usize>,
-    /// Length of a value.
-    #[arg(long, value_name = "N")]
-    value_bytes: Option<usize>,
-    /// Which records are chosen.
-    #[arg(long, value_parser = PossibleValuesParser::new(Distribution::ALL.map(|(name, _)| name)))]
-    distribution: Option<String>,
-    /// Decides on keys, values and operations.
-    #[arg(long, value_name = "N", default_value_t = 42)]
-    seed: u64,
+    /// The engine to measure; several are compared.
+    #[arg(long = "engine", value_name = "NAME", default_value = OURS, value_parser = engine_parser())]
+    engines: Vec<String>,
+    #[command(flatten)]
+    run: RunArgs,
     /// Leave the directory in place; it is printed at the end.
     #[arg(long)]
     keep: bool,
@@ -71,6 +69,10 @@ pub struct Args {
     /// Write the result as JSON; `-` prints it instead of the table.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    #[command(flatten)]
+    load: LoadArgs,
+    #[command(flatten)]
+    compare: compare::CompareArgs,
     #[command(flatten)]
     options: EngineArgs,
 }
@@ -82,25 +84,69 @@ Examples:
   keel bench fillrandom --records 10M --value-bytes 100 --json fill.json
   keel bench fillrandom --records 10M --db big.db && keel bench readrandom --db big.db --threads 2
   keel bench ycsb-a --strategy tier --set memtable_bytes=16MiB
+  keel bench ycsb-a --rate 20k --threads 8
+  keel bench ycsb-a --rate 50% --threads 8 --seconds 120
+  keel bench ycsb-a --shape peaks:20k,2k,10,5 --threads 8 --json peaks.json
+  keel bench ycsb-a --find-max-rate --p99 10ms --threads 8
   keel bench soak --seconds 120
+  keel bench ycsb-a --engine evenkeel --engine rocksdb --engine fjall --settings both --rounds 5
 
 Unless told otherwise: a million records of 16 + 100 bytes and a million operations (100 000 for seekrandom), 10 seconds
 for readwhilewriting; 100 000 records of 16 + 1000 bytes and 10 seconds for YCSB; a million records of 16 + 400 bytes, 24
 readers and 600 seconds for soak. Workloads that read fill a fresh store
-first, wait until it is idle and read everything once. The JSON document is described in docs/bench_json.md.";
+first, wait until it is idle and read everything once. The JSON document is described in docs/bench_json.md, comparisons in
+docs/comparison.md.
+
+With --rate, --shape or --find-max-rate the loop is open: requests come when they come, wait in a queue for one of
+--threads, and a latency is from coming to the end. Such a run takes 60 seconds, three turns of peaks, 300 seconds of
+nutanix, or as long as the steps or the recording. Finding the highest rate takes up to --budget seconds, 120 unless said: a
+rate is sustained if 99 % of the requests end while they come and the queue does not grow.";
 
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
         match self.subject {
+            Subject::Workload(workload) if self.compares() => {
+                self.run.check(workload).map_err(Failure::usage)?;
+                self.compare(target)
+            }
             Subject::Workload(workload) => self.run_workload(workload, target),
+            Subject::Soak if self.compares() => Err(Failure::usage("soak measures evenkeel alone")),
             Subject::Soak => self.run_soak(target),
         }
     }
 
+    /// True if anything but one run of evenkeel is asked for.
+    fn compares(&self) -> bool {
+        self.engines != [OURS] || self.compare.asked()
+    }
+
+    /// Several engines, or several runs: see `verb/bench/compare.rs`.
+    fn compare(&self, target: &Target) -> Result<(), Failure> {
+        if self.use_existing || target.keyspace != "default" {
+            return Err(Failure::usage(
+                "each run of a comparison is in a fresh store of its own; leave --use-existing and --keyspace away",
+            ));
+        }
+        let place = Workspace::choose(target, self.keep)?;
+        if !matches!(look(&place.dir)?, Place::Nothing | Place::EmptyDirectory) {
+            return Err(Failure::work(format!(
+                "{} is not empty; give a comparison another --db",
+                place.dir.display()
+            )));
+        }
+        let plan = compare::Plan::new(&self.compare, &self.engines, &self.options)?;
+        let comparison = plan.run(&place.dir, self.keep)?;
+        self.print(|| serde_json::to_string_pretty(&comparison), || comparison_table::text(&comparison))?;
+        if self.keep { place.leave() } else { Ok(()) }
+    }
+
     /// A soak: see `verb/soak.rs`.
     fn run_soak(&self, target: &Target) -> Result<(), Failure> {
-        if self.ops.is_some() || self.distribution.is_some() {
+        if self.load.load().map_err(Failure::usage)?.is_some() {
+            return Err(Failure::usage("soak has no rate; leave --rate, --shape and --find-max-rate away"));
+        }
+        if self.run.ops.is_some() || self.run.distribution.is_some() {
             return Err(Failure::usage(
                 "soak chooses evenly and ends by --seconds; leave --ops and --distribution away",
             ));
@@ -117,12 +163,12 @@ impl Args {
         let Store { db, keyspace, .. } = Store::open_or_create_all(&target, &self.options)?;
         let engine = EvenkeelEngine { db, keyspace, dir: place.dir.clone() };
         let plan = SoakPlan {
-            seconds: self.seconds.unwrap_or(600.0),
-            readers: usize::from(self.threads.unwrap_or(24)),
-            records: self.records.unwrap_or(1_000_000),
-            key_bytes: self.key_bytes.unwrap_or(16),
-            value_bytes: self.value_bytes.unwrap_or(400),
-            seed: self.seed,
+            seconds: self.run.seconds.unwrap_or(600.0),
+            readers: usize::from(self.run.threads.unwrap_or(24)),
+            records: self.run.records.unwrap_or(1_000_000),
+            key_bytes: self.run.key_bytes.unwrap_or(16),
+            value_bytes: self.run.value_bytes.unwrap_or(400),
+            seed: self.run.seed,
         };
         let report = super::soak::run(&engine, plan)?;
         let EvenkeelEngine { db, keyspace, .. } = engine;
@@ -134,18 +180,18 @@ impl Args {
     }
 
     fn run_workload(&self, workload: &'static Workload, target: &Target) -> Result<(), Failure> {
-        if workload.fills() && self.ops.is_some() {
-            return Err(Failure::usage(format!(
-                "{} inserts each record once; say how many with --records, not --ops",
-                workload.name
-            )));
+        self.run.check(workload).map_err(Failure::usage)?;
+        let load = self.load.load().map_err(Failure::usage)?;
+        if let Some(load) = &load {
+            load.check(workload, self.run.seconds).map_err(Failure::usage)?;
         }
         self.options.options()?;
         let place = Workspace::choose(target, self.keep)?;
         let note_path = place.dir.join(NOTE);
         let mut notes = read_notes(&note_path)?;
         let known = notes.get(&target.keyspace).copied();
-        let foreign = known.is_none() && look(&place.dir)? == Place::Store;
+        let found = look(&place.dir)?;
+        let foreign = known.is_none() && found == Place::Store;
         if foreign && !self.use_existing {
             return Err(Failure::work(format!(
                 "{} is a store that the bench did not fill; give another --db, or --use-existing to write into it",
@@ -156,9 +202,9 @@ impl Args {
         let target = Target { db: Some(place.dir.clone()), keyspace: target.keyspace.clone() };
         let Store { db, keyspace, .. } = Store::open_or_create_all(&target, &self.options.answering())?;
         let config = self.engine_config(&db.options(), &keyspace);
-        let sole = !foreign && db.keyspaces().len() == 1;
+        let sole = found != Place::Store || !foreign && db.keyspaces().len() == 1;
         let engine = EvenkeelEngine { db, keyspace, dir: place.dir.clone() };
-        let plan = self.plan(workload, data, known.is_some());
+        let plan = self.run.plan(workload, data, known.is_some(), load.as_ref());
         let progress = BenchProgress::default();
         let outcome = driver::run(&engine, &plan, &progress);
         progress.clear();
@@ -187,17 +233,11 @@ impl Args {
     /// The records: as noted in the store, or as asked for.
     fn dataset(&self, workload: &Workload, known: Option<Dataset>) -> Result<Dataset, Failure> {
         let Some(known) = known else {
-            return Ok(Dataset {
-                records: self.records.unwrap_or(workload.records),
-                key_bytes: self.key_bytes.unwrap_or(16),
-                value_bytes: self.value_bytes.unwrap_or(workload.value_bytes),
-                order: workload.order,
-                seed: self.seed,
-            });
+            return Ok(self.run.dataset(workload));
         };
-        let differs = self.records.is_some_and(|n| n != known.records)
-            || self.key_bytes.is_some_and(|n| n != known.key_bytes)
-            || self.value_bytes.is_some_and(|n| n != known.value_bytes)
+        let differs = self.run.records.is_some_and(|n| n != known.records)
+            || self.run.key_bytes.is_some_and(|n| n != known.key_bytes)
+            || self.run.value_bytes.is_some_and(|n| n != known.value_bytes)
             || (workload.fills() && workload.order != known.order);
         if differs {
             return Err(Failure::usage(format!(
@@ -209,24 +249,6 @@ impl Args {
         Ok(known)
     }
 
-    fn plan(&self, workload: &'static Workload, data: Dataset, filled: bool) -> Plan<'static> {
-        let (ops, seconds) = match (self.ops, self.seconds) {
-            (None, None) => driver::default_limits(workload),
-            asked => asked,
-        };
-        let by_name = |name: &String| Distribution::ALL.iter().find(|(n, _)| n == name).map(|(_, d)| *d);
-        Plan {
-            workload,
-            data,
-            filled,
-            ops,
-            seconds,
-            threads: usize::from(self.threads.unwrap_or(1)),
-            distribution: self.distribution.as_ref().and_then(by_name).unwrap_or(workload.distribution),
-            seed: self.seed,
-        }
-    }
-
     /// What the engine was opened with, for the document.
     fn engine_config(&self, options: &Options, keyspace: &Keyspace) -> BTreeMap<String, serde_json::Value> {
         let set: serde_json::Map<String, serde_json::Value> = self
@@ -235,6 +257,11 @@ impl Args {
             .iter()
             .filter_map(|assignment| assignment.split_once('='))
             .map(|(name, value)| (name.trim().to_owned(), value.trim().into()))
+            .collect();
+        let told: serde_json::Map<String, serde_json::Value> = TOLD
+            .iter()
+            .filter_map(|name| Options::info(name).ok())
+            .map(|option| (option.name.to_owned(), option.value(options).into()))
             .collect();
         BTreeMap::from([
             (
@@ -247,6 +274,7 @@ impl Args {
                 if keyspace.no_wal() { "no-wal".into() } else { options.durability.to_string().into() },
             ),
             ("set".to_owned(), set.into()),
+            ("options".to_owned(), told.into()),
         ])
     }
 
@@ -354,40 +382,6 @@ fn workload_parser() -> impl TypedValueParser<Value = Subject> {
     })
 }
 
-/// A whole number with a suffix, for people: `100k`, `10M`.
-fn number(text: &str) -> Result<u64, String> {
-    let (digits, unit) = match text.as_bytes().last() {
-        Some(b'k' | b'K') => (&text[..text.len() - 1], 1000),
-        Some(b'm' | b'M') => (&text[..text.len() - 1], 1_000_000),
-        Some(b'g' | b'G') => (&text[..text.len() - 1], 1_000_000_000),
-        _ => (text, 1),
-    };
-    let wrong = || "give a whole number above 0, for instance 100000, 100k or 10M".to_owned();
-    let n: u64 = digits.parse().map_err(|_| wrong())?;
-    n.checked_mul(unit).filter(|n| (1..=1 << 48).contains(n)).ok_or_else(wrong)
-}
-
-fn positive_seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if seconds > 0.0 && seconds <= 1e7 => Ok(seconds),
-        _ => Err("give seconds above 0, for instance 10 or 0.5".to_owned()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_read_as_people_write_them() {
-        assert_eq!(
-            ["7", "100k", "10M", "1G"].map(|t| number(t).unwrap()),
-            [7, 100_000, 10_000_000, 1_000_000_000]
-        );
-        for text in ["", "k", "0", "-1", "1.5", "99999999999G", "1é"] {
-            assert!(number(text).is_err(), "{text}");
-        }
-        assert!(positive_seconds("0.5").is_ok());
-        assert!(["0", "-1", "nan", "inf", "x"].iter().all(|t| positive_seconds(t).is_err()));
-    }
+fn engine_parser() -> PossibleValuesParser {
+    PossibleValuesParser::new([OURS].into_iter().chain(PEERS))
 }

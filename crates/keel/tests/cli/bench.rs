@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::{Keel, list, make_dir, read_file};
+use crate::{Keel, list, make_dir, read_file, write_file};
 
 const WORKLOADS: [&str; 13] = [
     "fillseq",
@@ -143,6 +143,81 @@ fn wrong_numbers_are_named() {
     keel.run(&["bench", "fillseq", "--key-bytes", "0"]).fails(1, &["1 to 65536 bytes"]);
 }
 
+#[test]
+fn rounds_of_one_engine_are_medians() {
+    let keel = Keel::new();
+    let json = keel.path("result.json");
+    let json = json.to_str().unwrap();
+    let small = ["bench", "fillseq", "--records", "2k", "--rounds", "3"];
+    let table = keel.bare(&[&small[..], &["--settings", "both", "--json", json]].concat()).ok();
+    for part in
+        ["fillseq: 2 000 records", "3 rounds", "settings: equal", "settings: recommended", "insert p99.9"]
+    {
+        assert!(table.contains(part), "no `{part}` in {table}");
+    }
+    let result: serde_json::Value = serde_json::from_str(&read_file(&keel.path("result.json"))).unwrap();
+    let groups = result["groups"].as_array().unwrap();
+    let compressions = groups.iter().map(|group| {
+        let contestant = &group["contestants"][0];
+        let runs = contestant["runs"].as_array().unwrap();
+        assert_eq!((runs.len(), contestant["engine"].as_str()), (3, Some("evenkeel")));
+        assert!(runs.iter().all(|run| run["records"] == 2000 && run["wrong_reads"] == 0));
+        assert_eq!(contestant["config"]["settings"], group["settings"]);
+        contestant["config"]["options"]["compression"].as_str().unwrap()
+    });
+    assert_eq!(compressions.collect::<Vec<_>>(), ["none", "deep"]);
+    assert_eq!(list(keel.dir.path()), ["result.json"], "the runs' stores are gone");
+}
+
+#[test]
+fn a_comparison_goes_wrong_before_it_begins() {
+    let keel = Keel::new();
+    let missing = keel.path("none");
+    let peers = ["--peers", missing.to_str().unwrap()];
+    let compare = |more: &[&str]| keel.bare(&[&["bench", "fillseq", "--records", "100"], more].concat());
+    compare(&[&["--engine", "evenkeel", "--engine", "fjall"], &peers[..]].concat())
+        .fails(1, &["apt-get install", "cargo build --release", "--peers"]);
+    compare(&["--engine", "evenkeel", "--engine", "evenkeel"]).fails(2, &["twice"]);
+    compare(&["--rounds", "2"]).fails(2, &["--rounds"]);
+    compare(&["--rounds", "3", "--use-existing"]).fails(2, &["--use-existing"]);
+    compare(&["--rounds", "3", "--set", "cache_bytes=much"]).fails(2, &["cache_bytes"]);
+    compare(&["--rounds", "3", "--set", "no_option=1"]).fails(2, &["no_option"]);
+    compare(&["--rounds", "3", "--key-bytes", "0"]).fails(1, &["evenkeel: ", "1 to 65536 bytes"]);
+    keel.bare(&["bench", "soak", "--rounds", "3"]).fails(2, &["soak"]);
+    keel.ok(&["put", "mine", "1"]);
+    keel.run(&["bench", "fillseq", "--rounds", "3"]).fails(1, &["not empty"]);
+    assert_eq!(list(keel.dir.path()), ["db"]);
+}
+
+/// A command in the place of `keel-peers` sees what the user said, and its answer is what counts.
+#[cfg(unix)]
+#[test]
+fn peers_get_the_same_flags() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let keel = Keel::new();
+    let own = keel.path("own.json");
+    keel.bare(&["bench", "fillseq", "--records", "500", "--json", own.to_str().unwrap()]).ok();
+    let peer = keel.write("peer.json", read_file(&own).replace("\"evenkeel\"", "\"fjall\""));
+    let said = keel.path("said");
+    let text = format!("#!/bin/sh\necho \"$@\" >> {}\ncat {peer}\n", said.display());
+    let script = keel.write("keel-peers", text);
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let base = ["bench", "fillseq", "--records", "500", "--engine", "evenkeel", "--engine", "fjall"];
+    let peers = ["--peers", &script, "--set", "cache_bytes=32MiB", "--set", "workers=2"];
+    let table = keel.bare(&[&base[..], &peers[..], &["--rounds", "4"]].concat()).ok();
+    assert!(table.contains("ratio to fjall") && table.contains("cache_bytes=33554432"), "{table}");
+    let said = read_file(&said);
+    assert!(said.lines().count() >= 4, "{said}");
+    for line in said.lines() {
+        let expected =
+            "bench fillseq --records 500 --engine fjall --settings equal --set cache_bytes=32MiB --db ";
+        assert!(line.starts_with(expected) && line.ends_with("--json -"), "{line}");
+    }
+
+    keel.write("keel-peers", "#!/bin/sh\necho 'keel-peers: fjall has no such thing' >&2\nexit 2\n");
+    keel.bare(&[&base[..], &peers[..]].concat()).fails(2, &["fjall has no such thing"]);
+}
+
 /// What it measures is the machine's to say; that it measures, and says so, is ours.
 #[test]
 fn a_soak_counts_memory_and_gives_its_verdicts() {
@@ -174,4 +249,84 @@ fn a_soak_counts_memory_and_gives_its_verdicts() {
     keel.bare(&["bench", "soak", "--ops", "5"]).fails(2, &["--seconds"]);
     keel.ok(&["put", "mine", "1"]);
     keel.run(&["bench", "soak", "--seconds", "1"]).fails(1, &["--use-existing"]);
+}
+
+#[test]
+fn an_open_loop_offers_its_shape_and_says_how_it_was_served() {
+    let keel = Keel::new();
+    let load = keel.path("load.csv");
+    write_file(&load, b"second,rate\n0,2000\n1,500\n");
+    let recorded = format!("recorded:{}", load.display());
+    let shapes = [
+        (["--rate", "2k"], ["--seconds", "1"], "constant:2k", 2000),
+        (["--rate", "1.5k"], ["--ops", "3000"], "constant:1.5k", 3000),
+        (["--shape", "steps:2k@1,500@1"], ["--seed", "3"], "steps:2k@1,500@1", 2500),
+        (["--shape", &recorded], ["--seed", "3"], recorded.as_str(), 2500),
+    ];
+    for (shape, end, said, requests) in shapes {
+        let args =
+            [&["bench", "ycsb-a", "--records", "500", "--threads", "4", "--json", "-"], &shape[..], &end[..]];
+        let doc: serde_json::Value = serde_json::from_str(&keel.bare(&args.concat()).ok()).unwrap();
+        let open = &doc["open_loop"];
+        assert_eq!((&open["shape"], &open["spacing"]), (&said.into(), &"even".into()));
+        assert_eq!((&open["requests"], &open["unfinished"]), (&requests.into(), &0.into()), "{doc}");
+        assert_eq!((&doc["ops"], &doc["wrong_reads"]), (&requests.into(), &0.into()));
+        let windows = doc["windows"].as_array().unwrap();
+        let offered: f64 = windows.iter().map(|w| w["offered"].as_f64().unwrap()).sum();
+        assert!((offered - f64::from(requests)).abs() < 1.0, "{offered} for {requests}");
+        assert_eq!(windows.last().unwrap()["queue"], 0);
+        assert!(windows.iter().all(|w| w["queue"].is_u64() && w["achieved"].is_number()), "{windows:?}");
+        assert!(doc["driver"]["ns_per_op"].as_f64().unwrap() > 0.0, "{doc}");
+        assert!(doc["driver"]["wake_up_us"]["p99"].is_number() && open["wake_up_us"]["p50"].is_number());
+    }
+    let text = keel.bare(&["bench", "ycsb-c", "--records", "500", "--rate", "500", "--seconds", "1"]).ok();
+    for part in ["offered 500 requests", "queue at most", "the lab itself", "ns an op"] {
+        assert!(text.contains(part), "no `{part}` in {text}");
+    }
+}
+
+/// What holds is the machine's to say; that rates are tried, and the run goes at a share of what held, is ours.
+#[test]
+fn a_share_of_the_highest_rate_is_found_first() {
+    let keel = Keel::new();
+    let args = ["bench", "ycsb-b", "--records", "500", "--rate", "10%", "--budget", "4", "--seconds", "1"];
+    let done = keel.bare(&[&args[..], &["--spacing", "poisson", "--threads", "2", "--json", "-"]].concat());
+    if done.code != 0 {
+        return done.fails(1, &["no rate", "--budget"]);
+    }
+    let doc: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    let found = &doc["max_rate"];
+    let probes = found["probes"].as_array().unwrap();
+    let best = probes.iter().filter(|p| p["held"] == true).filter_map(|p| p["rate"].as_f64());
+    let best = best.fold(0.0, f64::max);
+    assert_eq!(found["ops_per_sec"].as_f64(), Some(best));
+    assert_eq!((&found["budget_seconds"], &found["p99_limit_us"]), (&4.0.into(), &serde_json::Value::Null));
+    assert_eq!(
+        (&doc["open_loop"]["shape"], &doc["open_loop"]["spacing"]),
+        (&"constant:10%".into(), &"poisson".into())
+    );
+    let requests = doc["open_loop"]["requests"].as_f64().unwrap();
+    // Ten deviations of a Poisson process.
+    assert!((requests - best * 0.1).abs() <= 10.0 * (best * 0.1).sqrt() + 10.0, "{requests} of {best}");
+}
+
+#[test]
+fn loads_that_cannot_be_are_refused_with_a_hint() {
+    let keel = Keel::new();
+    let refused = |args: &[&str], parts: &[&str]| {
+        keel.bare(&[&["bench"], args].concat()).fails(2, parts);
+    };
+    refused(&["ycsb-a", "--rate", "fast"], &["20k"]);
+    refused(&["ycsb-a", "--shape", "sine:3"], &["peaks:HIGH,LOW"]);
+    refused(&["ycsb-a", "--shape", "peaks:1,2"], &["peaks:20k,2k,10,5"]);
+    refused(&["ycsb-a", "--shape", "recorded:nowhere.csv"], &["no file nowhere.csv"]);
+    refused(&["ycsb-a", "--rate", "1k", "--shape", "sustained"], &["--rate"]);
+    refused(&["ycsb-a", "--p99", "10ms"], &["--find-max-rate"]);
+    refused(&["ycsb-a", "--rate", "5k", "--budget", "60"], &["50%"]);
+    refused(&["ycsb-a", "--find-max-rate", "--p99", "10"], &["10ms"]);
+    refused(&["ycsb-a", "--spacing", "poisson"], &["--rate"]);
+    refused(&["ycsb-a", "--shape", "steps:1k@1", "--seconds", "5"], &["1 seconds"]);
+    refused(&["readwhilewriting", "--rate", "1k"], &["ycsb-a"]);
+    refused(&["fillrandom", "--rate", "50%"], &["requests a second"]);
+    refused(&["soak", "--rate", "1k"], &["--rate"]);
 }

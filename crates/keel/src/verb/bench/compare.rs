@@ -1,0 +1,163 @@
+//! `keel bench W --engine A --engine B`: alternating runs of several engines, compared.
+//!
+//! ```text
+//! round 1:  A equal   B equal   A recommended   B recommended
+//! round 2:  A equal   …             each run: a fresh directory, a process of its own, its document
+//!                                             └─ others were busy? again, twice at most
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use clap::builder::PossibleValuesParser;
+use evenkeel_lab::comparison::{self, Comparison, Run};
+use evenkeel_lab::settings::{Common, OURS, Settings};
+
+use super::process::{self, Process};
+use crate::failure::Failure;
+use crate::files;
+use crate::progress::RunsBar;
+use crate::store::EngineArgs;
+
+/// A run is repeated at most so often because others were busy; then it counts, and is marked.
+const REPEATS_MAX: u32 = 2;
+
+/// Flags of comparisons.
+#[derive(clap::Args, Debug)]
+pub struct CompareArgs {
+    /// How engines are set up: all alike, each by its own advice, or both in turn. `equal` unless said.
+    #[arg(long, value_name = "WHICH", help_heading = "Comparison", value_parser = PossibleValuesParser::new(["equal", "recommended", "both"]))]
+    settings: Option<String>,
+    /// Runs of each engine, 3 unless said; verdicts on tails need 5.
+    #[arg(long, value_name = "N", help_heading = "Comparison", value_parser = clap::value_parser!(u16).range(3..=1000))]
+    rounds: Option<u16>,
+    /// The command that measures the other engines; else `KEEL_PEERS`, or peers/target/release/keel-peers.
+    #[arg(long, value_name = "PATH", help_heading = "Comparison")]
+    peers: Option<PathBuf>,
+}
+
+impl CompareArgs {
+    /// True if a flag asks for a comparison.
+    pub fn asked(&self) -> bool {
+        self.settings.is_some() || self.rounds.is_some()
+    }
+
+    fn settings(&self) -> Vec<Settings> {
+        match self.settings.as_deref() {
+            Some("both") => Settings::ALL.map(|(_, settings)| settings).into(),
+            named => vec![named.and_then(Settings::parse).unwrap_or(Settings::Equal)],
+        }
+    }
+}
+
+/// Who runs, and how often.
+pub struct Plan {
+    contestants: Vec<Contestant>,
+    rounds: u16,
+}
+
+/// One engine under one of the settings.
+struct Contestant {
+    engine: String,
+    settings: Settings,
+    process: Process,
+}
+
+impl Plan {
+    /// The plan of a command line.
+    pub fn new(args: &CompareArgs, engines: &[String], options: &EngineArgs) -> Result<Plan, Failure> {
+        if let Some(twice) = engines.iter().enumerate().find(|(i, engine)| engines[..*i].contains(engine)) {
+            return Err(Failure::usage(format!("--engine {} is there twice", twice.1)));
+        }
+        let (common, own) = split_set(&options.set)?;
+        // What evenkeel would refuse is refused before anybody runs.
+        EngineArgs { set: own.clone(), ..options.clone() }.options()?;
+        let peers = match engines.iter().any(|engine| engine != OURS) {
+            true => Some(process::find_peers(args.peers.as_deref())?),
+            false => None,
+        };
+        let mut contestants = Vec::new();
+        for settings in args.settings() {
+            for engine in engines {
+                let process = match (&peers, engine != OURS) {
+                    (Some(peers), true) => process::peer(peers, engine, settings, &common, options),
+                    _ => process::ours(settings, &common, &own, options)?,
+                };
+                contestants.push(Contestant { engine: engine.clone(), settings, process });
+            }
+        }
+        Ok(Plan { contestants, rounds: args.rounds.unwrap_or(3) })
+    }
+
+    /// Runs all in turn, in fresh directories below `base`.
+    pub fn run(&self, base: &Path, keep: bool) -> Result<Comparison, Failure> {
+        let bar = RunsBar::start(self.contestants.len() as u64 * u64::from(self.rounds));
+        let mut runs = Vec::new();
+        for round in 1..=self.rounds {
+            for contestant in &self.contestants {
+                let name = format!("{round}-{}-{}", contestant.settings.name(), contestant.engine);
+                bar.now(&format!(
+                    "round {round} of {}: {}, {}",
+                    self.rounds,
+                    contestant.engine,
+                    contestant.settings.name()
+                ));
+                runs.push(contestant.run(base, &name, keep)?);
+                bar.advance();
+            }
+        }
+        bar.finish();
+        comparison::compare(&runs).map_err(Failure::work)
+    }
+}
+
+impl Contestant {
+    /// The least disturbed of a few attempts, the first that is not.
+    fn run(&self, base: &Path, name: &str, keep: bool) -> Result<Run, Failure> {
+        let mut best: Option<Run> = None;
+        for repeats in 0..=REPEATS_MAX {
+            let dir = base.join(format!("{name}-{repeats}"));
+            let document = self.process.run(&dir);
+            if !keep {
+                files::remove_all_if_there(&dir)
+                    .map_err(|error| Failure::work(format!("cannot remove {}: {error}", dir.display())))?;
+            }
+            let mut document = document.map_err(|error| error.of(&self.engine))?;
+            document.config.engine.insert("settings".to_owned(), self.settings.name().into());
+            let run = Run { settings: self.settings.name().to_owned(), repeats, document };
+            let calm = !run.disturbed();
+            let others = |run: &Run| run.document.others_cores.unwrap_or(0.0);
+            best = match best.take() {
+                Some(known) if others(&known) <= others(&run) => Some(Run { repeats, ..known }),
+                _ => Some(run),
+            };
+            if calm {
+                break;
+            }
+        }
+        best.ok_or_else(|| Failure::work(format!("{name}: there was no run")))
+    }
+}
+
+/// `--set`: what all engines have in common, and what is evenkeel's own.
+fn split_set(set: &[String]) -> Result<(Vec<String>, Vec<String>), Failure> {
+    let (mut common, mut own) = (Vec::new(), Vec::new());
+    for assignment in set {
+        let (name, value) = assignment.split_once('=').unwrap_or((assignment, ""));
+        let known = Common::default().set(name.trim(), value.trim()).map_err(Failure::usage)?;
+        if known { common.push(assignment.clone()) } else { own.push(assignment.clone()) }
+    }
+    Ok((common, own))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_all_are_told_from_our_own() {
+        let set = ["memtable_bytes=8MiB", "workers=2", "block_bytes=8192"].map(str::to_owned);
+        let (common, own) = split_set(&set).unwrap();
+        assert_eq!((common.len(), own), (2, vec!["workers=2".to_owned()]));
+        assert!(split_set(&["cache_bytes=much".to_owned()]).is_err());
+    }
+}

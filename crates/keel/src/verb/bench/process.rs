@@ -1,0 +1,246 @@
+//! A run of a comparison as a process: this command again for evenkeel, `keel-peers` for the others, with the same flags.
+//!
+//! What the user typed is passed on as it is, but for the flags of comparisons and of engines; so a flag that says what to
+//! measure reaches every engine, or is refused by it, and is never dropped on the way.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use evenkeel_lab::document::Document;
+use evenkeel_lab::settings::{Common, Settings};
+
+use crate::failure::Failure;
+use crate::store::EngineArgs;
+
+/// Flags that say how to compare, where to, or are an engine's own; with whether a value follows.
+const NOT_PASSED_ON: [(&str, bool); 13] = [
+    ("--engine", true),
+    ("--settings", true),
+    ("--rounds", true),
+    ("--peers", true),
+    ("--json", true),
+    ("--report", true),
+    ("--db", true),
+    ("--keyspace", true),
+    ("--keep", false),
+    ("--sync", true),
+    ("--strategy", true),
+    ("--schedule", true),
+    ("--set", true),
+];
+
+/// A process that measures one engine.
+#[derive(Clone, Debug)]
+pub struct Process {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+}
+
+/// Why a process gave no document.
+pub struct Broken {
+    message: String,
+    usage: bool,
+}
+
+impl Broken {
+    /// As the failure of the whole command.
+    pub fn of(self, engine: &str) -> Failure {
+        let message = match self.message.starts_with(engine) {
+            true => self.message,
+            false => format!("{engine}: {}", self.message),
+        };
+        if self.usage { Failure::usage(message) } else { Failure::work(message) }
+    }
+}
+
+impl Process {
+    /// Runs it in a directory that is not there yet.
+    pub fn run(&self, dir: &Path) -> Result<Document, Broken> {
+        let broken = |message: String| Broken { message, usage: false };
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).arg("--db").arg(dir).args(["--json", "-"]).stdin(Stdio::null());
+        let output = command
+            .output()
+            .map_err(|error| broken(format!("cannot start {}: {error}", self.program.display())))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            // The last line says why; what is before it are notes.
+            let last = said.trim_end().lines().last().unwrap_or_default();
+            let message = last.split_once(": ").map_or(last, |(_, message)| message);
+            return Err(Broken {
+                message: match message {
+                    "" => format!("{} ended with {}", self.program.display(), output.status),
+                    message => message.to_owned(),
+                },
+                usage: output.status.code() == Some(2),
+            });
+        }
+        serde_json::from_slice(&output.stdout)
+            .map_err(|error| broken(format!("{} gave no document: {error}", self.program.display())))
+    }
+}
+
+/// The process that measures evenkeel.
+pub fn ours(
+    settings: Settings,
+    set: &[String],
+    own: &[String],
+    options: &EngineArgs,
+) -> Result<Process, Failure> {
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::work(format!("cannot find this command to start it again: {error}")))?;
+    let mut arguments = passed_on(std::env::args_os().skip(1));
+    let mut flag = |name: &str, value: &str| arguments.extend([OsString::from(name), OsString::from(value)]);
+    for (name, value) in
+        [("--sync", &options.sync), ("--strategy", &options.strategy), ("--schedule", &options.schedule)]
+    {
+        if let Some(value) = value {
+            flag(name, value);
+        }
+    }
+    if options.sync.as_deref() == Some("no-wal") {
+        // The default keyspace has a log.
+        flag("--keyspace", "bench");
+    }
+    for (name, value) in in_our_words(&common(set)?, settings) {
+        flag("--set", &format!("{name}={value}"));
+    }
+    own.iter().for_each(|assignment| flag("--set", assignment));
+    Ok(Process { program, arguments })
+}
+
+/// The process that measures another engine.
+pub fn peer(
+    program: &Path,
+    engine: &str,
+    settings: Settings,
+    set: &[String],
+    options: &EngineArgs,
+) -> Process {
+    let mut arguments = passed_on(std::env::args_os().skip(1));
+    let mut flag = |name: &str, value: &str| arguments.extend([OsString::from(name), OsString::from(value)]);
+    flag("--engine", engine);
+    flag("--settings", settings.name());
+    if let Some(sync) = &options.sync {
+        flag("--sync", sync);
+    }
+    set.iter().for_each(|assignment| flag("--set", assignment));
+    Process { program: program.to_owned(), arguments }
+}
+
+fn common(set: &[String]) -> Result<Common, Failure> {
+    let mut common = Common::default();
+    for (name, value) in set.iter().filter_map(|assignment| assignment.split_once('=')) {
+        common.set(name.trim(), value.trim()).map_err(Failure::usage)?;
+    }
+    Ok(common)
+}
+
+/// The common settings as evenkeel's options.
+fn in_our_words(common: &Common, settings: Settings) -> Vec<(&'static str, String)> {
+    let memory = [
+        ("memtable_bytes", common.memtable_bytes),
+        ("memtables", common.memtables),
+        ("cache_bytes", common.cache_bytes),
+        // Room for one memtable that is being allocated, and for what else grows.
+        ("memory_bytes", common.memory_bytes() + common.memtable_bytes + (64 << 20)),
+    ];
+    let alike = [
+        ("block_bytes", common.block_bytes),
+        ("filter_bits", common.filter_bits),
+        // Flushes have a thread of their own.
+        ("workers", common.background_threads - 1),
+    ];
+    let numbers = |rows: &[(&'static str, u64)]| -> Vec<(&'static str, String)> {
+        rows.iter().map(|(name, value)| (*name, value.to_string())).collect()
+    };
+    let mut words = numbers(&memory);
+    if settings == Settings::Equal {
+        words.extend(numbers(&alike));
+        words.push(("compression", "none".to_owned()));
+    }
+    words
+}
+
+/// The command that measures the other engines: as named, or where it is built.
+pub fn find_peers(named: Option<&Path>) -> Result<PathBuf, Failure> {
+    let from_environment =
+        || std::env::var_os("KEEL_PEERS").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let path = named.map(Path::to_owned).or_else(from_environment).unwrap_or_else(|| {
+        Path::new("peers/target/release").join(format!("keel-peers{}", std::env::consts::EXE_SUFFIX))
+    });
+    // A name without a folder would be looked for among the system's commands.
+    let path = if path.components().count() == 1 { Path::new(".").join(path) } else { path };
+    if path.is_file() {
+        return Ok(path);
+    }
+    Err(Failure::work(format!(
+        "{} is not there: other engines are built apart, by `apt-get install clang libclang-dev` and `cd peers && cargo \
+         build --release`; or say where it is with --peers or KEEL_PEERS",
+        path.display()
+    )))
+}
+
+/// The arguments of the user that every process gets.
+fn passed_on(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut passed = Vec::new();
+    let mut arguments = arguments;
+    while let Some(argument) = arguments.next() {
+        let text = argument.to_string_lossy();
+        let flag = NOT_PASSED_ON.iter().find(|(name, _)| {
+            text.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+        });
+        match flag {
+            Some((name, true)) if argument == OsStr::new(name) => drop(arguments.next()),
+            Some(_) => {}
+            None => passed.push(argument),
+        }
+    }
+    passed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_says_what_to_measure_is_passed_on() {
+        let typed = "--db d bench ycsb-a --engine evenkeel --engine=fjall --records 10k --rate=5k --settings both --keep \
+                     --rounds 5 --sync os --set cache_bytes=1MiB --set=workers=2 --json - --settingsx 7 --seed 1";
+        let passed = passed_on(typed.split_whitespace().map(OsString::from));
+        assert_eq!(
+            passed.join(OsStr::new(" ")),
+            "bench ycsb-a --records 10k --rate=5k --settingsx 7 --seed 1"
+        );
+    }
+
+    #[test]
+    fn equal_settings_are_all_in_our_words() {
+        let common = common(&["background_threads=3".to_owned(), "memtable_bytes=8MiB".to_owned()]).unwrap();
+        let equal = in_our_words(&common, Settings::Equal);
+        for (name, value) in &equal {
+            let mut options = evenkeel::Options::default();
+            options.set(name, value).unwrap();
+        }
+        assert!(
+            equal.contains(&("workers", "2".to_owned()))
+                && equal.contains(&("compression", "none".to_owned()))
+        );
+        assert!(
+            in_our_words(&common, Settings::Recommended)
+                .iter()
+                .all(|(name, _)| name.starts_with("mem") || *name == "cache_bytes")
+        );
+    }
+
+    #[test]
+    fn a_command_that_is_not_there_says_how_to_build_it() {
+        let Err(Failure::Work(message)) = find_peers(Some(Path::new("none/keel-peers"))) else {
+            panic!("it is there")
+        };
+        for part in ["none/keel-peers", "apt-get install clang", "cargo build --release", "KEEL_PEERS"] {
+            assert!(message.contains(part), "no `{part}` in {message}");
+        }
+    }
+}

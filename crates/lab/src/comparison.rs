@@ -1,0 +1,354 @@
+//! Several engines on the same workload: from the documents of alternating runs to medians, spreads, ratios and verdicts.
+//!
+//! ```text
+//! documents ─► groups by settings ─► a column an engine ─► a cell a figure: median, min..max
+//!                                                            └─ against the first peer: ratio, verdict
+//! ```
+//!
+//! Pure: who ran what where is not known here. A verdict needs rounds enough, undisturbed runs, and a difference above the
+//! spread; tails move twofold from run to run on an idle machine, so below that they do not differ.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::document::{Config, Document, Latency};
+use crate::settings::OURS;
+
+/// A run in which others used more cores than this is disturbed.
+pub const OTHERS_CORES_MAX: f64 = 0.15;
+/// Runs of each engine that a verdict needs.
+pub const ROUNDS_MIN: usize = 3;
+/// Runs of each engine that a verdict on a tail needs.
+pub const TAIL_ROUNDS_MIN: usize = 5;
+/// Tails differ from this ratio on.
+pub const TAIL_RATIO: f64 = 2.0;
+
+/// One run of one engine.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Run {
+    /// How the engine was set up: a name of [`crate::settings::Settings`].
+    pub settings: String,
+    /// How often it was run again because others were busy.
+    pub repeats: u32,
+    /// What came out.
+    pub document: Document,
+}
+
+/// What came out of all runs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Comparison {
+    /// The workload's name.
+    pub workload: String,
+    /// Decides on keys, values and operations.
+    pub seed: u64,
+    /// What all runs were asked for; without what is the engines' own.
+    pub config: Config,
+    /// The most runs of an engine.
+    pub rounds: usize,
+    /// One for each settings.
+    pub groups: Vec<Group>,
+}
+
+/// Engines under the same settings.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Group {
+    /// Whose settings: a name of [`crate::settings::Settings`].
+    pub settings: String,
+    /// The first peer, with which all are compared: its place in `contestants`.
+    pub baseline: Option<usize>,
+    /// The engines, in the order of their runs.
+    pub contestants: Vec<Contestant>,
+    /// What was measured, the important first.
+    pub figures: Vec<Figure>,
+}
+
+/// One engine.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Contestant {
+    /// Its name.
+    pub engine: String,
+    /// Its version.
+    pub version: String,
+    /// What it was opened with.
+    pub config: BTreeMap<String, serde_json::Value>,
+    /// Runs that were repeated because others were busy, all attempts together.
+    pub repeats: u32,
+    /// Runs that were disturbed to the last attempt.
+    pub disturbed: usize,
+    /// Its runs.
+    pub runs: Vec<Document>,
+}
+
+/// One figure of all engines.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// What it is.
+    pub name: String,
+    /// In which unit.
+    pub unit: Unit,
+    /// Which way is better; `None` for what says how good a run was, not an engine.
+    pub better: Option<Better>,
+    /// It is about the slowest few.
+    pub tail: bool,
+    /// One for each of the group's contestants, in their order.
+    pub cells: Vec<Cell>,
+}
+
+/// Units of figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Operations a second.
+    PerSecond,
+    /// Microseconds.
+    Micros,
+    /// Seconds.
+    Seconds,
+    /// Bytes.
+    Bytes,
+    /// So many times as much.
+    Times,
+    /// Cores.
+    Cores,
+}
+
+/// Which way is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Better {
+    /// More is.
+    Higher,
+    /// Less is.
+    Lower,
+}
+
+/// One figure of one engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Over its runs; `None` if no run tells.
+    pub median: Option<f64>,
+    /// The least of its runs.
+    pub min: Option<f64>,
+    /// The most of its runs.
+    pub max: Option<f64>,
+    /// How many runs tell.
+    pub runs: usize,
+    /// Its median for each unit of the baseline's.
+    pub ratio: Option<f64>,
+    /// Against the baseline; `None` for the baseline itself, and where there is nothing to compare.
+    pub verdict: Option<Verdict>,
+}
+
+/// What may be said of a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Better than the baseline.
+    Better,
+    /// Worse than the baseline.
+    Worse,
+    /// No difference that these runs show.
+    None,
+    /// Nothing: there were too few runs.
+    TooFew,
+    /// Nothing: others were busy in one of the runs.
+    Disturbed,
+}
+
+impl Run {
+    /// True if others were so busy that its figures say little.
+    pub fn disturbed(&self) -> bool {
+        disturbed(&self.document)
+    }
+}
+
+/// True if others were so busy that the figures say little.
+pub fn disturbed(document: &Document) -> bool {
+    document.others_cores.is_some_and(|cores| cores > OTHERS_CORES_MAX)
+}
+
+/// Compares runs of the same workload, at least one.
+///
+/// # Errors
+/// What the runs were asked for differs, or there is none.
+pub fn compare(runs: &[Run]) -> Result<Comparison, String> {
+    let first = &runs.first().ok_or("there is no run to compare")?.document;
+    let config = asked(&first.config);
+    let mut groups: Vec<Group> = Vec::new();
+    for run in runs {
+        let document = &run.document;
+        let same = document.workload == first.workload && document.seed == first.seed;
+        if !same || asked(&document.config) != config {
+            return Err(format!(
+                "{} and {} were not asked for the same: runs compare only on the same workload, records and limits",
+                first.engine, document.engine
+            ));
+        }
+        add(&mut groups, run);
+    }
+    for group in &mut groups {
+        group.baseline = group.contestants.iter().position(|contestant| contestant.engine != OURS);
+        group.figures = figures(&group.contestants, group.baseline);
+    }
+    let all = groups.iter().flat_map(|group| &group.contestants);
+    let rounds = all.map(|contestant| contestant.runs.len()).max().unwrap_or(0);
+    Ok(Comparison { workload: first.workload.clone(), seed: first.seed, config, rounds, groups })
+}
+
+/// What a run was asked for, without what is the engine's own.
+fn asked(config: &Config) -> Config {
+    Config { engine: BTreeMap::new(), ..config.clone() }
+}
+
+fn add(groups: &mut Vec<Group>, run: &Run) {
+    let document = &run.document;
+    let at = groups.iter().position(|group| group.settings == run.settings).unwrap_or(groups.len());
+    if at == groups.len() {
+        let settings = run.settings.clone();
+        groups.push(Group { settings, baseline: None, contestants: Vec::new(), figures: Vec::new() });
+    }
+    let all = &mut groups[at].contestants;
+    let at = all.iter().position(|known| known.engine == document.engine).unwrap_or(all.len());
+    if at == all.len() {
+        all.push(Contestant {
+            engine: document.engine.clone(),
+            version: document.version.clone(),
+            config: document.config.engine.clone(),
+            repeats: 0,
+            disturbed: 0,
+            runs: Vec::new(),
+        });
+    }
+    all[at].repeats += run.repeats;
+    all[at].disturbed += usize::from(run.disturbed());
+    all[at].runs.push(document.clone());
+}
+
+/// A figure before anybody is measured.
+struct Row<'a> {
+    name: String,
+    unit: Unit,
+    better: Option<Better>,
+    tail: bool,
+    of: Box<dyn Fn(&Document) -> Option<f64> + 'a>,
+}
+
+fn figures(contestants: &[Contestant], baseline: Option<usize>) -> Vec<Figure> {
+    let measure = |row: Row<'_>| {
+        let mut cells: Vec<Cell> = contestants.iter().map(|c| cell(&c.runs, &row.of)).collect();
+        let base = baseline.and_then(|at| Some((at, *cells.get(at)?)));
+        for (i, mine) in cells.iter_mut().enumerate() {
+            let Some((at, base)) = base else { continue };
+            mine.ratio = mine.median.zip(base.median).filter(|(_, b)| *b > 0.0).map(|(a, b)| a / b);
+            if let Some(better) = row.better.filter(|_| i != at) {
+                let disturbed = contestants[i].disturbed + contestants[at].disturbed > 0;
+                mine.verdict = verdict(mine, &base, better, row.tail, disturbed);
+            }
+        }
+        Figure { name: row.name, unit: row.unit, better: row.better, tail: row.tail, cells }
+    };
+    rows(contestants).into_iter().map(measure).collect()
+}
+
+/// What is measured, the important first.
+fn rows(contestants: &[Contestant]) -> Vec<Row<'static>> {
+    use Better::{Higher, Lower};
+    use Unit::{Bytes, Cores, Micros, PerSecond, Seconds, Times};
+    let row = |name: &str, unit, better, tail, of: fn(&Document) -> Option<f64>| Row {
+        name: name.to_owned(),
+        unit,
+        better,
+        tail,
+        of: Box::new(of),
+    };
+    let mut rows =
+        vec![row("throughput", PerSecond, Some(Higher), false, |d| Some(d.throughput_ops_per_sec))];
+    let documents = contestants.iter().flat_map(|contestant| &contestant.runs);
+    let mut kinds: Vec<&String> = documents.flat_map(|document| document.latency_us.keys()).collect();
+    kinds.sort();
+    kinds.dedup();
+    for kind in kinds {
+        let quantiles: [(&str, bool, fn(&Latency) -> f64); 4] = [
+            ("p50", false, |l| l.p50),
+            ("p99", true, |l| l.p99),
+            ("p99.9", true, |l| l.p999),
+            ("max", true, |l| l.max),
+        ];
+        rows.extend(quantiles.map(|(name, tail, of)| {
+            let kind = kind.clone();
+            let name = format!("{kind} {name}");
+            let of = Box::new(move |d: &Document| d.latency_us.get(&kind).map(of));
+            Row { name, unit: Micros, better: Some(Lower), tail, of }
+        }));
+    }
+    rows.extend([
+        row("worst s p99", Micros, Some(Lower), true, |d| whole_seconds(d, |w| w.p99_us).reduce(f64::max)),
+        row("slowest second", PerSecond, Some(Higher), true, |d| {
+            whole_seconds(d, |w| Some(w.achieved)).reduce(f64::min)
+        }),
+        row("write ampl.", Times, Some(Lower), false, |d| d.amplification.write),
+        row("space ampl.", Times, Some(Lower), false, |d| d.amplification.space),
+        row("CPU per op", Micros, Some(Lower), false, |d| Some(d.cpu_seconds? * 1e6 / d.ops.max(1) as f64)),
+        row("peak memory", Bytes, Some(Lower), false, |d| Some(d.peak_rss_bytes? as f64)),
+        row("idle after", Seconds, Some(Lower), true, |d| Some(d.idle_seconds)),
+        row("others' cores", Cores, None, false, |d| d.others_cores),
+    ]);
+    rows
+}
+
+/// A figure of each second that is not cut off.
+fn whole_seconds<'a>(
+    document: &'a Document,
+    of: fn(&crate::document::WindowRow) -> Option<f64>,
+) -> impl Iterator<Item = f64> + 'a {
+    document.windows.iter().filter(|w| (w.second + 1) as f64 <= document.seconds).filter_map(of)
+}
+
+fn cell(runs: &[Document], of: &dyn Fn(&Document) -> Option<f64>) -> Cell {
+    let mut values: Vec<f64> = runs.iter().filter_map(of).filter(|value| value.is_finite()).collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    let median = match values.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(values[middle]),
+        _ => Some((values[middle - 1] + values[middle]) / 2.0),
+    };
+    Cell {
+        median,
+        min: values.first().copied(),
+        max: values.last().copied(),
+        runs: values.len(),
+        ratio: None,
+        verdict: None,
+    }
+}
+
+impl Cell {
+    /// From its least run to its most.
+    pub fn spread(&self) -> f64 {
+        self.min.zip(self.max).map_or(0.0, |(min, max)| max - min)
+    }
+}
+
+fn verdict(mine: &Cell, base: &Cell, better: Better, tail: bool, disturbed: bool) -> Option<Verdict> {
+    let (a, b) = mine.median.zip(base.median)?;
+    let rounds = if tail { TAIL_ROUNDS_MIN } else { ROUNDS_MIN };
+    if disturbed {
+        return Some(Verdict::Disturbed);
+    }
+    if mine.runs.min(base.runs) < rounds {
+        return Some(Verdict::TooFew);
+    }
+    let within = (a - b).abs() <= mine.spread().max(base.spread());
+    let alike = tail && a.max(b) < TAIL_RATIO * a.min(b);
+    Some(match (a > b) == (better == Better::Higher) {
+        _ if within || alike => Verdict::None,
+        true => Verdict::Better,
+        false => Verdict::Worse,
+    })
+}
+
+#[cfg(test)]
+#[path = "comparison_tests.rs"]
+mod tests;

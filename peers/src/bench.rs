@@ -1,0 +1,180 @@
+//! `keel-peers bench`: one run of one engine in a fresh directory, told as the document of `keel bench`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use evenkeel_lab::arguments::RunArgs;
+use evenkeel_lab::phase::{Phase, Total, Watch};
+use evenkeel_lab::document::Document;
+use evenkeel_lab::driver;
+use evenkeel_lab::engine::Engine;
+use evenkeel_lab::load_arguments::LoadArgs;
+use evenkeel_lab::report;
+use evenkeel_lab::settings::{Common, PEERS, Settings};
+use evenkeel_lab::workload::{CATALOG, Workload, find};
+
+use crate::asked::{Asked, Durability};
+use crate::{Failure, engines, print};
+
+/// See `keel-peers bench --help`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// What to measure.
+    #[arg(value_name = "WORKLOAD", value_parser = workload_parser())]
+    workload: &'static Workload,
+    /// The engine to measure.
+    #[arg(long, value_parser = PossibleValuesParser::new(PEERS))]
+    engine: String,
+    /// Like the others, or by the engine's own advice.
+    #[arg(long, default_value = "equal", value_parser = PossibleValuesParser::new(Settings::ALL.map(|(name, _)| name)))]
+    settings: String,
+    /// What a write promises: os, sync or no-wal.
+    #[arg(long, value_name = "MODE", default_value = "os")]
+    sync: Durability,
+    /// One of the settings that all engines have, for instance cache_bytes=64MiB. May be given several times.
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    set: Vec<String>,
+    #[command(flatten)]
+    run: RunArgs,
+    #[command(flatten)]
+    load: LoadArgs,
+    /// The directory of the run, which must not be there or be empty; it stays. Without, one that is removed at the end.
+    #[arg(long, value_name = "DIR")]
+    db: Option<PathBuf>,
+    /// Write the result as JSON; `-` prints it instead of the table.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl Args {
+    /// Does it.
+    pub fn run(&self) -> Result<(), Failure> {
+        self.run.check(self.workload).map_err(Failure::usage)?;
+        if let Some(load) = self.load.load().map_err(Failure::usage)? {
+            load.check(self.workload, self.run.seconds).map_err(Failure::usage)?;
+        }
+        let settings = Settings::parse(&self.settings).unwrap_or(Settings::Equal);
+        let common = common(&self.set, settings)?;
+        let place = Place::choose(self.db.as_deref())?;
+        let asked = Asked { dir: place.dir.clone(), settings, common, durability: self.sync };
+        engines::measure(&self.engine, &asked, self)
+    }
+
+    /// Runs the workload on an engine that is open.
+    pub fn measure<E: Engine>(
+        &self,
+        engine: &E,
+        config: BTreeMap<String, serde_json::Value>,
+    ) -> Result<(), Failure> {
+        let data = self.run.dataset(self.workload);
+        let load = self.load.load().map_err(Failure::usage)?;
+        let plan = self.run.plan(self.workload, data, false, load.as_ref());
+        let outcome = driver::run(engine, &plan, &Unwatched).map_err(Failure::work)?;
+        let document = Document::new(engine, &plan, &outcome, config);
+        let json = || document.to_json().map_err(Failure::work);
+        match &self.json {
+            Some(path) if path == Path::new("-") => print(&(json()? + "\n"))?,
+            Some(path) => {
+                std::fs::write(path, json()? + "\n").map_err(Failure::work)?;
+                print(&report::text(&document))?;
+            }
+            None => print(&report::text(&document))?,
+        }
+        match outcome.wrong_reads {
+            0 => Ok(()),
+            wrong => Err(Failure::work(format!(
+                "{wrong} reads were wrong; {} does not hold what was written",
+                self.engine
+            ))),
+        }
+    }
+}
+
+/// The common settings with what `--set` says of them.
+fn common(set: &[String], settings: Settings) -> Result<Common, Failure> {
+    let mut common = Common::default();
+    for assignment in set {
+        let (name, value) = assignment
+            .split_once('=')
+            .ok_or_else(|| Failure::usage(format!("--set takes NAME=VALUE, not `{assignment}`")))?;
+        if !common.set(name.trim(), value.trim()).map_err(Failure::usage)? {
+            let names = Common::NAMES.map(|(name, _)| name).join(" ");
+            return Err(Failure::usage(format!(
+                "--set {assignment}: peers have only what all engines have in common: {names}"
+            )));
+        }
+        let both = Common::NAMES.iter().any(|(known, both)| *known == name.trim() && *both);
+        if settings == Settings::Recommended && !both {
+            return Err(Failure::usage(format!(
+                "--set {assignment}: with the recommended settings only memory is common; see --settings equal"
+            )));
+        }
+    }
+    Ok(common)
+}
+
+/// The directory of the run.
+struct Place {
+    dir: PathBuf,
+    temporary: bool,
+}
+
+impl Place {
+    fn choose(asked: Option<&Path>) -> Result<Place, Failure> {
+        let temporary = asked.is_none();
+        let own = || std::env::temp_dir().join(format!("keel-peers-{}", std::process::id()));
+        let dir = asked.map_or_else(own, Path::to_owned);
+        std::fs::create_dir_all(&dir)
+            .map_err(|error| Failure::work(format!("cannot make {}: {error}", dir.display())))?;
+        let mut entries = std::fs::read_dir(&dir).map_err(Failure::work)?;
+        if entries.next().is_some() {
+            return Err(Failure::work(format!("{} is not empty; give another --db", dir.display())));
+        }
+        Ok(Place { dir, temporary })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.temporary {
+            // What cannot be removed stays in the temporary directory, where others look after it.
+            let _ = std::fs::remove_dir_all(&self.dir);
+        }
+    }
+}
+
+/// Nobody looks on.
+struct Unwatched;
+
+impl Watch for Unwatched {
+    fn begin(&self, _: Phase, _: Total) {}
+    fn advance(&self, _: u64, _: u64) {}
+    fn end(&self) {}
+}
+
+fn workload_parser() -> impl TypedValueParser<Value = &'static Workload> {
+    let values = CATALOG.iter().map(|workload| PossibleValue::new(workload.name).help(workload.what));
+    PossibleValuesParser::new(values).try_map(|name| find(&name).ok_or("no such workload"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_common_is_set() {
+        let set = |text: &str, settings| common(&[text.to_owned()], settings);
+        assert_eq!(set("cache_bytes=1MiB", Settings::Recommended).ok().unwrap().cache_bytes, 1 << 20);
+        assert_eq!(set("block_bytes=8KiB", Settings::Equal).ok().unwrap().block_bytes, 8 << 10);
+        for (text, settings) in [
+            ("block_bytes=8KiB", Settings::Recommended),
+            ("workers=2", Settings::Equal),
+            ("cache_bytes", Settings::Equal),
+            ("cache_bytes=many", Settings::Equal),
+        ] {
+            let Err(Failure(code, message)) = set(text, settings) else { panic!("{text} is taken") };
+            assert!(code == 2 && message.contains("cache_bytes") || message.contains("equal"), "{message}");
+        }
+    }
+}
