@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use crate::clock;
 use crate::engine::{Engine, EngineError, Figures};
-use crate::generator::{BATCH, Generator, Op, Shared};
+use crate::execute::Executor;
+use crate::generator::{BATCH, Generator, Shared};
 use crate::recorder::{Latencies, Recorder, Window, Windows, merge};
 use crate::workload::{OpKind, Workload};
 
@@ -222,8 +223,9 @@ fn work<E: Engine>(
     mut recorder: Recorder<'_>,
 ) -> Result<Part, EngineError> {
     let mut generator = Generator::new(shared, thread);
+    let mut executor = Executor::new(engine, shared);
     let mut batch = Vec::new();
-    let (mut ops, mut wrong_reads) = (0, 0);
+    let mut ops = 0;
     loop {
         let count = control.claim(limited);
         if count == 0 {
@@ -232,7 +234,7 @@ fn work<E: Engine>(
         generator.draw(count, &mut batch);
         let mut began = clock::now();
         for op in &batch {
-            let bytes = match execute(engine, shared, op, &mut wrong_reads) {
+            let bytes = match executor.execute(op) {
                 Ok(bytes) => bytes,
                 Err(error) => {
                     control.stop.store(true, Ordering::Relaxed);
@@ -241,45 +243,13 @@ fn work<E: Engine>(
             };
             let ended = clock::now();
             recorder.record(op.kind, began, ended, bytes);
-            if op.kind == OpKind::Insert && !shared.workload.fills() {
-                shared.records.acknowledge(op.record);
-            }
+            executor.acknowledge(op);
             began = ended;
         }
         ops += count;
         control.done.fetch_add(count, Ordering::Relaxed);
     }
-    Ok(Part { ops, wrong_reads, latencies: recorder.finish() })
-}
-
-/// Does one operation; the bytes of keys and values it moved.
-fn execute<E: Engine>(
-    engine: &E,
-    shared: &Shared<'_>,
-    op: &Op,
-    wrong_reads: &mut u64,
-) -> Result<u64, EngineError> {
-    let read = |wrong_reads: &mut u64| -> Result<u64, EngineError> {
-        let found = engine.get(&op.key)?;
-        *wrong_reads += u64::from(found.is_some() == shared.workload.missing);
-        Ok((op.key.len() + found.unwrap_or(0)) as u64)
-    };
-    let write = || -> Result<u64, EngineError> {
-        let value = shared.values.at(op.value_at);
-        engine.put(&op.key, value)?;
-        Ok((op.key.len() + value.len()) as u64)
-    };
-    match op.kind {
-        OpKind::Read => read(wrong_reads),
-        OpKind::Update | OpKind::Insert => write(),
-        OpKind::Scan => {
-            let scanned = engine.scan(&op.key, op.entries as usize)?;
-            // A scan starts at a record that exists, so it reads that one at least.
-            *wrong_reads += u64::from(scanned.entries == 0);
-            Ok(scanned.bytes)
-        }
-        OpKind::ReadModifyWrite => Ok(read(wrong_reads)? + write()?),
-    }
+    Ok(Part { ops, wrong_reads: executor.wrong_reads(), latencies: recorder.finish() })
 }
 
 /// What happened between two samples: counters are subtracted, the present state stays.

@@ -23,6 +23,8 @@ pub mod engine;
 pub mod workload;
 
 pub mod generator;
+
+pub mod execute;
 pub mod recorder;
 
 pub mod machine;
