@@ -16,7 +16,7 @@ use crate::engine::{Engine, EngineError, Figures};
 use crate::execute::Executor;
 use crate::generator::{BATCH, Generator, Shared};
 use crate::recorder::{Latencies, Recorder, Window, Windows, merge};
-use crate::workload::{OpKind, Workload};
+use crate::workload::{Mix, OpKind, Workload};
 
 /// What the main thread is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +121,7 @@ impl<E: Engine> Run<'_, E> {
     /// Runs the operations of `shared` to their end.
     pub fn go(&self, phase: Phase, shared: &Shared<'_>) -> Result<Measured, EngineError> {
         let writer = shared.workload.writer && phase == Phase::Measure;
-        let writing = Workload { mix: &[(OpKind::Update, 100)], missing: false, ..*shared.workload };
+        let writing = Workload { mix: Mix::only(OpKind::Update), ..*shared.workload };
         let writer_shared = Shared { workload: &writing, ..*shared };
         let control = Control {
             left: self.ops.unwrap_or(0).into(),
@@ -191,7 +191,7 @@ impl<E: Engine> Run<'_, E> {
             if elapsed.as_secs() > second {
                 drop(running);
                 let now = self.engine.figures();
-                samples.insert(second, difference(&now, &last));
+                samples.insert(second, now.since(&last));
                 (last, second) = (now, elapsed.as_secs());
                 running = control.running.lock().unwrap_or_else(PoisonError::into_inner);
                 continue;
@@ -202,7 +202,7 @@ impl<E: Engine> Run<'_, E> {
         // A background writer goes on until the others are through.
         control.stop.store(true, Ordering::Relaxed);
         drop(running);
-        samples.insert(second, difference(&self.engine.figures(), &last));
+        samples.insert(second, self.engine.figures().since(&last));
         samples
     }
 }
@@ -250,15 +250,4 @@ fn work<E: Engine>(
         control.done.fetch_add(count, Ordering::Relaxed);
     }
     Ok(Part { ops, wrong_reads: executor.wrong_reads(), latencies: recorder.finish() })
-}
-
-/// What happened between two samples: counters are subtracted, the present state stays.
-fn difference(now: &Figures, before: &Figures) -> Figures {
-    let less = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before.unwrap_or(0)));
-    Figures {
-        flush_bytes: less(now.flush_bytes, before.flush_bytes),
-        l0_bytes: less(now.l0_bytes, before.l0_bytes),
-        deep_bytes: less(now.deep_bytes, before.deep_bytes),
-        ..*now
-    }
 }

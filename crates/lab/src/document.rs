@@ -49,6 +49,7 @@ pub struct Config {
     pub seconds: Option<f64>,
     pub key_bytes: usize,
     pub value_bytes: usize,
+    pub value_sizes: String,
     pub key_order: KeyOrder,
     pub distribution: Distribution,
     #[serde(flatten)]
@@ -133,7 +134,6 @@ impl Document {
     ) -> Document {
         let figures = &outcome.figures;
         let data = &plan.data;
-        let live_bytes = outcome.records * (data.key_bytes + data.value_bytes) as u64;
         Document {
             workload: plan.workload.name.to_owned(),
             engine: engine.name().to_owned(),
@@ -144,7 +144,8 @@ impl Document {
                 ops: plan.ops,
                 seconds: plan.seconds,
                 key_bytes: data.key_bytes,
-                value_bytes: data.value_bytes,
+                value_bytes: data.value_bytes.mean(),
+                value_sizes: data.value_bytes.to_string(),
                 key_order: data.order,
                 distribution: plan.distribution,
                 engine: engine_config,
@@ -165,7 +166,7 @@ impl Document {
             amplification: Amplification {
                 write: figures.write_amplification,
                 read: figures.read_amplification,
-                space: Some(outcome.disk_bytes as f64 / live_bytes.max(1) as f64),
+                space: Some(outcome.disk_bytes as f64 / outcome.live_bytes.max(1) as f64),
             },
             compaction: compaction(figures),
             stalls: Stalls { count: figures.stalls, seconds: figures.stall_seconds },
@@ -281,6 +282,7 @@ mod tests {
                 seconds: None,
                 key_bytes: 16,
                 value_bytes: 100,
+                value_sizes: "100".to_owned(),
                 key_order: KeyOrder::Random,
                 distribution: Distribution::Uniform,
                 engine: BTreeMap::new(),

@@ -8,16 +8,18 @@
 
 use std::collections::BTreeMap;
 
+use crate::catalog::filler;
 use crate::clock;
 use crate::closed_loop::{Phase, Run, Total, Watch};
 use crate::distribution::Distribution;
-use crate::engine::{Engine, EngineError, Figures};
-use crate::generator::{Records, Shared};
+use crate::engine::{Engine, EngineError, Figures, Scanned};
+use crate::generator::Shared;
 use crate::keys::{KeyOrder, Keys};
 use crate::machine;
 use crate::recorder::{Latencies, Window};
-use crate::values::Values;
-use crate::workload::{CATALOG, Limit, OpKind, Workload};
+use crate::records::Records;
+use crate::values::{ValueSizes, Values};
+use crate::workload::{Limit, Workload};
 
 /// The records of a store, as far as the lab made them. A store keeps this, so that a later run finds them again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -27,11 +29,14 @@ pub struct Dataset {
     /// The length of their keys.
     pub key_bytes: usize,
     /// The length of their values.
-    pub value_bytes: usize,
+    pub value_bytes: ValueSizes,
     /// How their keys lie.
     pub order: KeyOrder,
     /// Decides on keys and values.
     pub seed: u64,
+    /// Some of them were deleted, and nobody noted which.
+    #[serde(default)]
+    pub deleted: bool,
 }
 
 /// What to run.
@@ -89,6 +94,8 @@ pub struct Outcome {
     pub disk_bytes: u64,
     /// Records in the store when idle.
     pub records: u64,
+    /// Bytes of their keys and values.
+    pub live_bytes: u64,
     /// CPU seconds of this process from the start of the measurement until idle.
     pub cpu_seconds: Option<f64>,
     /// Cores that other processes used meanwhile.
@@ -131,10 +138,10 @@ pub fn run<E: Engine>(engine: &E, plan: &Plan<'_>, watch: &dyn Watch) -> Result<
     let idle_seconds = settle(engine, watch)?;
     let elapsed = started.elapsed().as_secs_f64();
     watch.end();
-    let cpu = before.zip(machine::cpu()).map(|(before, after)| {
-        let own = after.own_seconds - before.own_seconds;
-        (own, ((after.all_seconds - before.all_seconds - own) / elapsed).max(0.0))
-    });
+    let cpu = own_and_others(before, elapsed);
+    let figures = engine.figures();
+    let disk_bytes = engine.disk_bytes();
+    let live = live(engine, &shared)?;
     Ok(Outcome {
         fill,
         ops: measured.ops,
@@ -144,18 +151,24 @@ pub fn run<E: Engine>(engine: &E, plan: &Plan<'_>, watch: &dyn Watch) -> Result<
         samples: measured.samples,
         wrong_reads: measured.wrong_reads,
         idle_seconds,
-        figures: engine.figures(),
-        disk_bytes: engine.disk_bytes(),
-        records: records.taken(),
+        figures,
+        disk_bytes,
+        records: live.entries,
+        live_bytes: live.bytes,
         cpu_seconds: cpu.map(|(own, _)| own),
         others_cores: cpu.map(|(_, others)| others),
         peak_rss_bytes: machine::peak_rss_bytes(),
     })
 }
 
-/// The workload that writes records before another one is measured: the one of the catalogue with that order.
-fn filler(order: KeyOrder) -> &'static Workload {
-    CATALOG.iter().find(|w| w.fills() && w.order == order).unwrap_or(&CATALOG[0])
+/// What is in the store. Where that cannot be counted from outside, the store is read, after all figures are taken.
+fn live<E: Engine>(engine: &E, shared: &Shared<'_>) -> Result<Scanned, EngineError> {
+    let sizes = shared.values.sizes();
+    if shared.workload.deletes() || sizes.vary() {
+        return engine.scan(b"", usize::MAX);
+    }
+    let entries = shared.records.taken();
+    Ok(Scanned { entries, bytes: entries * (shared.keys.bytes() + sizes.max()) as u64 })
 }
 
 fn shared<'a>(
@@ -165,8 +178,16 @@ fn shared<'a>(
     values: &'a Values,
     records: &'a Records,
 ) -> Shared<'a> {
-    let inserts = plan.ops.unwrap_or(0) * workload.share(OpKind::Insert) / 100;
+    let inserts = workload.inserts(plan.ops.unwrap_or(0));
     Shared { workload, keys, values, records, distribution: plan.distribution, inserts, seed: plan.seed }
+}
+
+/// CPU seconds of this process since `before`, and cores that others used in the `seconds` since then.
+pub(crate) fn own_and_others(before: Option<machine::Cpu>, seconds: f64) -> Option<(f64, f64)> {
+    before.zip(machine::cpu()).map(|(before, after)| {
+        let own = after.own_seconds - before.own_seconds;
+        (own, ((after.all_seconds - before.all_seconds - own) / seconds).max(0.0))
+    })
 }
 
 fn settle<E: Engine>(engine: &E, watch: &dyn Watch) -> Result<f64, EngineError> {
@@ -176,12 +197,13 @@ fn settle<E: Engine>(engine: &E, watch: &dyn Watch) -> Result<f64, EngineError> 
     Ok(started.elapsed().as_secs_f64())
 }
 
-/// The limits of a run that nobody gave any: the workload's own.
-pub fn default_limits(workload: &Workload) -> (Option<u64>, Option<f64>) {
+/// The limits of a run on so many records that nobody gave any: the workload's own.
+pub fn default_limits(workload: &Workload, records: u64) -> (Option<u64>, Option<f64>) {
     match workload.limit {
         Limit::Ops(ops) => (Some(ops), None),
         Limit::Seconds(seconds) => (None, Some(seconds)),
         Limit::AllInserted => (None, None),
+        Limit::OnePass => (Some(workload.one_pass(records)), None),
     }
 }
 

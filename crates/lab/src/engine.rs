@@ -22,6 +22,18 @@ pub trait Engine: Sync {
     /// Reads at most `limit` records upward from `from`.
     fn scan(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError>;
 
+    /// Reads at most `limit` records downward from `from`, which is the first of them if it is there.
+    fn scan_down(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError> {
+        let _ = (from, limit);
+        Err(format!("{} reads upward only", self.name()).into())
+    }
+
+    /// Reads all records from `from` to before `to`.
+    fn scan_between(&self, from: &[u8], to: &[u8]) -> Result<Scanned, EngineError> {
+        let _ = (from, to);
+        Err(format!("{} reads no ranges", self.name()).into())
+    }
+
     /// Deletes one record.
     fn delete(&self, key: &[u8]) -> Result<(), EngineError>;
 
@@ -92,4 +104,18 @@ pub struct Figures {
     pub l0_runs: Option<u64>,
     /// What background work may write now, in bytes a second.
     pub internal_limit: Option<f64>,
+}
+
+impl Figures {
+    /// What happened since `before`: counters of background work are subtracted, the present state stays.
+    #[must_use]
+    pub fn since(&self, before: &Figures) -> Figures {
+        let less = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before.unwrap_or(0)));
+        Figures {
+            flush_bytes: less(self.flush_bytes, before.flush_bytes),
+            l0_bytes: less(self.l0_bytes, before.l0_bytes),
+            deep_bytes: less(self.deep_bytes, before.deep_bytes),
+            ..*self
+        }
+    }
 }

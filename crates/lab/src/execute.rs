@@ -2,8 +2,8 @@
 //!
 //! Every loop that starts operations, closed or open, calls [`Executor::execute`] and times it from outside.
 
-use crate::engine::{Engine, EngineError};
-use crate::generator::{Op, Shared};
+use crate::engine::{Change, Engine, EngineError};
+use crate::generator::{Expected, Op, Shared};
 use crate::workload::OpKind;
 
 /// Does the operations of one thread and judges their answers.
@@ -32,8 +32,17 @@ impl<'a, E: Engine> Executor<'a, E> {
         match op.kind {
             OpKind::Read => self.read(op),
             OpKind::Update | OpKind::Insert => self.write(op),
-            OpKind::Scan => self.scan(op),
+            OpKind::Scan | OpKind::ScanDown => self.scan(op),
             OpKind::ReadModifyWrite => Ok(self.read(op)? + self.write(op)?),
+            OpKind::Delete => {
+                self.engine.delete(&op.key)?;
+                Ok(op.key.len() as u64)
+            }
+            OpKind::DeleteRange => {
+                self.engine.delete_range(&op.key, &op.end)?;
+                Ok((op.key.len() + op.end.len()) as u64)
+            }
+            OpKind::Transaction => self.transaction(op),
         }
     }
 
@@ -46,20 +55,59 @@ impl<'a, E: Engine> Executor<'a, E> {
 
     fn read(&mut self, op: &Op) -> Result<u64, EngineError> {
         let found = self.engine.get(&op.key)?;
-        self.wrong_reads += u64::from(found.is_some() == self.shared.workload.missing);
+        self.judge(op, found.is_some());
         Ok((op.key.len() + found.unwrap_or(0)) as u64)
     }
 
     fn write(&self, op: &Op) -> Result<u64, EngineError> {
-        let value = self.shared.values.at(op.value_at);
+        let value = self.shared.values.at(op.value);
         self.engine.put(&op.key, value)?;
         Ok((op.key.len() + value.len()) as u64)
     }
 
     fn scan(&mut self, op: &Op) -> Result<u64, EngineError> {
-        let scanned = self.engine.scan(&op.key, op.entries as usize)?;
-        // A scan starts at a record that exists, so it reads that one at least.
-        self.wrong_reads += u64::from(scanned.entries == 0);
+        let limit = op.entries as usize;
+        let scanned = match op.kind {
+            OpKind::ScanDown => self.engine.scan_down(&op.key, limit)?,
+            _ => self.engine.scan(&op.key, limit)?,
+        };
+        // A scan that starts at a record that exists reads that one at least.
+        self.judge(op, scanned.entries > 0);
         Ok(scanned.bytes)
+    }
+
+    /// Reads first, then writes all at once.
+    fn transaction(&mut self, op: &Op) -> Result<u64, EngineError> {
+        let values = self.shared.values;
+        let mut changes = Vec::with_capacity(op.parts.len());
+        let mut bytes = 0;
+        for part in &op.parts {
+            match part.kind {
+                OpKind::Read => bytes += self.read(part)?,
+                OpKind::Insert => {
+                    changes.push(Change::Delete(&part.key));
+                    changes.push(Change::Put(&part.key, values.at(part.value)));
+                }
+                OpKind::Update => changes.push(Change::Put(&part.key, values.at(part.value))),
+                _ => bytes += self.scan(part)?,
+            }
+        }
+        if !changes.is_empty() {
+            self.engine.write(&changes)?;
+        }
+        let moved = |change: &Change<'_>| match change {
+            Change::Put(key, value) => key.len() + value.len(),
+            Change::Delete(key) => key.len(),
+        };
+        Ok(bytes + changes.iter().map(|change| moved(change) as u64).sum::<u64>())
+    }
+
+    fn judge(&mut self, op: &Op, found: bool) {
+        let wrong = match op.expected {
+            Expected::Present => !found && !self.shared.records.doomed(op.record),
+            Expected::Absent => found,
+            Expected::Unknown => false,
+        };
+        self.wrong_reads += u64::from(wrong);
     }
 }

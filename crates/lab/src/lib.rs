@@ -17,10 +17,17 @@ pub mod random;
 pub mod keys;
 pub mod values;
 
+pub mod zipfian;
+
 pub mod distribution;
 
 pub mod engine;
 pub mod workload;
+
+pub mod catalog;
+pub mod property_file;
+pub mod records;
+pub mod text_operations;
 
 pub mod generator;
 
@@ -31,6 +38,11 @@ pub mod machine;
 
 pub mod closed_loop;
 pub mod driver;
+
+pub mod replay;
+
+#[cfg(test)]
+mod map_engine;
 
 pub mod soak;
 

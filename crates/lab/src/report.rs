@@ -8,7 +8,6 @@
 
 use std::fmt::Write as _;
 
-use crate::distribution::Distribution;
 use crate::document::{Document, Latency};
 
 /// At most this many columns of a sparkline.
@@ -29,7 +28,7 @@ pub fn text(doc: &Document) -> String {
 fn head(out: &mut String, doc: &Document) -> std::fmt::Result {
     let c = &doc.config;
     let threads = if c.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", c.threads) };
-    let shape = Distribution::ALL.iter().find(|(_, d)| *d == c.distribution).map_or("", |(name, _)| *name);
+    let shape = c.distribution.name();
     writeln!(
         out,
         "\n{} on {} {}: {} records of {} + {} bytes, {threads}, {shape}, seed {}",
@@ -38,7 +37,7 @@ fn head(out: &mut String, doc: &Document) -> std::fmt::Result {
         doc.version,
         count(doc.records),
         c.key_bytes,
-        c.value_bytes,
+        c.value_sizes,
         doc.seed
     )?;
     if let Some(load) = &doc.load {

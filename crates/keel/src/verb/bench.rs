@@ -1,19 +1,25 @@
-//! `keel bench WORKLOAD`: measures a workload of the lab on a real directory.
+//! `keel bench WORKLOAD`: measures a workload of the lab on a real directory; a property file or a file of operations
+//! (`bench/operations.rs`) may describe it instead.
 //!
 //! Without `--db` the store lives in a fresh directory that is removed at the end. A store that the bench filled keeps a
 //! note of its records (`BENCH.json`), so that a later run reads what is there instead of filling again.
+
+mod operations;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use evenkeel::{Keyspace, Options};
+use evenkeel_lab::catalog::{CATALOG, find};
 use evenkeel_lab::distribution::Distribution;
 use evenkeel_lab::document::Document;
 use evenkeel_lab::driver::{self, Dataset, Plan};
+use evenkeel_lab::property_file::{self, Properties};
 use evenkeel_lab::report;
 use evenkeel_lab::soak::SoakPlan;
-use evenkeel_lab::workload::{CATALOG, Workload, find};
+use evenkeel_lab::values::ValueSizes;
+use evenkeel_lab::workload::Workload;
 
 use crate::evenkeel_engine::EvenkeelEngine;
 use crate::failure::Failure;
@@ -32,8 +38,18 @@ const NOTE: &str = "BENCH.json";
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// What to measure.
-    #[arg(value_name = "WORKLOAD", value_parser = workload_parser())]
-    subject: Subject,
+    #[arg(value_name = "WORKLOAD", value_parser = workload_parser(), required_unless_present_any = ["properties", "operations"])]
+    subject: Option<Subject>,
+    /// Measure what one of YCSB's property files describes.
+    #[arg(long, value_name = "FILE", conflicts_with = "subject")]
+    properties: Option<PathBuf>,
+    /// Run the operations of a text file (I, U, D, R, Q, S and keys; `-` is the standard input) in their order.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["subject", "properties", "records", "ops", "seconds", "threads",
+        "key_bytes", "value_bytes", "distribution"])]
+    operations: Option<PathBuf>,
+    /// Compare every answer with a map that takes the same operations.
+    #[arg(long, requires = "operations")]
+    check: bool,
     /// The engine to measure.
     #[arg(long, value_parser = ["evenkeel"], default_value = "evenkeel")]
     engine: String,
@@ -53,9 +69,9 @@ pub struct Args {
     /// Length of a key.
     #[arg(long, value_name = "N")]
     key_bytes: Option<usize>,
-    /// Length of a value.
+    /// Length of a value: 100, 50-150, 10*1-100 (ten fields), or 250-400-1024 (the median in the middle).
     #[arg(long, value_name = "N")]
-    value_bytes: Option<usize>,
+    value_bytes: Option<ValueSizes>,
     /// Which records are chosen.
     #[arg(long, value_parser = PossibleValuesParser::new(Distribution::ALL.map(|(name, _)| name)))]
     distribution: Option<String>,
@@ -82,19 +98,33 @@ Examples:
   keel bench fillrandom --records 10M --value-bytes 100 --json fill.json
   keel bench fillrandom --records 10M --db big.db && keel bench readrandom --db big.db --threads 2
   keel bench ycsb-a --strategy tier --set memtable_bytes=16MiB
+  keel bench nutanix --seconds 60 --value-bytes 250-400-1024
+  keel bench oltp --records 10M --threads 2
+  keel bench --properties workloads/workloada --threads 2
+  keel bench --operations workload.txt --check
   keel bench soak --seconds 120
 
-Unless told otherwise: a million records of 16 + 100 bytes and a million operations (100 000 for seekrandom), 10 seconds
-for readwhilewriting; 100 000 records of 16 + 1000 bytes and 10 seconds for YCSB; a million records of 16 + 400 bytes, 24
-readers and 600 seconds for soak. Workloads that read fill a fresh store
-first, wait until it is idle and read everything once. The JSON document is described in docs/bench_json.md.";
+Unless told otherwise: a million records of 16 + 100 bytes and a million operations (100 000 for seekrandom, one pass over
+the records for what reads or deletes all), 10 seconds for workloads with a writer beside; 100 000 records of 16 + 1000
+bytes and 10 seconds for YCSB; a million records and 10 seconds for nutanix and oltp; a million records of 16 + 400 bytes, 24
+readers and 600 seconds for soak. Workloads that read fill a fresh store first, wait until it is idle and read everything
+once. docs/workloads.md describes the workloads and the files, docs/bench_json.md the JSON document.";
 
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
-        match self.subject {
-            Subject::Workload(workload) => self.run_workload(workload, target),
-            Subject::Soak => self.run_soak(target),
+        let named = |workload: &Workload| Properties {
+            workload: *workload,
+            threads: None,
+            seconds: None,
+            key_bytes: None,
+        };
+        match (&self.subject, &self.properties, &self.operations) {
+            (Some(Subject::Workload(workload)), ..) => self.run_workload(&named(workload), target),
+            (Some(Subject::Soak), ..) => self.run_soak(target),
+            (None, Some(file), _) => self.run_workload(&read_properties(file)?, target),
+            (None, None, Some(file)) => operations::run(self, file, target),
+            (None, None, None) => Err(Failure::usage("say what to measure")),
         }
     }
 
@@ -105,6 +135,14 @@ impl Args {
                 "soak chooses evenly and ends by --seconds; leave --ops and --distribution away",
             ));
         }
+        let value_bytes = match self.value_bytes {
+            Some(sizes) if sizes.vary() => {
+                return Err(Failure::usage(
+                    "soak's values are of one length; give one number to --value-bytes",
+                ));
+            }
+            sizes => sizes.map_or(400, ValueSizes::max),
+        };
         self.options.options()?;
         let place = Workspace::choose(target, self.keep)?;
         if look(&place.dir)? == Place::Store && !self.use_existing {
@@ -121,19 +159,18 @@ impl Args {
             readers: usize::from(self.threads.unwrap_or(24)),
             records: self.records.unwrap_or(1_000_000),
             key_bytes: self.key_bytes.unwrap_or(16),
-            value_bytes: self.value_bytes.unwrap_or(400),
+            value_bytes,
             seed: self.seed,
         };
         let report = super::soak::run(&engine, plan)?;
-        let EvenkeelEngine { db, keyspace, .. } = engine;
-        drop(keyspace);
-        db.close()?;
+        close(engine)?;
         self.print(|| report.to_json(), || evenkeel_lab::soak::text(&report))?;
         place.leave()?;
         super::soak::verdict(&report)
     }
 
-    fn run_workload(&self, workload: &'static Workload, target: &Target) -> Result<(), Failure> {
+    fn run_workload(&self, described: &Properties, target: &Target) -> Result<(), Failure> {
+        let workload = &described.workload;
         if workload.fills() && self.ops.is_some() {
             return Err(Failure::usage(format!(
                 "{} inserts each record once; say how many with --records, not --ops",
@@ -142,23 +179,12 @@ impl Args {
         }
         self.options.options()?;
         let place = Workspace::choose(target, self.keep)?;
-        let note_path = place.dir.join(NOTE);
-        let mut notes = read_notes(&note_path)?;
-        let known = notes.get(&target.keyspace).copied();
-        let foreign = known.is_none() && look(&place.dir)? == Place::Store;
-        if foreign && !self.use_existing {
-            return Err(Failure::work(format!(
-                "{} is a store that the bench did not fill; give another --db, or --use-existing to write into it",
-                place.dir.display()
-            )));
-        }
-        let data = self.dataset(workload, known)?;
-        let target = Target { db: Some(place.dir.clone()), keyspace: target.keyspace.clone() };
-        let Store { db, keyspace, .. } = Store::open_or_create_all(&target, &self.options.answering())?;
-        let config = self.engine_config(&db.options(), &keyspace);
-        let sole = !foreign && db.keyspaces().len() == 1;
-        let engine = EvenkeelEngine { db, keyspace, dir: place.dir.clone() };
-        let plan = self.plan(workload, data, known.is_some());
+        let mut notes = Notes::read(&place.dir)?;
+        let known = notes.0.get(&target.keyspace).copied();
+        let foreign = self.check_foreign(&place, known)?;
+        let data = self.dataset(described, known)?;
+        let (engine, config, sole) = self.open(target, &place, foreign)?;
+        let plan = self.plan(described, data, known.is_some());
         let progress = BenchProgress::default();
         let outcome = driver::run(&engine, &plan, &progress);
         progress.clear();
@@ -168,11 +194,10 @@ impl Args {
             // Other data share the directory: only the engine knows what is live.
             document.amplification.space = outcome.figures.space_amplification;
         }
-        let EvenkeelEngine { db, keyspace, .. } = engine;
-        drop(keyspace);
-        db.close()?;
-        notes.insert(target.keyspace, Dataset { records: outcome.records, ..data });
-        write_notes(&note_path, &notes)?;
+        close(engine)?;
+        let deleted = data.deleted || workload.deletes();
+        notes.0.insert(target.keyspace.clone(), Dataset { records: outcome.records, deleted, ..data });
+        notes.write(&place.dir)?;
         self.print(|| document.to_json(), || report::text(&document))?;
         place.leave()?;
         if outcome.wrong_reads > 0 {
@@ -184,21 +209,54 @@ impl Args {
         Ok(())
     }
 
+    /// True if the directory holds a store that the bench did not fill, and that it may be used.
+    fn check_foreign(&self, place: &Workspace, known: Option<Dataset>) -> Result<bool, Failure> {
+        let foreign = known.is_none() && look(&place.dir)? == Place::Store;
+        if foreign && !self.use_existing {
+            return Err(Failure::work(format!(
+                "{} is a store that the bench did not fill; give another --db, or --use-existing to write into it",
+                place.dir.display()
+            )));
+        }
+        Ok(foreign)
+    }
+
+    /// The engine with its configuration, and whether the directory holds nothing else.
+    fn open(
+        &self,
+        target: &Target,
+        place: &Workspace,
+        foreign: bool,
+    ) -> Result<(EvenkeelEngine, BTreeMap<String, serde_json::Value>, bool), Failure> {
+        let target = Target { db: Some(place.dir.clone()), keyspace: target.keyspace.clone() };
+        let Store { db, keyspace, .. } = Store::open_or_create_all(&target, &self.options.answering())?;
+        let config = self.engine_config(&db.options(), &keyspace);
+        let sole = !foreign && db.keyspaces().len() == 1;
+        Ok((EvenkeelEngine { db, keyspace, dir: place.dir.clone() }, config, sole))
+    }
+
     /// The records: as noted in the store, or as asked for.
-    fn dataset(&self, workload: &Workload, known: Option<Dataset>) -> Result<Dataset, Failure> {
+    fn dataset(&self, described: &Properties, known: Option<Dataset>) -> Result<Dataset, Failure> {
+        let workload = &described.workload;
         let Some(known) = known else {
             return Ok(Dataset {
                 records: self.records.unwrap_or(workload.records),
-                key_bytes: self.key_bytes.unwrap_or(16),
+                key_bytes: self.key_bytes.or(described.key_bytes).unwrap_or(16),
                 value_bytes: self.value_bytes.unwrap_or(workload.value_bytes),
                 order: workload.order,
                 seed: self.seed,
+                deleted: false,
             });
         };
+        if known.deleted {
+            return Err(Failure::usage(
+                "records of this store were deleted by an earlier run, and nobody knows which; give another --db",
+            ));
+        }
         let differs = self.records.is_some_and(|n| n != known.records)
             || self.key_bytes.is_some_and(|n| n != known.key_bytes)
             || self.value_bytes.is_some_and(|n| n != known.value_bytes)
-            || (workload.fills() && workload.order != known.order);
+            || (workload.needs_order() && workload.order != known.order);
         if differs {
             return Err(Failure::usage(format!(
                 "the store has {} records of {} + {} bytes in {:?} order already; leave --records, --key-bytes and \
@@ -209,20 +267,24 @@ impl Args {
         Ok(known)
     }
 
-    fn plan(&self, workload: &'static Workload, data: Dataset, filled: bool) -> Plan<'static> {
+    fn plan<'a>(&self, described: &'a Properties, data: Dataset, filled: bool) -> Plan<'a> {
+        let workload = &described.workload;
         let (ops, seconds) = match (self.ops, self.seconds) {
-            (None, None) => driver::default_limits(workload),
+            (None, None) => {
+                let (ops, seconds) = driver::default_limits(workload, data.records);
+                (ops, seconds.or(described.seconds))
+            }
             asked => asked,
         };
-        let by_name = |name: &String| Distribution::ALL.iter().find(|(n, _)| n == name).map(|(_, d)| *d);
+        let asked = self.distribution.as_deref().and_then(Distribution::find);
         Plan {
             workload,
             data,
             filled,
             ops,
             seconds,
-            threads: usize::from(self.threads.unwrap_or(1)),
-            distribution: self.distribution.as_ref().and_then(by_name).unwrap_or(workload.distribution),
+            threads: self.threads.map(usize::from).or(described.threads).unwrap_or(1),
+            distribution: asked.unwrap_or(workload.distribution),
             seed: self.seed,
         }
     }
@@ -236,7 +298,7 @@ impl Args {
             .filter_map(|assignment| assignment.split_once('='))
             .map(|(name, value)| (name.trim().to_owned(), value.trim().into()))
             .collect();
-        BTreeMap::from([
+        let mut config = BTreeMap::from([
             (
                 "strategy".to_owned(),
                 self.options.strategy.clone().unwrap_or_else(|| keyspace.strategy_text()).into(),
@@ -247,7 +309,13 @@ impl Args {
                 if keyspace.no_wal() { "no-wal".into() } else { options.durability.to_string().into() },
             ),
             ("set".to_owned(), set.into()),
-        ])
+        ]);
+        for (name, file) in [("properties", &self.properties), ("operations", &self.operations)] {
+            if let Some(file) = file {
+                config.insert(name.to_owned(), file.display().to_string().into());
+            }
+        }
+        config
     }
 
     /// The result as JSON where that is asked for, and else, or beside a file, as text.
@@ -316,25 +384,51 @@ fn look(dir: &Path) -> Result<Place, Failure> {
     files::look(dir).map_err(|error| Failure::work(format!("cannot look into {}: {error}", dir.display())))
 }
 
-fn read_notes(path: &Path) -> Result<BTreeMap<String, Dataset>, Failure> {
-    let broken = |what: String| {
-        Failure::work(format!(
-            "{}: {what}; remove it to treat the store as one that the bench did not fill",
-            path.display()
-        ))
-    };
-    match files::read(path) {
-        Ok(None) => Ok(BTreeMap::new()),
-        Ok(Some(text)) => serde_json::from_str(&text).map_err(|error| broken(error.to_string())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => Ok(BTreeMap::new()),
-        Err(error) => Err(broken(error.to_string())),
+/// What the bench put into which keyspace, as the store's directory says it.
+struct Notes(BTreeMap<String, Dataset>);
+
+impl Notes {
+    fn read(dir: &Path) -> Result<Notes, Failure> {
+        let path = dir.join(NOTE);
+        let broken = |what: String| {
+            Failure::work(format!(
+                "{}: {what}; remove it to treat the store as one that the bench did not fill",
+                path.display()
+            ))
+        };
+        match files::read(&path) {
+            Ok(None) => Ok(Notes(BTreeMap::new())),
+            Ok(Some(text)) => {
+                serde_json::from_str(&text).map(Notes).map_err(|error| broken(error.to_string()))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => Ok(Notes(BTreeMap::new())),
+            Err(error) => Err(broken(error.to_string())),
+        }
+    }
+
+    fn write(&self, dir: &Path) -> Result<(), Failure> {
+        let path = dir.join(NOTE);
+        let failed = |error: String| Failure::work(format!("cannot write {}: {error}", path.display()));
+        let text = serde_json::to_string_pretty(&self.0).map_err(|error| failed(error.to_string()))?;
+        files::write(&path, &(text + "\n")).map_err(|error| failed(error.to_string()))
     }
 }
 
-fn write_notes(path: &Path, notes: &BTreeMap<String, Dataset>) -> Result<(), Failure> {
-    let failed = |error: String| Failure::work(format!("cannot write {}: {error}", path.display()));
-    let text = serde_json::to_string_pretty(notes).map_err(|error| failed(error.to_string()))?;
-    files::write(path, &(text + "\n")).map_err(|error| failed(error.to_string()))
+fn close(engine: EvenkeelEngine) -> Result<(), Failure> {
+    let EvenkeelEngine { db, keyspace, .. } = engine;
+    drop(keyspace);
+    Ok(db.close()?)
+}
+
+fn read_properties(file: &Path) -> Result<Properties, Failure> {
+    let text = match files::read(file) {
+        Ok(Some(text)) => text,
+        Ok(None) => return Err(Failure::work(format!("there is no {}", file.display()))),
+        Err(error) => return Err(Failure::work(format!("cannot read {}: {error}", file.display()))),
+    };
+    let read = property_file::parse(&text);
+    let read = read.map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?;
+    Ok(Properties { workload: Workload { name: "properties", ..read.workload }, ..read })
 }
 
 /// What is measured: a workload of the lab, or everything at once for minutes.
