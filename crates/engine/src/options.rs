@@ -402,7 +402,7 @@ impl Options {
 pub struct KeyspaceOptions {
     /// Its compaction strategy; `None` for the default one.
     pub strategy: Option<String>,
-    /// Its memtable size in bytes; `None` for the store's.
+    /// Its memtable size in bytes, 1 KiB to 4 GiB; `None` for the store's.
     pub memtable_bytes: Option<u64>,
     /// How its tables are compressed; `None` for the store's.
     pub compression: Option<CompressionRule>,
@@ -410,6 +410,16 @@ pub struct KeyspaceOptions {
     pub prefix_filter: Option<PrefixRule>,
     /// Its writes do not go to the log: a crash loses those since its last flush. Fixed for good when the keyspace is made.
     pub no_wal: bool,
+}
+
+impl KeyspaceOptions {
+    /// Refuses what the store's own options would be refused for.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.memtable_bytes {
+            Some(bytes) => Options::default().set("memtable_bytes", &bytes.to_string()),
+            None => Ok(()),
+        }
+    }
 }
 
 /// How a keyspace's tables are written: its own settings, else the store's.

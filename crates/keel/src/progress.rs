@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use evenkeel_lab::clock;
-use evenkeel_lab::closed_loop::{Phase, Total, Watch};
+use evenkeel_lab::phase::{Phase, Total, Watch};
 use evenkeel_lab::report;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -123,6 +123,7 @@ impl Watch for BenchProgress {
             Phase::Fill => "loading",
             Phase::Settle => "waiting for background work",
             Phase::Warm => "warming up",
+            Phase::Search => "finding the highest rate",
             Phase::Measure => "measuring",
         };
         let bar = match total {

@@ -91,6 +91,13 @@ impl serde::Serialize for Distribution {
     }
 }
 
+impl<'de> serde::Deserialize<'de> for Distribution {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Distribution, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Distribution::find(&name).ok_or_else(|| serde::de::Error::custom(format!("no distribution {name}")))
+    }
+}
+
 /// Draws records by a distribution.
 #[derive(Clone, Debug)]
 pub enum Chooser<'a> {

@@ -5,16 +5,26 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
+use crate::arrivals::Spacing;
 use crate::distribution::Distribution;
-use crate::driver::{Outcome, Plan};
+use crate::driver::{OpenLoad, Opened, Outcome, Plan};
+use crate::driver_cost::{DriverCost, Percentiles};
 use crate::engine::{Engine, Figures};
 use crate::keys::KeyOrder;
+use crate::max_rate::MaxRate;
+use crate::phase::Sample;
+use crate::provenance::Provenance;
+use crate::recorder::Window;
 use crate::workload::OpKind;
 
+/// Points of a latency curve for each further nine.
+const CURVE_PER_DECADE: f64 = 8.0;
+
 /// See the file's header.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
 pub struct Document {
     pub workload: String,
@@ -26,7 +36,7 @@ pub struct Document {
     pub ops: u64,
     pub seconds: f64,
     pub throughput_ops_per_sec: f64,
-    pub latency_us: BTreeMap<&'static str, Latency>,
+    pub latency_us: BTreeMap<String, Latency>,
     pub windows: Vec<WindowRow>,
     pub wrong_reads: u64,
     pub load: Option<Load>,
@@ -38,10 +48,31 @@ pub struct Document {
     pub others_cores: Option<f64>,
     pub peak_rss_bytes: Option<u64>,
     pub disk_bytes: u64,
+    pub driver: DriverCost,
+    pub open_loop: Option<OpenLoop>,
+    pub max_rate: Option<MaxRate>,
+    pub provenance: Option<Provenance>,
+}
+
+/// How requests came and waited.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
+pub struct OpenLoop {
+    pub shape: String,
+    pub spacing: Spacing,
+    pub requests: u64,
+    pub seconds: f64,
+    pub offered_ops_per_sec: f64,
+    pub completed_share: f64,
+    pub queue_at_end: u64,
+    pub queue_max: u64,
+    pub unfinished: u64,
+    pub wake_up_us: Percentiles,
+    pub held: bool,
 }
 
 /// What the run was asked for.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
 pub struct Config {
     pub threads: usize,
@@ -49,6 +80,7 @@ pub struct Config {
     pub seconds: Option<f64>,
     pub key_bytes: usize,
     pub value_bytes: usize,
+    #[serde(default)]
     pub value_sizes: String,
     pub key_order: KeyOrder,
     pub distribution: Distribution,
@@ -57,7 +89,7 @@ pub struct Config {
 }
 
 /// Latencies of one kind of operation, in microseconds.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
 pub struct Latency {
     pub count: u64,
@@ -67,27 +99,31 @@ pub struct Latency {
     pub p99: f64,
     pub p999: f64,
     pub max: f64,
+    #[serde(default)]
+    pub curve: Vec<(f64, f64)>,
 }
 
 /// One second.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
 pub struct WindowRow {
     pub second: u64,
     pub offered: Option<f64>,
     pub achieved: f64,
-    pub p99_us: f64,
-    pub max_us: f64,
+    pub queue: Option<u64>,
+    pub p99_us: Option<f64>,
+    pub max_us: Option<f64>,
     pub client_bytes: u64,
     pub flush_bytes: Option<u64>,
     pub l0_bytes: Option<u64>,
     pub deep_bytes: Option<u64>,
     pub l0_runs: Option<u64>,
     pub internal_limit: Option<f64>,
+    pub others_cores: Option<f64>,
 }
 
 /// The filling before the measurement.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
 pub struct Load {
     pub seconds: f64,
@@ -96,7 +132,7 @@ pub struct Load {
 }
 
 /// Bytes moved or kept for each byte asked for.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
 pub struct Amplification {
     pub write: Option<f64>,
@@ -105,7 +141,7 @@ pub struct Amplification {
 }
 
 /// Compactions since the store was opened.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
 pub struct Compaction {
     pub count: Option<u64>,
@@ -113,11 +149,11 @@ pub struct Compaction {
     pub bytes_written: Option<u64>,
     pub moved: Option<u64>,
     pub wasted_bytes: Option<u64>,
-    pub latency_us: Option<BTreeMap<&'static str, f64>>,
+    pub latency_us: Option<BTreeMap<String, f64>>,
 }
 
 /// How often and how long writers waited.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
 pub struct Stalls {
     pub count: Option<u64>,
@@ -125,7 +161,7 @@ pub struct Stalls {
 }
 
 impl Document {
-    /// The document of a run. `engine_config` is what the engine was opened with.
+    /// The document of a run. `engine_config` is what the engine was opened with. Where it comes from is the caller's to add.
     pub fn new<E: Engine>(
         engine: &E,
         plan: &Plan<'_>,
@@ -174,12 +210,41 @@ impl Document {
             others_cores: outcome.others_cores,
             peak_rss_bytes: outcome.peak_rss_bytes,
             disk_bytes: outcome.disk_bytes,
+            driver: outcome.driver,
+            open_loop: plan.load.zip(outcome.opened).map(|(load, opened)| open_loop(load, &opened)),
+            max_rate: outcome.max_rate.clone(),
+            provenance: None,
         }
+    }
+
+    /// The document that [`Document::to_json`] wrote; fields that this version does not know are left out.
+    ///
+    /// # Errors
+    /// If the text is none.
+    pub fn from_json(text: &str) -> Result<Document, serde_json::Error> {
+        serde_json::from_str(text)
     }
 
     /// The document as JSON, indented.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string_pretty(self)
+    }
+}
+
+fn open_loop(load: &OpenLoad, opened: &Opened) -> OpenLoop {
+    let queue = &opened.queue;
+    OpenLoop {
+        shape: load.shape.to_string(),
+        spacing: load.spacing,
+        requests: queue.requests,
+        seconds: queue.seconds,
+        offered_ops_per_sec: queue.requests as f64 / queue.seconds.max(1e-3),
+        completed_share: queue.completed_share(),
+        queue_at_end: queue.at_end,
+        queue_max: queue.max,
+        unfinished: queue.unfinished,
+        wake_up_us: opened.wake_up_us,
+        held: opened.held,
     }
 }
 
@@ -194,13 +259,13 @@ fn compaction(figures: &Figures) -> Compaction {
     }
 }
 
-fn latencies(outcome: &Outcome) -> BTreeMap<&'static str, Latency> {
+fn latencies(outcome: &Outcome) -> BTreeMap<String, Latency> {
     let mut all = BTreeMap::new();
     for kind in OpKind::ALL {
         if let Some(h) = &outcome.latencies[kind.index()] {
             let us = |quantile: f64| h.value_at_quantile(quantile) as f64 / 1e3;
             all.insert(
-                kind.name(),
+                kind.name().to_owned(),
                 Latency {
                     count: h.len(),
                     mean: h.mean() / 1e3,
@@ -209,6 +274,7 @@ fn latencies(outcome: &Outcome) -> BTreeMap<&'static str, Latency> {
                     p99: us(0.99),
                     p999: us(0.999),
                     max: h.max() as f64 / 1e3,
+                    curve: curve(h),
                 },
             );
         }
@@ -216,15 +282,29 @@ fn latencies(outcome: &Outcome) -> BTreeMap<&'static str, Latency> {
     all
 }
 
+/// Quantiles and their latencies in microseconds, evenly over the logarithm of what is left above, up to the largest.
+fn curve(h: &Histogram<u64>) -> Vec<(f64, f64)> {
+    let count = h.len().max(1) as f64;
+    let above =
+        (0..).map(|i| 10f64.powf(-f64::from(i) / CURVE_PER_DECADE)).take_while(|above| above * count > 1.0);
+    let mut points: Vec<(f64, f64)> =
+        above.map(|above| (1.0 - above, h.value_at_quantile(1.0 - above) as f64 / 1e3)).collect();
+    points.push((1.0 - 1.0 / count, h.max() as f64 / 1e3));
+    points
+}
+
 /// One row a second. The last one is shorter than a second, so its rate is over the time it had.
 fn windows(outcome: &Outcome) -> Vec<WindowRow> {
-    let row = |w: &crate::recorder::Window| {
-        let length = (outcome.seconds - w.second as f64).clamp(0.001, 1.0);
-        let sample = outcome.samples.get(&w.second).copied().unwrap_or_default();
+    let came = outcome.opened.map_or(0.0, |opened| opened.queue.seconds);
+    let row = |w: &Window| {
+        let length = |until: f64| (until - w.second as f64).clamp(0.001, 1.0);
+        let Sample { figures: sample, others_cores } =
+            outcome.samples.get(&w.second).copied().unwrap_or_default();
         WindowRow {
             second: w.second,
-            offered: None,
-            achieved: w.ops as f64 / length,
+            offered: w.arrived.map(|arrived| arrived.requests as f64 / length(came)),
+            achieved: w.ops as f64 / length(outcome.seconds),
+            queue: w.arrived.map(|arrived| arrived.queue),
             p99_us: w.p99_us,
             max_us: w.max_us,
             client_bytes: w.client_bytes,
@@ -233,6 +313,7 @@ fn windows(outcome: &Outcome) -> Vec<WindowRow> {
             deep_bytes: sample.deep_bytes,
             l0_runs: sample.l0_runs,
             internal_limit: sample.internal_limit,
+            others_cores,
         }
     };
     outcome.windows.iter().map(row).collect()
@@ -241,6 +322,10 @@ fn windows(outcome: &Outcome) -> Vec<WindowRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load_shape::{LoadShape, Rate};
+    use crate::max_rate::{Probe, Search};
+    use crate::open_loop::Queue;
+    use crate::provenance::Host;
 
     fn names(value: &serde_json::Value, into: &mut Vec<String>) {
         match value {
@@ -261,16 +346,52 @@ mod tests {
             second: 0,
             offered: None,
             achieved: 1.0,
-            p99_us: 1.0,
-            max_us: 1.0,
+            queue: None,
+            p99_us: None,
+            max_us: None,
             client_bytes: 0,
             flush_bytes: None,
             l0_bytes: None,
             deep_bytes: None,
             l0_runs: None,
             internal_limit: None,
+            others_cores: None,
         };
-        let latency = Latency { count: 1, mean: 1.0, p50: 1.0, p90: 1.0, p99: 1.0, p999: 1.0, max: 1.0 };
+        let some = Percentiles::default();
+        let probe = Probe {
+            rate: 1.0,
+            completed_share: 1.0,
+            queue_at_end: 0,
+            queue_grew: false,
+            worst_p99_us: None,
+            held: true,
+        };
+        let max_rate = MaxRate {
+            ops_per_sec: 1.0,
+            closed_loop_ops_per_sec: 1.0,
+            p99_limit_us: None,
+            probe_seconds: 1.0,
+            budget_seconds: 1.0,
+            spent_seconds: 1.0,
+            probes: vec![probe],
+            wrong_reads: 0,
+        };
+        let load = OpenLoad {
+            shape: LoadShape::Constant(Rate::Share(0.5)),
+            spacing: Spacing::Even,
+            search: Search::within(60.0, None),
+        };
+        let opened = Opened { queue: Queue::default(), wake_up_us: some, held: true };
+        let latency = Latency {
+            count: 1,
+            mean: 1.0,
+            p50: 1.0,
+            p90: 1.0,
+            p99: 1.0,
+            p999: 1.0,
+            max: 1.0,
+            curve: Vec::new(),
+        };
         let document = Document {
             workload: String::new(),
             engine: String::new(),
@@ -291,7 +412,7 @@ mod tests {
             ops: 0,
             seconds: 1.0,
             throughput_ops_per_sec: 0.0,
-            latency_us: OpKind::ALL.iter().map(|kind| (kind.name(), latency)).collect(),
+            latency_us: OpKind::ALL.iter().map(|kind| (kind.name().to_owned(), latency.clone())).collect(),
             windows: vec![row],
             wrong_reads: 0,
             load: Some(Load { seconds: 1.0, throughput_ops_per_sec: 1.0, idle_seconds: 1.0 }),
@@ -303,13 +424,35 @@ mod tests {
             others_cores: None,
             peak_rss_bytes: None,
             disk_bytes: 0,
+            driver: DriverCost { wake_up_us: Some(some), ..DriverCost::default() },
+            open_loop: Some(open_loop(&load, &opened)),
+            max_rate: Some(max_rate),
+            provenance: Some(Provenance { command: String::new(), began_ms: 0, host: Host::default() }),
         };
+        let json = document.to_json().unwrap();
+        assert_eq!(Document::from_json(&json).unwrap().to_json().unwrap(), json);
         let documentation = include_str!("../../../docs/bench_json.md");
         let mut fields = Vec::new();
-        names(&serde_json::from_str(&document.to_json().unwrap()).unwrap(), &mut fields);
+        names(&serde_json::from_str(&json).unwrap(), &mut fields);
         assert!(fields.len() > 40);
         for field in fields {
             assert!(documentation.contains(&format!("`{field}`")), "docs/bench_json.md lacks `{field}`");
         }
+    }
+
+    #[test]
+    fn a_curve_rises_to_the_largest() {
+        let mut h = Histogram::<u64>::new(3).unwrap();
+        (1..=1000).for_each(|us| h.record(us * 1000).unwrap());
+        let points = curve(&h);
+        assert!(points.windows(2).all(|w| w[0].0 < w[1].0 && w[0].1 <= w[1].1), "{points:?}");
+        assert_eq!(points.len(), 25);
+        let (quantile, us) = points[8];
+        assert!((quantile - 0.9).abs() < 1e-9 && (899.0..902.0).contains(&us), "{points:?}");
+        let (quantile, us) = points[24];
+        assert!((quantile - 0.999).abs() < 1e-9 && (1000.0..1001.0).contains(&us), "{points:?}");
+        h.reset();
+        h.record(5000).unwrap();
+        assert_eq!(curve(&h).len(), 1, "one operation is one point");
     }
 }

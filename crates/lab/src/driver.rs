@@ -2,24 +2,35 @@
 //!
 //! ```text
 //! fill (unless the records are there) ─► idle ─► warm up by one scan ─► measure ─► idle again ─► figures
+//!                                         ▲                  │
+//!                                         └─ find the rate ◄─┘  (if it is a share of what the store sustains)
 //! ```
 //!
 //! Amplification and disk space are taken when the store is idle again, because work put off is not work saved.
 
 use std::collections::BTreeMap;
 
+use crate::arrivals::{End, Schedule, Spacing};
 use crate::catalog::filler;
 use crate::clock;
-use crate::closed_loop::{Phase, Run, Total, Watch};
+use crate::closed_loop::Run;
 use crate::distribution::Distribution;
+use crate::driver_cost::{self, DriverCost, Percentiles};
 use crate::engine::{Engine, EngineError, Figures, Scanned};
 use crate::generator::Shared;
 use crate::keys::{KeyOrder, Keys};
+use crate::load_shape::LoadShape;
 use crate::machine;
+use crate::max_rate::{self, MaxRate, Search, judge};
+use crate::open_loop::{self, OpenMeasured, OpenRun, Queue};
+use crate::phase::{Measured, Phase, Sample, Total, Watch};
 use crate::recorder::{Latencies, Window};
 use crate::records::Records;
 use crate::values::{ValueSizes, Values};
 use crate::workload::{Limit, Workload};
+
+/// A queue may take as long to empty as requests came, and at least so many seconds.
+const DRAIN_SECONDS_MIN: f64 = 10.0;
 
 /// The records of a store, as far as the lab made them. A store keeps this, so that a later run finds them again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -58,6 +69,53 @@ pub struct Plan<'a> {
     pub distribution: Distribution,
     /// Decides on the operations.
     pub seed: u64,
+    /// When requests come; `None` is a closed loop, in which a thread starts the next operation when the last has ended.
+    pub load: Option<&'a OpenLoad>,
+}
+
+/// The load of an open loop.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenLoad {
+    /// How many requests come when.
+    pub shape: LoadShape,
+    /// How they lie within a stretch of one rate.
+    pub spacing: Spacing,
+    /// How the highest rate is found, if the shape is in shares of it.
+    pub search: Search,
+}
+
+impl OpenLoad {
+    /// Why a workload cannot have this load.
+    ///
+    /// # Errors
+    /// What to do instead.
+    pub fn check(&self, workload: &Workload, seconds: Option<f64>) -> Result<(), String> {
+        open_loop::check(workload)?;
+        if workload.fills() && self.shape.needs_maximum() {
+            return Err(format!(
+                "{} fills a store once, so there is no rate to find before; give a rate in requests a second",
+                workload.name
+            ));
+        }
+        match (self.shape.seconds(), seconds) {
+            (Some(whole), Some(asked)) if asked > whole => Err(format!(
+                "{} is over after {whole} seconds; leave --seconds away, or give at most that",
+                self.shape
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What an open loop gave beside its latencies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Opened {
+    /// How requests came and waited.
+    pub queue: Queue,
+    /// How late threads woke for requests that they slept for.
+    pub wake_up_us: Percentiles,
+    /// Whether the store kept up by the measure of [`judge`].
+    pub held: bool,
 }
 
 /// How long filling took.
@@ -82,8 +140,8 @@ pub struct Outcome {
     pub latencies: Latencies,
     /// The run second by second.
     pub windows: Vec<Window>,
-    /// What the engine did in each second, by its own account: differences, but for `l0_runs` and `internal_limit`.
-    pub samples: BTreeMap<u64, Figures>,
+    /// Engine and machine in each second.
+    pub samples: BTreeMap<u64, Sample>,
     /// Reads that found nothing although the record exists, or something although it does not.
     pub wrong_reads: u64,
     /// How long the store took to be idle afterwards.
@@ -102,6 +160,12 @@ pub struct Outcome {
     pub others_cores: Option<f64>,
     /// The most memory this process has held.
     pub peak_rss_bytes: Option<u64>,
+    /// The open loop, if it was one.
+    pub opened: Option<Opened>,
+    /// The highest rate, if it had to be found.
+    pub max_rate: Option<MaxRate>,
+    /// What the lab itself costs.
+    pub driver: DriverCost,
 }
 
 /// Runs `plan` on `engine`.
@@ -124,21 +188,34 @@ pub fn run<E: Engine>(engine: &E, plan: &Plan<'_>, watch: &dyn Watch) -> Result<
     } else if plan.filled {
         settle(engine, watch)?;
     }
-    if workload.reads() {
-        watch.begin(Phase::Warm, Total::Open);
-        engine.scan(b"", usize::MAX)?;
+    if let Some(load) = plan.load {
+        load.check(workload, plan.seconds)?;
     }
+    warm(engine, workload, watch)?;
     let records = Records::new(if workload.fills() { 0 } else { data.records });
     let shared = shared(plan, workload, &keys, &values, &records);
-    let ops = if workload.fills() { Some(data.records) } else { plan.ops };
+    let mut max_rate = None;
+    if let Some(load) = plan.load.filter(|load| load.shape.needs_maximum()) {
+        let idle = || settle(engine, watch).map(drop);
+        max_rate =
+            Some(max_rate::find(engine, plan.threads, load.spacing, load.search, &shared, watch, &idle)?);
+        idle()?;
+        warm(engine, workload, watch)?;
+    }
+    let schedule = plan.load.map(|load| schedule(plan, load, max_rate.as_ref()));
+    let inserts = schedule.as_ref().map_or(shared.inserts, |s| workload.inserts(s.requests()));
+    let shared = Shared { inserts, ..shared };
+    let driver = match &schedule {
+        Some(schedule) => driver_cost::open(&shared, plan.threads, schedule)?,
+        None => driver_cost::closed(&shared, plan.threads)?,
+    };
     let before = machine::cpu();
     let started = clock::now();
-    let measured = Run { engine, threads: plan.threads, ops, seconds: plan.seconds, watch }
-        .go(Phase::Measure, &shared)?;
+    let (measured, opened) = measure(engine, plan, &shared, schedule.as_ref(), watch)?;
     let idle_seconds = settle(engine, watch)?;
     let elapsed = started.elapsed().as_secs_f64();
     watch.end();
-    let cpu = own_and_others(before, elapsed);
+    let cpu = before.zip(machine::cpu());
     let figures = engine.figures();
     let disk_bytes = engine.disk_bytes();
     let live = live(engine, &shared)?;
@@ -149,16 +226,57 @@ pub fn run<E: Engine>(engine: &E, plan: &Plan<'_>, watch: &dyn Watch) -> Result<
         latencies: measured.latencies,
         windows: measured.windows,
         samples: measured.samples,
-        wrong_reads: measured.wrong_reads,
+        wrong_reads: measured.wrong_reads + max_rate.as_ref().map_or(0, |found| found.wrong_reads),
         idle_seconds,
         figures,
         disk_bytes,
         records: live.entries,
         live_bytes: live.bytes,
-        cpu_seconds: cpu.map(|(own, _)| own),
-        others_cores: cpu.map(|(_, others)| others),
+        cpu_seconds: cpu.map(|(before, after)| after.own_seconds - before.own_seconds),
+        others_cores: cpu.map(|(before, after)| after.others_cores_since(&before, elapsed)),
         peak_rss_bytes: machine::peak_rss_bytes(),
+        opened,
+        max_rate,
+        driver,
     })
+}
+
+/// The measurement itself.
+fn measure<E: Engine>(
+    engine: &E,
+    plan: &Plan<'_>,
+    shared: &Shared<'_>,
+    schedule: Option<&Schedule>,
+    watch: &dyn Watch,
+) -> Result<(Measured, Option<Opened>), EngineError> {
+    let threads = plan.threads;
+    let Some(schedule) = schedule else {
+        let ops = if plan.workload.fills() { Some(plan.data.records) } else { plan.ops };
+        let run = Run { engine, threads, ops, seconds: plan.seconds, watch };
+        return Ok((run.go(Phase::Measure, shared)?, None));
+    };
+    let drain_seconds = schedule.seconds().max(DRAIN_SECONDS_MIN);
+    let run = OpenRun { engine, threads, schedule, drain_seconds, watch };
+    let OpenMeasured { measured, queue, wake_ups } = run.go(Phase::Measure, shared)?;
+    let p99 = plan.load.and_then(|load| load.search.p99);
+    let rate = queue.requests as f64 / queue.seconds.max(1e-3);
+    let opened = Opened {
+        queue,
+        wake_up_us: Percentiles::of(&wake_ups),
+        held: judge(rate, &queue, &measured.windows, threads, p99).held,
+    };
+    Ok((measured, Some(opened)))
+}
+
+/// When requests come.
+fn schedule(plan: &Plan<'_>, load: &OpenLoad, max_rate: Option<&MaxRate>) -> Schedule {
+    let fills = plan.workload.fills();
+    let ops = if fills { Some(plan.data.records) } else { plan.ops };
+    // What ends by itself, or by a number of operations, needs no clock.
+    let usual = || (ops.is_none() && load.shape.seconds().is_none()).then(|| load.shape.usual_seconds());
+    let end = End { ops, seconds: plan.seconds.or_else(usual) };
+    let maximum = max_rate.map_or(0.0, |found| found.ops_per_sec);
+    Schedule::new(load.shape.pieces(maximum, plan.seed), end, load.spacing, plan.seed)
 }
 
 /// What is in the store. Where that cannot be counted from outside, the store is read, after all figures are taken.
@@ -182,12 +300,13 @@ fn shared<'a>(
     Shared { workload, keys, values, records, distribution: plan.distribution, inserts, seed: plan.seed }
 }
 
-/// CPU seconds of this process since `before`, and cores that others used in the `seconds` since then.
-pub(crate) fn own_and_others(before: Option<machine::Cpu>, seconds: f64) -> Option<(f64, f64)> {
-    before.zip(machine::cpu()).map(|(before, after)| {
-        let own = after.own_seconds - before.own_seconds;
-        (own, ((after.all_seconds - before.all_seconds - own) / seconds).max(0.0))
-    })
+/// Reads everything once, if the workload reads anything.
+fn warm<E: Engine>(engine: &E, workload: &Workload, watch: &dyn Watch) -> Result<(), EngineError> {
+    if workload.reads() {
+        watch.begin(Phase::Warm, Total::Open);
+        engine.scan(b"", usize::MAX)?;
+    }
+    Ok(())
 }
 
 fn settle<E: Engine>(engine: &E, watch: &dyn Watch) -> Result<f64, EngineError> {

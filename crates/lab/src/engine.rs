@@ -105,17 +105,3 @@ pub struct Figures {
     /// What background work may write now, in bytes a second.
     pub internal_limit: Option<f64>,
 }
-
-impl Figures {
-    /// What happened since `before`: counters of background work are subtracted, the present state stays.
-    #[must_use]
-    pub fn since(&self, before: &Figures) -> Figures {
-        let less = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before.unwrap_or(0)));
-        Figures {
-            flush_bytes: less(self.flush_bytes, before.flush_bytes),
-            l0_bytes: less(self.l0_bytes, before.l0_bytes),
-            deep_bytes: less(self.deep_bytes, before.deep_bytes),
-            ..*self
-        }
-    }
-}

@@ -49,7 +49,8 @@ pub struct Op {
 }
 
 impl Op {
-    fn empty() -> Op {
+    /// A place to draw into.
+    pub fn empty() -> Op {
         Op {
             kind: OpKind::Read,
             key: Vec::new(),
@@ -108,6 +109,15 @@ impl<'a> Generator<'a> {
         let only = OpKind::ALL.into_iter().find(|kind| shared.workload.mix.is_only(*kind));
         let value = shared.values.draw(&mut random);
         Generator { shared, chooser, only, lengths, random, value }
+    }
+
+    /// Draws operation number `n` of the run, whichever thread asks: what it is follows from the seed and `n`, but for the
+    /// records that exist by then.
+    pub fn draw_nth(&mut self, n: u64, op: &mut Op) {
+        self.random = Random::for_thread(self.shared.seed, n as usize);
+        self.value = self.shared.values.draw(&mut self.random);
+        let kind = self.draw_kind();
+        self.draw_one(kind, op);
     }
 
     /// Draws `count` operations into `ops`.

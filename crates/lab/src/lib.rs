@@ -1,10 +1,11 @@
 //! Measures a key-value engine: what is asked of it, how fast it answers, what that costs.
 //!
 //! ```text
+//! load shape ─► arrivals (when each request is due) ──────────┐ (open loop)
 //! workload ─► generator (keys, values, distributions) ─► driver ─► Engine
 //!                                                          │
 //!                                      recorder ◄──────────┘  histograms per thread, merged a second at a time
-//!                                         └─► document (JSON) ─► report (terminal)
+//!                                         └─► document (JSON) ─► report (terminal, HTML, CSV)
 //! ```
 //!
 //! The lab knows no engine: whoever wants to be measured implements [`engine::Engine`]. Files are listed bottom-up; a
@@ -35,8 +36,20 @@ pub mod execute;
 pub mod recorder;
 
 pub mod machine;
+pub mod provenance;
+
+pub mod load_shape;
+
+pub mod arrivals;
+
+pub mod phase;
 
 pub mod closed_loop;
+pub mod open_loop;
+
+pub mod driver_cost;
+pub mod max_rate;
+
 pub mod driver;
 
 pub mod replay;

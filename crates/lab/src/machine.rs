@@ -15,6 +15,14 @@ pub struct Cpu {
     pub all_seconds: f64,
 }
 
+impl Cpu {
+    /// Cores that other processes used in the `seconds` since `before`. The kernel counts in hundredths of a second.
+    pub fn others_cores_since(&self, before: &Cpu, seconds: f64) -> f64 {
+        let own = self.own_seconds - before.own_seconds;
+        ((self.all_seconds - before.all_seconds - own) / seconds.max(1e-3)).max(0.0)
+    }
+}
+
 /// CPU seconds up to now.
 pub fn cpu() -> Option<Cpu> {
     let own = parse_own(&read("/proc/self/stat")?)?;
@@ -89,6 +97,9 @@ mod tests {
         let all = "cpu  100 10 200 9999 9999 30 40 20 7 7\ncpu0 1 2 3 4\n";
         assert_eq!(parse_all(all), Some(4.0));
         assert_eq!(parse_all("cpu x"), None);
+        let at = |own_seconds, all_seconds| Cpu { own_seconds, all_seconds };
+        assert_eq!(at(3.0, 17.0).others_cores_since(&at(1.0, 10.0), 2.5), 2.0);
+        assert_eq!(at(3.0, 11.99).others_cores_since(&at(1.0, 10.0), 2.5), 0.0);
         assert_eq!(parse_peak("Name:\tx\nVmHWM:\t    2048 kB\n"), Some(2 << 20));
         assert_eq!(parse_peak("VmHWM: much"), None);
         let status = "RssAnon:\t 3 kB\nRssFile:\t 2 kB\nRssShmem:\t 1 kB\n";

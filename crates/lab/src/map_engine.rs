@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::closed_loop::{Phase, Total, Watch};
 use crate::engine::{Change, Engine, EngineError, Figures, Scanned};
 use crate::replay::Answers;
 
@@ -88,15 +87,6 @@ impl Engine for MapEngine {
     fn disk_bytes(&self) -> u64 {
         4096
     }
-}
-
-/// Watches and says nothing.
-pub struct Quiet;
-
-impl Watch for Quiet {
-    fn begin(&self, _: Phase, _: Total) {}
-    fn advance(&self, _: u64, _: u64) {}
-    fn end(&self) {}
 }
 
 fn sum<'a>(records: impl Iterator<Item = (&'a Vec<u8>, &'a Vec<u8>)>) -> Scanned {

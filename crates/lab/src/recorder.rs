@@ -28,12 +28,47 @@ pub struct Window {
     pub second: u64,
     /// Operations that ended in it.
     pub ops: u64,
-    /// The 99th percentile of their latencies.
-    pub p99_us: f64,
-    /// The largest of their latencies.
-    pub max_us: f64,
+    /// The 99th percentile of their latencies; `None` if none ended.
+    pub p99_us: Option<f64>,
+    /// The largest of their latencies; `None` if none ended.
+    pub max_us: Option<f64>,
     /// Bytes of keys and values that clients wrote and read.
     pub client_bytes: u64,
+    /// What came in it; `None` in a closed loop.
+    pub arrived: Option<Arrived>,
+}
+
+/// What came in one second of an open loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// Requests that were due in it.
+    pub requests: u64,
+    /// Requests that had come and not ended at its end, those being worked on among them.
+    pub queue: u64,
+}
+
+/// The seconds of an open loop: each of them, also those in which nothing ended, with what came. The queue follows from what
+/// came and what ended, so it cannot disagree with either.
+pub fn with_arrivals(windows: &[Window], by_second: &[u64]) -> Vec<Window> {
+    let seconds = windows.last().map_or(0, |w| w.second as usize + 1).max(by_second.len());
+    let mut ended = windows.iter().peekable();
+    let mut queue = 0;
+    let row = |second: usize| {
+        let window = ended.next_if(|w| w.second == second as u64).copied();
+        let empty = Window {
+            second: second as u64,
+            ops: 0,
+            p99_us: None,
+            max_us: None,
+            client_bytes: 0,
+            arrived: None,
+        };
+        let window = window.unwrap_or(empty);
+        let requests = by_second.get(second).copied().unwrap_or(0);
+        queue = (queue + requests).saturating_sub(window.ops);
+        Window { arrived: Some(Arrived { requests, queue }), ..window }
+    };
+    (0..seconds).map(row).collect()
 }
 
 /// The seconds of a run, shared by its threads.
@@ -87,9 +122,10 @@ impl Windows {
             state.done.push(Window {
                 second,
                 ops: open.latencies.len(),
-                p99_us: open.latencies.value_at_quantile(0.99) as f64 / 1e3,
-                max_us: open.latencies.max() as f64 / 1e3,
+                p99_us: Some(open.latencies.value_at_quantile(0.99) as f64 / 1e3),
+                max_us: Some(open.latencies.max() as f64 / 1e3),
                 client_bytes: open.client_bytes,
+                arrived: None,
             });
         }
     }
@@ -165,7 +201,7 @@ pub fn merge(into: &mut Latencies, from: Latencies) {
 }
 
 #[expect(clippy::expect_used, reason = "the bounds are constants that the library accepts")]
-fn run_histogram() -> Histogram<u64> {
+pub(crate) fn run_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_NANOS, 3).expect("the bounds are valid")
 }
 
@@ -196,9 +232,36 @@ mod tests {
         let rows = windows.into_rows();
         let seen: Vec<(u64, u64, u64)> = rows.iter().map(|w| (w.second, w.ops, w.client_bytes)).collect();
         assert_eq!(seen, [(0, 11, 105), (1, 10, 100), (2, 10, 100), (3, 6, 55)]);
-        assert!((2_690_000.0..2_730_000.0).contains(&rows[3].max_us), "{rows:?}");
+        assert!((2_690_000.0..2_730_000.0).contains(&rows[3].max_us.unwrap()), "{rows:?}");
         assert_eq!(all[OpKind::Read.index()].as_ref().map(Histogram::len), Some(35));
         assert_eq!(all[OpKind::Update.index()].as_ref().map(Histogram::len), Some(2));
         assert!(all[OpKind::Scan.index()].is_none());
+    }
+
+    #[test]
+    fn a_second_without_an_end_has_a_row_and_a_queue() {
+        let window = |second, ops| Window {
+            second,
+            ops,
+            p99_us: Some(1.0),
+            max_us: Some(1.0),
+            client_bytes: 0,
+            arrived: None,
+        };
+        let rows = with_arrivals(&[window(0, 8), window(3, 20), window(4, 2)], &[10, 10, 0, 10]);
+        let seen: Vec<_> = rows.iter().map(|w| (w.second, w.ops, w.arrived.unwrap())).collect();
+        let arrived = |requests, queue| Arrived { requests, queue };
+        assert_eq!(
+            seen,
+            [
+                (0, 8, arrived(10, 2)),
+                (1, 0, arrived(10, 12)),
+                (2, 0, arrived(0, 12)),
+                (3, 20, arrived(10, 2)),
+                (4, 2, arrived(0, 0))
+            ]
+        );
+        assert_eq!((rows[1].p99_us, rows[3].p99_us), (None, Some(1.0)));
+        assert_eq!(with_arrivals(&[], &[3, 4])[1].arrived, Some(arrived(4, 7)));
     }
 }

@@ -4,15 +4,17 @@
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::catalog::YCSB;
 use crate::clock;
-use crate::closed_loop::{Phase, Total, Watch};
-use crate::driver::{Dataset, Outcome, own_and_others};
-use crate::engine::{Engine, EngineError, Figures};
+use crate::driver::{Dataset, Outcome};
+use crate::driver_cost::{DriverCost, Nothing, of_closed};
+use crate::engine::{Engine, EngineError};
 use crate::keys::KeyOrder;
 use crate::machine;
-use crate::recorder::{Latencies, Recorder, Window, Windows};
+use crate::phase::{Attendant, Control, Measured, Part, Phase, Total, Unwatched, Watch, joined};
+use crate::recorder::{Recorder, Windows};
 use crate::text_operations::{TextOperation, TextOperations};
 use crate::workload::{Limit, Mix, OpKind, Workload};
 
@@ -25,11 +27,11 @@ pub const OPERATIONS: Workload = Workload {
     ..YCSB
 };
 
-/// So many operations between two words on how far it is.
-const LOOK_EVERY: u64 = 256;
+/// Operations over which the cost of the lab itself is taken.
+const COST_LINES: usize = 1 << 14;
 
 /// An engine whose answers can be seen whole. Only checking asks for it.
-pub trait Answers {
+pub trait Answers: Sync {
     /// The value of a record.
     fn value(&self, key: &[u8]) -> Result<Option<Vec<u8>>, EngineError>;
 
@@ -44,14 +46,15 @@ pub trait Answers {
 /// The first error of the text, of the engine or of an answer, each with the number of its line.
 pub fn run<E: Engine>(
     engine: &E,
-    input: impl BufRead,
+    input: impl BufRead + Send,
     answers: Option<&dyn Answers>,
     watch: &dyn Watch,
 ) -> Result<(Dataset, Outcome), EngineError> {
     let mut model = answers.map(|answers| Model { answers, map: BTreeMap::new() });
+    let driver = own_cost()?;
     let before = machine::cpu();
-    let start = clock::now();
-    let passed = pass(engine, TextOperations::new(input), model.as_mut(), watch)?;
+    let started = clock::now();
+    let (measured, written) = measure(engine, TextOperations::new(input), model.as_mut(), watch)?;
     if let Some(model) = &model {
         model.check_all()?;
     }
@@ -59,79 +62,91 @@ pub fn run<E: Engine>(
     let idle = clock::now();
     engine.wait_idle()?;
     let idle_seconds = idle.elapsed().as_secs_f64();
+    let elapsed = started.elapsed().as_secs_f64();
     watch.end();
-    let cpu = own_and_others(before, start.elapsed().as_secs_f64());
+    let cpu = before.zip(machine::cpu());
     let (figures, disk_bytes) = (engine.figures(), engine.disk_bytes());
     let live = engine.scan(b"", usize::MAX)?;
     let outcome = Outcome {
         fill: None,
-        ops: passed.ops,
-        seconds: passed.seconds,
-        latencies: passed.latencies,
-        windows: passed.windows,
-        samples: passed.samples,
+        ops: measured.ops,
+        seconds: measured.seconds,
+        latencies: measured.latencies,
+        windows: measured.windows,
+        samples: measured.samples,
         wrong_reads: 0,
         idle_seconds,
         figures,
         disk_bytes,
         records: live.entries,
         live_bytes: live.bytes,
-        cpu_seconds: cpu.map(|(own, _)| own),
-        others_cores: cpu.map(|(_, others)| others),
+        cpu_seconds: cpu.map(|(before, after)| after.own_seconds - before.own_seconds),
+        others_cores: cpu.map(|(before, after)| after.others_cores_since(&before, elapsed)),
         peak_rss_bytes: machine::peak_rss_bytes(),
+        opened: None,
+        max_rate: None,
+        driver,
     };
-    Ok((passed.written.dataset(live.entries), outcome))
+    Ok((written.dataset(live.entries), outcome))
 }
 
-/// What going through the file gave.
-struct Passed {
-    ops: u64,
-    seconds: f64,
-    latencies: Latencies,
-    windows: Vec<Window>,
-    samples: BTreeMap<u64, Figures>,
-    written: Written,
+/// What reading, timing and recording costs, on an engine that does nothing.
+fn own_cost() -> Result<DriverCost, EngineError> {
+    let text: String = (0..COST_LINES).map(|i| format!("U key{i:08} {:0100}\n", 0)).collect();
+    let (measured, _) = measure(&Nothing, TextOperations::new(text.as_bytes()), None, &Unwatched)?;
+    of_closed(&measured)
 }
 
-/// Runs all operations.
-fn pass<E: Engine>(
+/// Runs all operations in a thread of their own, while this one shows progress and looks at the engine each second.
+fn measure<E: Engine>(
     engine: &E,
-    mut operations: TextOperations<impl BufRead>,
-    mut model: Option<&mut Model<'_>>,
+    operations: TextOperations<impl BufRead + Send>,
+    model: Option<&mut Model<'_>>,
     watch: &dyn Watch,
-) -> Result<Passed, EngineError> {
+) -> Result<(Measured, Written), EngineError> {
     watch.begin(Phase::Measure, Total::Open);
     let windows = Windows::new(1);
     let start = clock::now();
-    let mut recorder = Recorder::new(&windows, 0, start);
-    let mut samples = BTreeMap::new();
-    let (mut last, mut second, mut ops) = (engine.figures(), 0, 0);
+    let (control, done) = (&Control::new(1), &AtomicU64::new(0));
+    let attendant = Attendant { engine, control, watch, start, stop_after: None, by_time: false };
+    let recorder = Recorder::new(&windows, 0, start);
+    let (result, samples) = std::thread::scope(|scope| {
+        let thread = scope.spawn(move || {
+            let _leaving = control.leaving();
+            work(engine, operations, model, recorder, done)
+        });
+        let samples = attendant.attend(|| done.load(Ordering::Relaxed));
+        (thread.join(), samples)
+    });
+    let (part, written) = joined(result)?;
+    let mut measured = Measured::new(start.elapsed().as_secs_f64(), windows.into_rows(), samples);
+    measured.add(part);
+    Ok((measured, written))
+}
+
+fn work<E: Engine>(
+    engine: &E,
+    mut operations: TextOperations<impl BufRead>,
+    mut model: Option<&mut Model<'_>>,
+    mut recorder: Recorder<'_>,
+    done: &AtomicU64,
+) -> Result<(Part, Written), EngineError> {
     let mut written = Written::default();
+    let cpu = evenkeel_sys::thread_cpu_time();
     while let Some((line, operation)) = operations.next()? {
         let at_line = |error: EngineError| format!("line {line}: {error}");
         let began = clock::now();
         let bytes = execute(engine, operation).map_err(at_line)?;
-        let ended = clock::now();
-        recorder.record(kind(operation), began, ended, bytes);
+        recorder.record(kind(operation), began, clock::now(), bytes);
         written.add(operation);
         if let Some(model) = &mut model {
             model.check(operation).map_err(at_line)?;
         }
-        ops += 1;
-        let now_second = ended.duration_since(start).as_secs();
-        if now_second > second {
-            let now = engine.figures();
-            samples.insert(second, now.since(&last));
-            (last, second) = (now, now_second);
-        }
-        if ops % LOOK_EVERY == 0 {
-            watch.advance(ops, ops);
-        }
+        done.fetch_add(1, Ordering::Relaxed);
     }
-    let latencies = recorder.finish();
-    let seconds = start.elapsed().as_secs_f64();
-    samples.insert(second, engine.figures().since(&last));
-    Ok(Passed { ops, seconds, latencies, windows: windows.into_rows(), samples, written })
+    let cpu = evenkeel_sys::thread_cpu_time().saturating_sub(cpu);
+    let ops = done.load(Ordering::Relaxed);
+    Ok((Part { ops, wrong_reads: 0, latencies: recorder.finish(), cpu }, written))
 }
 
 fn execute<E: Engine>(engine: &E, operation: TextOperation<'_>) -> Result<u64, EngineError> {

@@ -1,11 +1,12 @@
 //! Files of operations on a map in memory: order, figures, errors, and checked answers.
 
 use super::*;
-use crate::map_engine::{MapEngine, Quiet};
+use crate::map_engine::MapEngine;
+use crate::phase::Unwatched;
 
 fn replay(engine: &MapEngine, text: &str, check: bool) -> Result<(Dataset, Outcome), String> {
     let answers = check.then_some(engine as &dyn Answers);
-    run(engine, text.as_bytes(), answers, &Quiet).map_err(|error| error.to_string())
+    run(engine, text.as_bytes(), answers, &Unwatched).map_err(|error| error.to_string())
 }
 
 const TEXT: &str = "I a 1\nI b 22\nI c 333\nI d 4444\nU a 11\nD b \nR c d\nQ a\nQ b\nS a z\nS b b\n";
@@ -17,6 +18,7 @@ fn operations_run_in_their_order() {
     let left: Vec<_> = engine.map.lock().unwrap().clone().into_iter().collect();
     assert_eq!(left, [(b"a".to_vec(), b"11".to_vec()), (b"d".to_vec(), b"4444".to_vec())]);
     assert_eq!((outcome.ops, outcome.records, outcome.live_bytes), (11, 2, 8));
+    assert!(outcome.driver.ns_per_op > 0.0 && outcome.driver.floor_us.p50 > 0.0, "{:?}", outcome.driver);
     assert_eq!((data.key_bytes, data.value_bytes), (1, 2.into()));
     let count =
         |kind: OpKind| outcome.latencies[kind.index()].as_ref().map_or(0, hdrhistogram::Histogram::len);
@@ -52,7 +54,7 @@ impl Answers for Loses {
 fn a_wrong_answer_is_found_in_a_read_in_a_scan_and_at_the_end() {
     let check = |lost: &'static [u8], text: &str| {
         let engine = Loses(MapEngine::default(), lost);
-        run(&engine.0, text.as_bytes(), Some(&engine), &Quiet).map_err(|error| error.to_string())
+        run(&engine.0, text.as_bytes(), Some(&engine), &Unwatched).map_err(|error| error.to_string())
     };
     assert!(check(b"z", TEXT).is_ok());
     assert_eq!(check(b"a", TEXT).unwrap_err(), "line 8: `a` gave nothing, and should give `11`");

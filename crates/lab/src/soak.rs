@@ -13,10 +13,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::clock;
-use crate::closed_loop::{Phase, Total, Watch};
 use crate::engine::{Engine, EngineError};
 use crate::keys::{KeyOrder, Keys};
 use crate::machine;
+use crate::phase::{Phase, Total, Watch};
 use crate::random::Random;
 use crate::values::Values;
 

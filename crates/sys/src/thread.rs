@@ -1,4 +1,4 @@
-//! Scheduling class and CPU time of threads.
+//! Scheduling class, CPU time and punctuality of threads.
 //!
 //! Background threads run as SCHED_IDLE, so that a waking client gets its core at once, and are raised
 //! when a deadline nears. **Lowering always works, raising needs a right**: without CAP_SYS_NICE or an
@@ -62,6 +62,17 @@ pub fn process_cpu_time() -> Duration {
 /// The most memory the process ever had resident; zero where the system does not tell.
 pub fn process_peak_rss_bytes() -> u64 {
     imp::peak_rss_bytes()
+}
+
+/// Lets the kernel end sleeps of the calling thread at most this late, so as to wake several threads at once; Linux takes
+/// 50 µs where nobody says otherwise. At least a nanosecond; `Unsupported` where there is no such thing.
+pub fn set_timer_slack(slack: Duration) -> io::Result<()> {
+    imp::set_timer_slack(u32::try_from(slack.as_nanos()).unwrap_or(u32::MAX).max(1))
+}
+
+/// How late sleeps of the calling thread may end; zero where the system does not tell.
+pub fn timer_slack() -> Duration {
+    Duration::from_nanos(u64::from(imp::timer_slack()))
 }
 
 /// Lets another thread that is ready run first.
@@ -142,6 +153,16 @@ mod imp {
         u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024
     }
 
+    pub fn set_timer_slack(nanos: u32) -> io::Result<()> {
+        // SAFETY: takes integers only.
+        result(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, libc::c_ulong::from(nanos), 0, 0, 0) })
+    }
+
+    pub fn timer_slack() -> u32 {
+        // SAFETY: takes and returns integers only.
+        u32::try_from(unsafe { libc::prctl(libc::PR_GET_TIMERSLACK, 0, 0, 0, 0) }).unwrap_or(0)
+    }
+
     /// Thread numbers are reused by other processes, so make sure that this one is still ours.
     fn own_thread(thread: i32) -> io::Result<()> {
         // SAFETY: signal 0 is sent to nobody, the call only checks that the thread is in this process.
@@ -217,6 +238,14 @@ mod imp {
     pub fn peak_rss_bytes() -> u64 {
         0
     }
+
+    pub fn set_timer_slack(_nanos: u32) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub fn timer_slack() -> u32 {
+        0
+    }
 }
 
 #[cfg(test)]
@@ -287,6 +316,19 @@ mod tests {
             x = std::hint::black_box(x.wrapping_mul(6364136223846793005).wrapping_add(1));
         }
         assert!(process_cpu_time() >= process + Duration::from_millis(2));
+    }
+
+    #[test]
+    fn timer_slack_is_a_thread_s_own() {
+        let here = timer_slack();
+        let nanos = Duration::from_nanos;
+        on_a_thread(|| {
+            for (asked, set) in [(0, 1), (1, 1), (7_000, 7_000)] {
+                set_timer_slack(nanos(asked)).unwrap();
+                assert_eq!(timer_slack(), nanos(set));
+            }
+        });
+        assert!(timer_slack() == here && here > nanos(7_000));
     }
 
     #[test]

@@ -6,7 +6,10 @@
 use std::collections::BTreeMap;
 
 use crate::base::error::{Error, Result};
-use crate::base::units::MIB;
+use crate::base::units::{GIB, MIB};
+
+/// No table is cut at more than this.
+const TABLE_BYTES_MAX: u64 = 4 * GIB;
 
 /// A value for each level.
 #[derive(Clone, Debug, PartialEq)]
@@ -256,6 +259,11 @@ impl Strategy {
                     "strategy, size: {name}={value} must be at least {least}"
                 )));
             }
+        }
+        // As the option of the same meaning.
+        if self.cut.table_bytes > TABLE_BYTES_MAX {
+            let table = self.cut.table_bytes;
+            return Err(Error::invalid(format!("strategy, size: table={table} must be at most 4GiB")));
         }
         Ok(())
     }

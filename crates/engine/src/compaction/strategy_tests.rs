@@ -157,6 +157,10 @@ fn an_error_names_the_field_and_what_is_valid() {
         ),
         ("when=runs how=runs:1 much=level; size: ratio=1", "strategy, size: ratio=1 must be at least 2"),
         (
+            "when=runs how=runs:1 much=level; size: table=4294967296GiB",
+            "strategy, size: table=4611686018427387904 must be at most 4GiB",
+        ),
+        (
             "when=runs how=runs:1 much=level; size: height=1",
             "strategy, size: height=1: no such field; valid are l0= base= ratio= table= sizes= cut=",
         ),

@@ -99,18 +99,26 @@ fn admit_slowly(store: &Store, batch: &WriteBatch) -> Result<Admitted> {
     Ok(admitted)
 }
 
-/// A batch's keyspaces in its order, neighbours together, with their bytes. What is malformed is the leader's to tell.
-fn parts(batch: &WriteBatch) -> impl Iterator<Item = (KeyspaceId, u64)> {
-    let mut entries = batch.entries().map_while(|entry| entry).peekable();
-    std::iter::from_fn(move || {
-        let first = entries.next()?;
-        let size = |e: &crate::write::batch::BatchEntry<'_>| (e.key.len() + e.value.len()) as u64;
-        let mut bytes = size(&first);
-        while let Some(next) = entries.next_if(|e| e.keyspace == first.keyspace) {
-            bytes += size(&next);
+/// A batch's keyspaces, each once, with their bytes. What is malformed is the leader's to tell.
+fn parts(batch: &WriteBatch) -> Vec<(KeyspaceId, u64)> {
+    let mut parts: Vec<(KeyspaceId, u64)> = Vec::new();
+    let mut last = 0;
+    for entry in batch.entries().map_while(|entry| entry) {
+        // Mostly the one before.
+        if parts.get(last).is_none_or(|(id, _)| *id != entry.keyspace) {
+            last = match parts.binary_search_by_key(&entry.keyspace, |(id, _)| *id) {
+                Ok(at) => at,
+                Err(at) => {
+                    parts.insert(at, (entry.keyspace, 0));
+                    at
+                }
+            };
         }
-        Some((first.keyspace, bytes))
-    })
+        if let Some((_, bytes)) = parts.get_mut(last) {
+            *bytes += (entry.key.len() + entry.value.len()) as u64;
+        }
+    }
+    parts
 }
 
 fn find(store: &Store, id: KeyspaceId) -> Option<Arc<KeyspaceState>> {
@@ -201,7 +209,7 @@ pub fn look_after(store: &Store, open: &mut OpenMemtable, batch: &WriteBatch) {
     if open.writer.table().bytes() >= full {
         open.writer.table().charge(0);
         open.switch();
-        store.background.wake();
+        store.background.wake_flusher();
     }
     let table = open.writer.table();
     let comes = batch.size_bytes() as u64;

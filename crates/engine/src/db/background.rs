@@ -8,9 +8,9 @@
 //! A job that is not stepped is paused; it holds no thread. Tests run without threads: they call `step` themselves.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
 use super::keyspace_state::KeyspaceState;
@@ -35,6 +35,10 @@ pub struct Background {
     state: Mutex<BackgroundState>,
     changed: Condvar,
     stopping: AtomicBool,
+    /// Changes told so far. A thread goes to sleep only if there was none since it last looked.
+    changes: AtomicU64,
+    /// The flush lane, once it runs. It sleeps without the lock, so that a leader can wake it without.
+    flusher: OnceLock<Thread>,
     /// Callers that wait for background work: while there are any, it does not run below others.
     waiting: AtomicUsize,
     /// Pauses in force: while there is one no step begins. Grows under the lock.
@@ -50,6 +54,8 @@ pub struct BackgroundState {
     pub jobs: Vec<OpenJob>,
     /// True if a tree or the set of open jobs has changed since the last look for work.
     pub look_for_work: bool,
+    /// Threads that look for work just now: what they find is not among `jobs` yet.
+    pub looking: usize,
     /// The schedule.
     pub policy: SchedulingPolicy,
     /// The same, as it was given.
@@ -68,8 +74,6 @@ pub struct BackgroundState {
     pub retry_at: Duration,
     /// Syncs that the lane has finished.
     pub syncs_done: u64,
-    /// Changes told so far. A thread goes to sleep only if there was none since it last looked.
-    pub changes: u64,
     /// The flush under way, while nobody steps it, and whether there is one.
     pub flush: Option<OpenFlush>,
     /// True while a flush is under way or being stepped.
@@ -163,6 +167,7 @@ impl Background {
             state: Mutex::new(BackgroundState {
                 jobs: Vec::new(),
                 look_for_work: true,
+                looking: 0,
                 policy,
                 policy_text,
                 policy_state: State::default(),
@@ -172,7 +177,6 @@ impl Background {
                 failures_in_a_row: 0,
                 retry_at: Duration::ZERO,
                 syncs_done: 0,
-                changes: 0,
                 flush: None,
                 flushing: false,
                 stepping: 0,
@@ -180,6 +184,8 @@ impl Background {
             }),
             changed: Condvar::new(),
             stopping: AtomicBool::new(false),
+            changes: AtomicU64::new(0),
+            flusher: OnceLock::new(),
             waiting: AtomicUsize::new(0),
             pauses: AtomicUsize::new(0),
             threaded,
@@ -196,10 +202,28 @@ impl Background {
         self.state.try_lock().ok()
     }
 
+    /// True if nobody has the lock.
+    pub fn is_free(&self) -> bool {
+        !matches!(self.state.try_lock(), Err(TryLockError::WouldBlock))
+    }
+
     /// Something changed that a thread or a waiting writer may want to know.
     pub fn wake(&self) {
-        self.lock().changes += 1;
-        self.changed.notify_all();
+        self.tell_change(self.lock());
+    }
+
+    /// There is a memtable to flush. For the commit leader, behind whom everybody waits: it takes no lock that a worker may hold,
+    /// for workers run below everyone and may be stopped meanwhile.
+    pub fn wake_flusher(&self) {
+        self.changes.fetch_add(1, Ordering::Release);
+        if let Some(flusher) = self.flusher.get() {
+            flusher.unpark();
+        }
+    }
+
+    /// The calling thread is the flush lane.
+    pub fn be_flusher(&self) {
+        self.flusher.get_or_init(std::thread::current);
     }
 
     /// Something failed that a waiting writer may want to know. It is no reason for a thread to try again at once.
@@ -210,26 +234,44 @@ impl Background {
 
     /// Changes told so far.
     pub fn changes(&self) -> u64 {
-        self.lock().changes
+        self.changes.load(Ordering::Acquire)
+    }
+
+    fn tell_change(&self, state: MutexGuard<'_, BackgroundState>) {
+        // Under the lock: who looks and goes to sleep holds it in between.
+        self.wake_flusher();
+        drop(state);
+        self.changed.notify_all();
     }
 
     /// A tree has changed: there may be work.
     pub fn work_changed(&self) {
         let mut state = self.lock();
         state.look_for_work = true;
-        state.changes += 1;
-        drop(state);
-        self.changed.notify_all();
+        self.tell_change(state);
     }
 
     /// A sync has ended: whoever waits for one looks again.
     pub fn sync_done(&self) {
         let mut state = self.lock();
         state.syncs_done += 1;
-        state.changes += 1;
         state.jobs.iter_mut().for_each(|job| job.waiting = false);
-        drop(state);
-        self.changed.notify_all();
+        self.tell_change(state);
+    }
+
+    /// A worker sleeps until a change is told, at most for `longest`; not at all if one was told since `seen` had been.
+    pub fn sleep(&self, seen: u64, longest: Duration) {
+        let state = self.lock();
+        if !self.is_stopping() && self.changes() == seen {
+            drop(self.wait(state, longest));
+        }
+    }
+
+    /// The same for the flush lane. A wake-up that comes between the look and the sleep ends the sleep.
+    pub fn sleep_as_flusher(&self, seen: u64, longest: Duration) {
+        if !self.is_stopping() && self.changes() == seen {
+            std::thread::park_timeout(longest);
+        }
     }
 
     /// Waits for a change, at most for `longest`.

@@ -21,6 +21,7 @@ use super::journal::Journal;
 use super::keyspace_state::{DEFAULT_NAME, KeyspaceState, NamedStrategy, ReadView};
 use super::lane::Lane;
 use super::options_file::{self, KeyspaceSettings, Stored};
+use super::outbox::Outbox;
 use super::read_only;
 use super::recovery::{self, ReplaySettings};
 use super::settings;
@@ -128,8 +129,12 @@ impl Builder {
         self
     }
 
-    /// Who hears of flushes, compactions, stalls and failures: called on the thread where they happen, so be quick. It may read the
-    /// store; what would change it is refused there, because the store's threads wait for it.
+    /// Who hears of flushes, compactions, stalls and failures: one event at a time, in their order, on a thread that holds no lock
+    /// of the store and that nobody waits for. It may read the store and ask it anything; what would change the store is refused
+    /// there. One that is too slow misses events, and is told how many. One that panics makes the store read-only.
+    ///
+    /// Closing the store waits until all is told: hold nothing then that the listener waits for. [`Builder::without_threads`]
+    /// starts no thread for it either: it is called by who steps or waits.
     #[must_use]
     pub fn listener(mut self, listener: Listener) -> Builder {
         self.listener = Events(Some(listener));
@@ -434,6 +439,7 @@ impl Builder {
             background: Background::new(policy, schedule, self.threaded),
             lane,
             listener: self.listener,
+            outbox: Outbox::default(),
             read_only: self.read_only,
             poisoned: OnceLock::new(),
             closed: AtomicBool::new(false),
@@ -464,13 +470,16 @@ fn opened_event(store: &Store, logs: u64, begun_at: Duration) -> Event {
 
 /// Finishes the recovery, or leaves that to the flush lane if the disk is full.
 fn recovered(store: &Store) -> Result<()> {
-    match settle(store, &store.inline_context) {
+    let outcome = match settle(store, &store.inline_context) {
         Err(error @ Error::NoSpace { .. }) => {
             store.event(&Event::BackgroundError { error: error.to_string() });
             Ok(())
         }
         outcome => outcome,
-    }
+    };
+    // The thread that tells is not there yet, and never will be if this has failed.
+    store.outbox.tell(&store.listener);
+    outcome
 }
 
 /// The store's unique name. On a full disk it has none until it is opened with space.

@@ -207,6 +207,7 @@ impl BulkLoad {
     /// Takes what is synced, and waits until at most `most` tables are not.
     fn drain(&mut self, most: usize) -> Result<()> {
         loop {
+            self.handle.store.check_writable()?;
             while let Some((table, ())) = self.output.take_done()? {
                 self.done.push(table);
             }
@@ -249,6 +250,7 @@ impl BulkLoad {
         let tables = self.done.iter().cloned();
         let tables = tables.map(|t| Arc::new(TableMeta { seqs: (seq, seq), ..t })).collect();
         let installed = install_load(store, &self.keyspace, tables, seq);
+        // Whatever became of it, the log goes on above.
         store.visible.store(seq.0, Ordering::Release);
         drop(commit);
         installed?;

@@ -156,6 +156,11 @@ fn freeze(store: &Store) -> Result<Frozen> {
     if store.closed.load(Ordering::Acquire) {
         return Err(Error::Poisoned { cause: CLOSED.to_owned() });
     }
+    let visible = SeqNo(store.visible.load(Ordering::Acquire));
+    if commit.memtables.iter().any(|open| open.writer.table().last_seq() > visible) {
+        // A panic has cut a batch short. Tables would hold half of it.
+        store.check_writable()?;
+    }
     // Where there will be no more writes, the active memtables may stay what they are.
     let writable = store.check_writable().is_ok();
     for open in commit.memtables.iter_mut().filter(|open| writable && !open.writer.table().is_empty()) {
@@ -173,7 +178,7 @@ fn freeze(store: &Store) -> Result<Frozen> {
         memtables: memtables.collect(),
         trees: tree.versions.snapshot(),
         settings: stored(store),
-        last_seq: SeqNo(store.visible.load(Ordering::Acquire)),
+        last_seq: visible,
     };
     drop(tree);
     drop(commit);

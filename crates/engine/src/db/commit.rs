@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use super::admission::{admit, look_after};
 use super::commit_queue::{Asked, Turn};
 use super::commit_state::CommitState;
+use super::memory::flush_early_as_leader;
 use super::state::Store;
 use crate::base::error::{Error, Result};
 use crate::base::units::{KeyspaceId, MIB, SeqNo};
@@ -39,7 +40,7 @@ thread_local! {
 #[inline]
 pub fn commit_one(store: &Store, fill: impl FnOnce(&mut WriteBatch)) -> Result<()> {
     SCRATCH.with(|scratch| {
-        // A listener may be called in the middle of a write, and write to another store.
+        // Without threads a listener may be called in the middle of a write, and write to another store.
         let Ok(mut batch) = scratch.try_borrow_mut() else {
             let mut batch = WriteBatch::new();
             fill(&mut batch);
@@ -280,16 +281,21 @@ fn insert(store: &Store, state: &mut CommitState, batch: &WriteBatch) -> Result<
 /// Checks that the batch's keyspaces exist, and switches memtables that are full. Waits for nothing: who comes here was let in.
 #[inline]
 fn make_room(store: &Store, state: &mut CommitState, batch: &WriteBatch) -> Result<()> {
-    let mut seen = None;
+    let (mut seen, mut looked_after) = (None, Vec::new());
     for entry in batch.entries() {
-        let entry = entry.ok_or_else(malformed)?;
-        if seen == Some(entry.keyspace) {
+        let id = entry.ok_or_else(malformed)?.keyspace;
+        if seen == Some(id) {
             continue;
         }
-        seen = Some(entry.keyspace);
-        let table = state.memtable(entry.keyspace).ok_or_else(|| unknown(entry.keyspace))?;
-        if table.writer.table().bytes() + batch.size_bytes() as u64 >= table.look_at {
+        seen = Some(id);
+        let table = state.memtable(id).ok_or_else(|| unknown(id))?;
+        // Once a batch, however often it comes back to the keyspace: everybody waits meanwhile.
+        if table.writer.table().bytes() + batch.size_bytes() as u64 >= table.look_at
+            && let Err(at) = looked_after.binary_search(&id)
+        {
+            looked_after.insert(at, id);
             look_after(store, table, batch);
+            flush_early_as_leader(store, state);
         }
     }
     Ok(())
@@ -310,7 +316,7 @@ fn log_rotated(store: &Store, state: &mut CommitState, appended: Appended) {
     let oldest = pins.filter(|m| !m.writer.table().is_empty()).min_by_key(|m| m.writer.table().first_seq());
     if let Some(table) = oldest {
         table.switch();
-        store.background.wake();
+        store.background.wake_flusher();
     }
 }
 

@@ -12,7 +12,7 @@ use super::keyspace_state::KeyspaceState;
 use super::memory::fit_cache;
 use super::state::{CLOSED, Store};
 use super::ticker::tick;
-use super::unlinks::unlink_obsolete;
+use super::unlinks::unlink_unless_paused;
 use crate::base::class::Class;
 use crate::base::error::{Error, Result};
 use crate::observe::event::Event;
@@ -28,6 +28,7 @@ pub fn step_all(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Opti
     maintain(store);
     let flushed = flushing::step(store);
     let compacted = jobs::step(store, choose);
+    store.tell_here();
     flushed == Stepped::Worked || compacted == Stepped::Worked
 }
 
@@ -59,16 +60,7 @@ pub fn maintain(store: &Store) -> Option<Duration> {
         tick(store);
     }
     fit_cache(store);
-    if store.background.pauses() > 0 {
-        return None;
-    }
-    match unlink_obsolete(store) {
-        Ok(again) => again,
-        Err(error) => {
-            store.event(&Event::BackgroundError { error: error.to_string() });
-            None
-        }
-    }
+    unlink_unless_paused(store)
 }
 
 /// Steps the background until there is room for a write: for a store without threads, where a writer is its own background. An
@@ -182,7 +174,8 @@ pub fn wait_idle(store: &Store) -> Result<()> {
     wait_until(store, Fails::Both, || {
         let flushed = store.keyspaces.load().by_name.values().all(|k| k.view.load().immutable.is_empty());
         let state = store.background.lock();
-        flushed && state.jobs.is_empty() && !state.flushing && !state.look_for_work
+        let looked = !state.look_for_work && state.looking == 0;
+        flushed && looked && state.jobs.is_empty() && !state.flushing
     })?;
     maintain(store);
     Ok(())

@@ -215,7 +215,7 @@ impl Db {
     /// The store can be closed meanwhile.
     ///
     /// # Errors
-    /// `InvalidArgument` from an event listener, which the work itself calls.
+    /// `InvalidArgument` from an event listener.
     pub fn pause_background(&self) -> Result<Paused> {
         Paused::new(&self.handle)
     }
@@ -318,7 +318,8 @@ impl Db {
     ///
     /// # Errors
     /// `InvalidArgument` if `target` exists, `Locked` while another checkpoint to it is under way, `NoSpace`, `Io`, `Corruption`
-    /// of what is copied; the store is as it was.
+    /// of what is copied, `Poisoned` if
+    /// a panic has left half a batch in memory; the store is as it was.
     pub fn checkpoint(&self, target: impl AsRef<Path>) -> Result<CheckpointReport> {
         self.checkpoint_with(target, &mut |_| {})
     }

@@ -30,11 +30,11 @@ pub fn step(store: &Store) -> Stepped {
     if store.check_writable().is_err() {
         return Stepped::Idle;
     }
+    let Some(_step) = store.background.begin_step() else { return Stepped::Idle };
     if store.check_settled().is_err() {
         return settle_again(store);
     }
     flush_early(store);
-    let Some(_step) = store.background.begin_step() else { return Stepped::Idle };
     let open = {
         let mut state = store.background.lock();
         match state.flush.take() {

@@ -41,6 +41,8 @@ pub struct GateState {
     pub announced: bool,
     /// What writers are told instead of waiting: no room is left, and what would make some fails.
     pub failure: Option<Error>,
+    /// Set for good when the keyspace is dropped: nobody is held up here any more.
+    retired: bool,
 }
 
 /// What a sample has changed.
@@ -85,6 +87,10 @@ impl Gate {
         failure: Option<Error>,
     ) -> Steered {
         let mut state = self.lock();
+        if state.retired {
+            // Measured before the keyspace was dropped, or by a writer who has not noticed.
+            return Steered { gates: 0, failed_now: false };
+        }
         let plain: Vec<Pressure> = pressures.iter().map(|(pressure, _)| *pressure).collect();
         state.limit.steer(now, &plain);
         let limit = state.limit.get();
@@ -103,8 +109,23 @@ impl Gate {
         if !pressed {
             state.announced = false;
         }
-        let gates = i64::from(pressed) - i64::from(self.pressed.swap(pressed, Ordering::Relaxed));
-        Steered { gates, failed_now }
+        Steered { gates: self.set_pressed(pressed), failed_now }
+    }
+
+    /// Its keyspace is gone: who waits goes on, and nothing presses here ever again. Answers how many more gates writers have to
+    /// look at, as `steer` does.
+    pub fn retire(&self, now: Duration) -> i64 {
+        let mut state = self.lock();
+        let mut open = GateState { turnstile: state.turnstile, retired: true, ..GateState::default() };
+        open.turnstile.set_limit(now, None);
+        *state = open;
+        self.changed.notify_all();
+        self.set_pressed(false)
+    }
+
+    /// Under the lock.
+    fn set_pressed(&self, pressed: bool) -> i64 {
+        i64::from(pressed) - i64::from(self.pressed.swap(pressed, Ordering::Relaxed))
     }
 
     /// Something has drained, or failed: who waits looks again. Takes no lock, so that a thread of low priority cannot be stopped

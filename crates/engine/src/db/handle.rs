@@ -50,6 +50,7 @@ impl Handle {
         store.wake_writers();
         store.lane.stop();
         store.journal.stop();
+        store.outbox.stop();
         #[cfg(unix)]
         if store.opened.answers {
             control_socket::wake(&store.dir);
@@ -67,16 +68,15 @@ impl Handle {
         if store.read_only {
             return Ok(());
         }
-        if let Err(error) = store.check_writable() {
-            ticker::finish(store, false);
-            return Err(error);
-        }
-        let sealed = seal(store);
-        ticker::finish(store, sealed.is_ok());
-        unlink_at_close(store);
-        store.wal_files.remove_spare();
-        store.poisoned.get_or_init(|| CLOSED.to_owned());
-        sealed.and(flushed)
+        let outcome = match store.check_writable() {
+            Ok(()) => end(store).and(flushed),
+            Err(error) => {
+                ticker::finish(store, false);
+                Err(error)
+            }
+        };
+        store.outbox.tell(&store.listener);
+        outcome
     }
 }
 
@@ -85,6 +85,16 @@ fn flush_unlogged(store: &Store) -> Result<()> {
     let keyspaces = store.keyspaces.load_full();
     let unlogged = keyspaces.by_name.values().filter(|keyspace| keyspace.no_wal);
     unlogged.map(|keyspace| flush(store, keyspace)).fold(Ok(()), Result::and)
+}
+
+/// Seals what is there; nothing is written any more.
+fn end(store: &Store) -> Result<()> {
+    let sealed = seal(store);
+    ticker::finish(store, sealed.is_ok());
+    unlink_at_close(store);
+    store.wal_files.remove_spare();
+    store.poisoned.get_or_init(|| CLOSED.to_owned());
+    sealed
 }
 
 /// Ends the log, and notes in the manifest where: whatever is missing later is noticed.

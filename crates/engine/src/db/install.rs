@@ -78,7 +78,8 @@ pub fn install_flush(
     Ok(())
 }
 
-/// Makes the tables of a bulk load part of the tree, at once. All that is older over their keys is in tables.
+/// Makes the tables of a bulk load part of the tree, and visible, at once. All that is older over their keys is in tables. The
+/// commit lock is held.
 pub fn install_load(
     store: &Store,
     keyspace: &KeyspaceState,
@@ -96,6 +97,9 @@ pub fn install_load(
     let edits = vec![(keyspace.id, edit)];
     record_change(store, tree, ManifestRecord { edits, last_seq: seq, ..ManifestRecord::default() })?;
     publish_version(tree, keyspace);
+    // After the view, or a snapshot at `seq` could miss the tables; before the tree is let go, or a job could list its snapshots,
+    // drop what the tables hide, and a snapshot from before `seq` come after.
+    store.visible.store(seq.0, Ordering::Release);
     Ok(())
 }
 

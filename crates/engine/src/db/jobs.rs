@@ -67,6 +67,7 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
         otherwise = Stepped::Wait(state.retry_at);
     } else if state.look_for_work {
         state.look_for_work = false;
+        state.looking += 1;
         // What failed is tried again, or not wanted any more.
         state.compaction_error = None;
         drop(state);
@@ -74,6 +75,7 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
             failed(store, error);
         }
         state = store.background.lock();
+        state.looking -= 1;
     }
     let runnable: Vec<(usize, Class)> = state
         .jobs
@@ -107,7 +109,7 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
     let cpu = evenkeel_sys::thread_cpu_time();
     let outcome = job.step(STEP_BYTES);
     let outcome = match outcome {
-        Ok((Progress::TableDone, moved)) if sliced || job.ready_tables() >= TABLES_PER_PART => {
+        Ok((Progress::TableDone, moved)) if sliced || job.ready_parts() >= TABLES_PER_PART => {
             match job.take_commit(false, false).map(|part| install_part(store, &keyspace, id, part)) {
                 None => Ok((Progress::TableDone, moved)),
                 Some(Ok(())) => {
@@ -589,7 +591,7 @@ fn space_for(store: &Store, compaction: &Compaction) -> Result<Space> {
     let usable = free_bytes.saturating_sub(store.options.load().reserve_bytes);
     Ok(if usable >= compaction.input_bytes {
         Space::Enough
-    } else if usable >= 4 * compaction.table_bytes {
+    } else if usable >= compaction.table_bytes.saturating_mul(4) {
         Space::Sliced
     } else {
         Space::Refused { free_bytes }

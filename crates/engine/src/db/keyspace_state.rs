@@ -130,6 +130,7 @@ impl KeyspaceState {
         self.update_view(|view| {
             *view = ReadView { active: empty, immutable: Vec::new(), version: Arc::default() }
         });
+        self.set_l0(&Version::default());
     }
 
     /// Its memtables are flushed at this size.

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::builder::open_keyspace;
 use super::keyspace_state::{DEFAULT_NAME, KeyspaceState};
+use super::pressure::retire;
 use super::state::{Keyspaces, Store};
 use super::strategies::{change_settings, creation, resolve, stored};
-use super::unlinks::unlink_obsolete;
+use super::unlinks::unlink_unless_paused;
 use crate::base::error::{Error, Result};
 use crate::compaction::catalog;
 use crate::options::{KeyspaceOptions, TableStyle};
@@ -21,6 +22,7 @@ pub fn create(store: &Store, name: &str, options: KeyspaceOptions) -> Result<Arc
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
         return Err(Error::invalid(format!("a keyspace's name has 1 to {NAME_BYTES_MAX} bytes")));
     }
+    options.check()?;
     let memtable_bytes = options.memtable_bytes.unwrap_or(store.options.load().memtable_bytes);
     let text = options.strategy.as_deref().unwrap_or(catalog::DEFAULT);
     let strategy = resolve(text, memtable_bytes, &store.options.load())?;
@@ -78,6 +80,7 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     let mut keyspaces = Keyspaces::clone(&store.keyspaces.load());
     keyspaces.by_name.remove(name);
     replace(store, keyspaces);
+    retire(store, &state);
     let metas = tables.iter().flat_map(|v| v.tables().map(|(_, t)| Arc::clone(&t.meta)).collect::<Vec<_>>());
     tree.obsolete.extend(metas);
     // A handle's view would keep the tables, which only open snapshots are entitled to.
@@ -86,7 +89,9 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     drop(tree);
     drop(commit);
     store.background.work_changed();
-    unlink_obsolete(store).map(drop)
+    // The keyspace is gone, whatever becomes of its files.
+    unlink_unless_paused(store);
+    Ok(())
 }
 
 /// Puts other keyspaces in force.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::base::clock::Clock;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::execution::sync_lane::{SyncLane, SyncTicket};
 use crate::storage::file_system::Syncer;
 
@@ -27,6 +27,7 @@ pub struct Lane {
 
 #[derive(Debug, Default)]
 struct LaneState {
+    /// The one that the thread has in hands stays in front until it is done.
     syncs: VecDeque<(Arc<dyn Syncer>, SyncTicket)>,
     poked: bool,
     stopped: bool,
@@ -84,6 +85,7 @@ impl Lane {
     /// The thread's body: `synced` after each sync, `upkeep` when poked, when a sync of the log is due, now and then, and as soon
     /// as it has answered.
     pub fn run(&self, clock: &dyn Clock, synced: impl Fn(), upkeep: impl Fn() -> Option<Duration>) {
+        let _ending = Ending(self);
         let mut rest = IDLE;
         loop {
             let next = {
@@ -97,7 +99,7 @@ impl Lane {
                     // The log comes before tables: it has been promised by a time.
                     None
                 } else {
-                    match state.syncs.pop_front() {
+                    match state.syncs.front().cloned() {
                         None if state.stopped => return,
                         None => {
                             state.poked = false;
@@ -109,6 +111,7 @@ impl Lane {
             };
             if let Some((syncer, ticket)) = next {
                 ticket.finish(syncer.sync());
+                self.lock().syncs.pop_front();
                 synced();
             } else {
                 rest = upkeep().map_or(IDLE, |soon| soon.min(IDLE));
@@ -126,6 +129,23 @@ impl Lane {
     }
 }
 
+/// The thread ends, by a panic too: nobody waits for a sync that nobody does.
+struct Ending<'a>(&'a Lane);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        let left = {
+            let mut state = self.0.lock();
+            state.stopped = true;
+            std::mem::take(&mut state.syncs)
+        };
+        for (_, ticket) in left {
+            ticket
+                .finish(Err(Error::Poisoned { cause: "the thread that syncs tables has ended".to_owned() }));
+        }
+    }
+}
+
 impl SyncLane for Lane {
     fn submit(&self, syncer: Arc<dyn Syncer>) -> SyncTicket {
         let ticket = SyncTicket::default();
@@ -140,5 +160,45 @@ impl SyncLane for Lane {
             ticket.finish(outcome);
         }
         ticket
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::base::clock::ManualClock;
+
+    #[derive(Debug)]
+    struct Sync(&'static str);
+
+    impl Syncer for Sync {
+        fn sync(&self) -> Result<()> {
+            assert_ne!(self.0, "panics", "planted by the test");
+            Ok(())
+        }
+    }
+
+    fn kind(ticket: &SyncTicket) -> Option<&'static str> {
+        ticket.outcome().map(|outcome| outcome.as_ref().map_or_else(Error::kind, |()| "Ok"))
+    }
+
+    /// A bulk load once waited for ever for a thread that a listener's panic had ended.
+    #[test]
+    fn nobody_waits_for_a_lane_that_has_panicked() {
+        for (syncs, told, outcomes) in [
+            (["fine", "fine"], false, ["Ok", "Poisoned"]),
+            (["panics", "fine"], true, ["Poisoned", "Poisoned"]),
+        ] {
+            let lane = Lane::new(true);
+            let tickets = syncs.map(|sync| lane.submit(Arc::new(Sync(sync))));
+            assert_eq!(tickets.each_ref().map(kind), [None, None]);
+            let run = || lane.run(&ManualClock::default(), || assert!(told, "planted by the test"), || None);
+            assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
+            assert_eq!(tickets.each_ref().map(kind), outcomes.map(Some), "{syncs:?}");
+            let later = lane.submit(Arc::new(Sync("fine")));
+            assert_eq!(kind(&later), Some("Ok"), "done where it is asked for");
+        }
     }
 }

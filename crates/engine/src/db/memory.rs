@@ -7,10 +7,9 @@
 //! The cache has what the others leave, at most `cache_bytes`: it is cut before the others grow. When memtables hold half of
 //! what may be theirs, the largest is flushed early, and writers are slowed (`admission.rs`).
 
-use std::sync::Arc;
-
-use super::keyspace_state::KeyspaceState;
+use super::commit_state::CommitState;
 use super::state::Store;
+use crate::base::units::KeyspaceId;
 use crate::observe::memory::MemoryClass;
 
 /// Memory in use at one moment, in bytes by class, and the limit.
@@ -79,23 +78,45 @@ pub fn fit_cache(store: &Store) {
     }
 }
 
-/// When memtables hold half of what may be theirs and none is on its way to a table, sends the largest there.
+/// For the flush lane, which never waits for the commit lock: whoever has it may be waiting for a flush, and a leader who has it
+/// looks by itself each time a memtable has grown by a part.
 pub fn flush_early(store: &Store) {
+    if let Some(largest) = largest_for_memory(store)
+        && let Some(mut commit) = store.try_commit_state()
+    {
+        switch_early(store, &mut commit, largest);
+    }
+}
+
+/// The same for the leader; it wakes the lane.
+pub fn flush_early_as_leader(store: &Store, commit: &mut CommitState) {
+    if let Some(largest) = largest_for_memory(store) {
+        switch_early(store, commit, largest);
+        store.background.wake_flusher();
+    }
+}
+
+/// When memtables hold half of what may be theirs and none is on its way to a table: the keyspace that has the largest.
+fn largest_for_memory(store: &Store) -> Option<KeyspaceId> {
     let memory = in_use(store);
     if memory.memtables < memory.for_memtables() / 2 {
-        return;
+        return None;
     }
     let keyspaces = store.keyspaces.load();
-    let idle = |k: &&Arc<KeyspaceState>| k.view.load().immutable.is_empty();
-    if !keyspaces.by_name.values().all(|k| idle(&k)) {
-        return;
+    if keyspaces.by_name.values().any(|k| !k.view.load().immutable.is_empty()) {
+        return None;
     }
-    let largest = keyspaces.by_name.values().max_by_key(|k| k.view.load().active.bytes());
+    let (bytes, largest) = keyspaces
+        .by_name
+        .values()
+        .map(|k| (k.view.load().active.bytes(), k.id))
+        .max_by_key(|(bytes, _)| *bytes)?;
     // What readers hold may keep the sum high: then nothing is won by flushing crumbs.
-    let worth = memory.for_memtables() / 16;
-    let Some(largest) = largest.filter(|k| k.view.load().active.bytes() >= worth) else { return };
-    let mut commit = store.commit_state();
-    if let Some(open) = commit.memtable(largest.id)
+    (bytes >= memory.for_memtables() / 16).then_some(largest)
+}
+
+fn switch_early(store: &Store, commit: &mut CommitState, largest: KeyspaceId) {
+    if let Some(open) = commit.memtable(largest)
         && !open.writer.table().is_empty()
     {
         open.switch();

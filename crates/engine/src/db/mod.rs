@@ -32,6 +32,8 @@ pub mod inspect_table;
 mod inspect_tests;
 pub mod install;
 pub mod job_state;
+#[cfg(test)]
+mod job_tests;
 pub mod jobs;
 pub mod journal;
 pub mod keyspace;
@@ -44,6 +46,7 @@ pub mod memory;
 pub mod metric_parts;
 pub mod metrics;
 pub mod options_file;
+pub mod outbox;
 pub mod pause;
 pub mod pressure;
 pub mod prometheus;

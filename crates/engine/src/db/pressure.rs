@@ -74,9 +74,11 @@ pub fn sample_memory(store: &Store) {
         drain: store.admission.flushes.rate(now),
     };
     let failures = Failures::look(store, &store.admission.gate);
+    // As for a keyspace: what fails is no measure of speed.
+    let pressed = pressure.is_pressed() && failures.flush.is_none();
     let failure = failures.flush.filter(|_| pressure.debt >= pressure.slack);
     let mut pressures = Vec::new();
-    if pressure.is_pressed() && failure.is_none() {
+    if pressed {
         let (used, of) = (mib(memory.memtables), mib(slack));
         pressures.push((pressure, format!("because memtables take {used} MiB of the {of} MiB of memory")));
     }
@@ -84,7 +86,7 @@ pub fn sample_memory(store: &Store) {
     steer(store, &store.admission.gate, now, pressures, failure);
     if began {
         // The flush lane sends the largest memtable early.
-        store.background.wake();
+        store.background.wake_flusher();
     }
 }
 
@@ -110,6 +112,12 @@ fn steer(
     if let (true, Some(reason)) = (steered.failed_now, stopping) {
         store.event(&Event::Stopping { reason });
     }
+}
+
+/// A keyspace was dropped: its writers are held up no longer, and it counts no more among those that are slowed.
+pub fn retire(store: &Store, keyspace: &KeyspaceState) {
+    let gates = keyspace.gate.retire(store.clock.now());
+    store.admission.pressed.fetch_add(gates, Ordering::Relaxed);
 }
 
 /// The strictest limit of all, bytes per second.

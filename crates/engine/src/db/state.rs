@@ -1,13 +1,15 @@
 //! The store's parts, together. Stages are functions over what they need of this; none of them is a method here.
 //!
 //! Locks, in the order in which they may be taken: `commit`, `tree`, a keyspace's view, `background`. Readers take none.
+//! Whoever has `commit` may wait for flushes, so the flush lane never waits for it. Events are told under any of them, for the
+//! listener hears of them elsewhere (`outbox.rs`).
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -19,6 +21,7 @@ use super::gate::Admission;
 use super::journal::Journal;
 use super::keyspace_state::KeyspaceState;
 use super::lane::Lane;
+use super::outbox::Outbox;
 use super::snapshots::Snapshots;
 use super::ticker_state::Ticker;
 use crate::base::clock::Clock;
@@ -86,6 +89,8 @@ pub struct Store {
     pub lane: Arc<Lane>,
     /// Who wants to hear of events.
     pub listener: Events,
+    /// Events on their way to it.
+    pub outbox: Outbox,
     /// Events on their way to `LOG`.
     pub journal: Journal,
     /// What writes `LOG` and `STATS`, and looks each second.
@@ -181,7 +186,8 @@ impl Events {
         listener(event);
     }
 
-    /// Refuses a call from within the listener that would wait for the very thread it is on.
+    /// Refuses a call from within the listener that changes the store: each would bring more events, and without threads, or at the
+    /// close, it would wait for the very thread it is on.
     ///
     /// # Errors
     /// `InvalidArgument` there.
@@ -189,7 +195,7 @@ impl Events {
     pub fn check_outside(&self) -> Result<()> {
         match &self.0 {
             Some(listener) if LISTENING.get() == Arc::as_ptr(listener).addr() => Err(Error::invalid(
-                "a listener cannot change its store, whose threads wait for it; hand the event to a thread of your own",
+                "a listener cannot change its store; hand the event to a thread of your own",
             )),
             _ => Ok(()),
         }
@@ -222,15 +228,38 @@ impl Store {
         self.commit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the listener, and `LOG`.
+    /// Tells `LOG`, and has the listener told. Any lock may be held.
     pub fn event(&self, event: &Event) {
-        self.listener.tell(event);
         if matches!(event, Event::BackgroundError { .. }) {
             self.counters.background_errors.add(1);
         }
         let keyspaces = self.keyspaces.load();
         let keyspace = event.keyspace().and_then(|id| keyspaces.by_name.values().find(|k| k.id == id));
         self.journal.tell(event, keyspace.map(|k| k.name.as_str()), self.clock.wall_ms());
+        if self.listener.0.is_some() {
+            self.outbox.add(event);
+            self.tell_here();
+        }
+    }
+
+    /// Without threads, tells the listener what waits for it; while anybody holds a lock that it may need, the next step does.
+    pub fn tell_here(&self) {
+        if !self.background.threaded
+            && is_free(&self.commit)
+            && is_free(&self.tree)
+            && self.background.is_free()
+        {
+            self.outbox.tell(&self.listener);
+        }
+    }
+
+    /// The commit lock, unless somebody has it.
+    pub fn try_commit_state(&self) -> Option<MutexGuard<'_, CommitState>> {
+        match self.commit.try_lock() {
+            Ok(state) => Some(state),
+            Err(TryLockError::Poisoned(state)) => Some(state.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// `Poisoned` if a failure has made the store read-only.
@@ -275,7 +304,7 @@ impl Store {
         self.poisoned.get_or_init(|| error.to_string());
         self.background.wake();
         self.wake_writers();
-        // A listener that panics was perhaps what has brought us here.
+        // Without threads it may be told here, and a listener that panics was perhaps what has brought us here.
         let tell = || {
             self.event(&Event::BackgroundError { error: error.to_string() });
             self.event(&Event::Stopping { reason: error.to_string() });
@@ -305,4 +334,9 @@ impl Store {
         self.poison(&error);
         error
     }
+}
+
+/// True if nobody has the lock, this thread included.
+fn is_free<T>(lock: &Mutex<T>) -> bool {
+    !matches!(lock.try_lock(), Err(TryLockError::WouldBlock))
 }

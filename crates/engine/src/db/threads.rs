@@ -26,12 +26,15 @@ use crate::observe::event::Event;
 /// A thread with nothing to do looks again after this long, should it have missed a wake-up.
 const IDLE: Duration = Duration::from_millis(500);
 
-/// Starts the flush lane, the workers and the lane.
+/// Starts the flush lane, the workers, the lane, and who tells the listener, if there is one.
 pub fn start_threads(store: &Arc<Store>) -> Threads {
     let mut threads = Threads::default();
     threads.handles.push(start(store, "keel-flush", flush_loop));
     start_workers(store, &mut threads);
     threads.handles.push(start(store, "keel-lane", lane_loop));
+    if store.listener.0.is_some() {
+        threads.handles.push(start(store, "keel-events", |store| store.outbox.run(&store.listener)));
+    }
     let watched = Arc::clone(store);
     threads.handles.push(spawn("keel-log", move || {
         // A store without a log for people is as good as any: a panic here ends the log alone.
@@ -69,13 +72,15 @@ fn start(
 }
 
 fn flush_loop(store: &Store) {
+    store.background.be_flusher();
     let mut own = OwnPriority::new(if can_raise_priority() { Priority::Nice19 } else { Priority::Normal });
     while !store.background.is_stopping() {
         let pressed = store.admission.pressed.load(Ordering::Relaxed) > 0;
         own.set(store.background.is_waited_for() || pressed || memtable_fills(store));
         let seen = store.background.changes();
-        let stepped = flushing::step(store);
-        rest(store, stepped, seen, &own);
+        if let Some(longest) = rest(store, flushing::step(store), &own) {
+            store.background.sleep_as_flusher(seen, longest);
+        }
     }
 }
 
@@ -89,7 +94,9 @@ fn work_loop(store: &Store, index: u32) {
         let seen = store.background.changes();
         let wanted = index < store.options.load().workers;
         let stepped = if wanted { jobs::step(store, &mut choose) } else { Stepped::Idle };
-        rest(store, stepped, seen, &own);
+        if let Some(longest) = rest(store, stepped, &own) {
+            store.background.sleep(seen, longest);
+        }
     }
 }
 
@@ -127,24 +134,21 @@ impl OwnPriority {
     }
 }
 
-/// After a step: on to the next, or wait for a change. A change told since the step began, when `seen` had been told, is not
-/// waited for: it may have come too late for the step, and would come too early for the sleep.
-fn rest(store: &Store, stepped: Stepped, seen: u64, own: &OwnPriority) {
+/// After a step: on to the next, or how long to wait for a change. A change told since the step began is not waited for: it may
+/// have come too late for the step, and would come too early for the sleep.
+fn rest(store: &Store, stepped: Stepped, own: &OwnPriority) -> Option<Duration> {
     let longest = match stepped {
         Stepped::Worked => {
             // Beside many busy threads each yield costs a round of all of them: where a deadline is near, the share is used up.
             if own.raised != Some(true) {
                 yield_now();
             }
-            return;
+            return None;
         }
         Stepped::Wait(until) => until.saturating_sub(store.clock.now()),
         Stepped::Idle => IDLE,
     };
-    let state = store.background.lock();
-    if !store.background.is_stopping() && state.changes == seen && !longest.is_zero() {
-        drop(store.background.wait(state, longest));
-    }
+    Some(longest).filter(|longest| !longest.is_zero())
 }
 
 fn lane_loop(store: &Store) {

@@ -8,10 +8,21 @@ use std::time::Duration;
 
 use super::state::Store;
 use crate::base::error::Result;
+use crate::observe::event::Event;
 use crate::table::meta::TableMeta;
 
+/// Unlinks what may go now, as a step of the background: none while that is paused. A failure is told as an event. Answers as
+/// `unlink_obsolete`.
+pub fn unlink_unless_paused(store: &Store) -> Option<Duration> {
+    let _step = store.background.begin_step()?;
+    unlink_obsolete(store).unwrap_or_else(|error| {
+        store.event(&Event::BackgroundError { error: error.to_string() });
+        None
+    })
+}
+
 /// Unlinks what may go now. Answers when to ask again, if there is more that only the rate holds back.
-pub fn unlink_obsolete(store: &Store) -> Result<Option<Duration>> {
+fn unlink_obsolete(store: &Store) -> Result<Option<Duration>> {
     let rate = store.options.load().unlink_bytes_per_sec;
     let paced = rate > 0 && !needs_space(store)?;
     let now = store.clock.now();

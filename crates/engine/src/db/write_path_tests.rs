@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::database::Db;
 use super::scan::ScanRange;
 use crate::base::units::{GIB, KIB, MIB};
-use crate::options::{Durability, Options};
+use crate::options::{Durability, KeyspaceOptions, Options};
 use crate::storage::fault::{Fault, FaultError, FaultKind};
 use crate::storage::file_system::FileSystem;
 use crate::storage::simulated::SimulatedFileSystem;
@@ -273,6 +273,26 @@ fn a_part_that_is_not_recorded_leaves_no_files() {
     fs.clear_faults();
     db.put(b"more", b"1").unwrap();
     db.flush().unwrap();
+}
+
+/// Nothing would switch a memtable once for each batch, and 16 GiB are more than one can hold: the writer that filled it panicked.
+#[test]
+fn a_keyspace_is_not_made_with_a_memtable_that_the_store_would_be_refused() {
+    let fs = SimulatedFileSystem::new();
+    let db = open(&fs, options());
+    for bytes in [0, KIB - 1, 4 * GIB + 1, 16 * GIB, u64::MAX] {
+        let options = KeyspaceOptions { memtable_bytes: Some(bytes), ..KeyspaceOptions::default() };
+        let error = db.create_keyspace("sized", options).unwrap_err();
+        assert_eq!(error.kind(), "InvalidArgument", "{bytes}");
+        assert!(error.to_string().contains("memtable_bytes"), "{error}");
+    }
+    for (name, bytes) in [("least", KIB), ("most", 4 * GIB)] {
+        let options = KeyspaceOptions { memtable_bytes: Some(bytes), ..KeyspaceOptions::default() };
+        let made = db.create_keyspace(name, options).unwrap();
+        assert_eq!(made.state().memtable_bytes(), bytes);
+        made.put(b"k", b"v").unwrap();
+    }
+    assert!(db.keyspace("sized").is_none());
 }
 
 #[test]

@@ -6,7 +6,8 @@
 //! tables    [done ][done ][open   |           cut keys: where a done table ends, between two user keys
 //!           └─ can be committed ─┘ └ lost, or sealed as it is, if the job yields now
 //! ```
-//! With each finished table the job notes how far every input has been consumed, so that a prefix can be committed exactly.
+//! With each finished table the job notes how far every input has been consumed, so that a prefix can be committed exactly. A
+//! stretch of which nothing is left gets such a note too, without a table.
 
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ use crate::merge::run_iterator::{ReadMode, RunIterator};
 use crate::observe::memory::{Charge, MemoryClass};
 use crate::table::meta::TableMeta;
 use crate::table::table_cache::TableCache;
+use crate::version::run::TableRef;
 
 /// Tables that may wait for their sync before the job waits for them.
 const SYNCING_MAX: usize = 4;
@@ -40,8 +42,12 @@ pub struct CompactionJob {
     entries: u64,
     merge: MergeLoop<RunIterator, Note>,
     bounds: JobBounds,
-    /// Finished tables not yet handed out for a commit.
-    ready: Vec<(TableMeta, Note)>,
+    /// Finished tables, and stretches that needed none, not yet handed out for a commit.
+    ready: Vec<(Option<TableMeta>, Note)>,
+    /// A stretch that needs no table, ready once the tables before it are.
+    passed: Option<Note>,
+    /// Bytes moved since the last note.
+    since_cut: u64,
     yielding: Option<Yield>,
     /// Counts its buffers, also while nobody steps it.
     charge: Charge,
@@ -96,6 +102,8 @@ impl CompactionJob {
             entries: compaction.tables().map(|t| t.meta.entries - t.consumed).sum(),
             compaction,
             ready: Vec::new(),
+            passed: None,
+            since_cut: 0,
             yielding: None,
             committed: 0,
         }
@@ -124,7 +132,13 @@ impl CompactionJob {
         }
         let mut any = false;
         while let Some(done) = self.merge.output.take_done()? {
-            self.ready.push(done);
+            self.ready.push((Some(done.0), done.1));
+            any = true;
+        }
+        if self.merge.output.syncing() == 0
+            && let Some(note) = self.passed.take()
+        {
+            self.ready.push((None, note));
             any = true;
         }
         if any {
@@ -145,7 +159,8 @@ impl CompactionJob {
         // A yielding job needs only the rest of one key's versions.
         let budget = if self.yielding.is_some() { 1 } else { budget };
         let (stop, moved) = self.merge.run(budget, &mut self.bounds)?;
-        if stop != Stop::Budget {
+        self.since_cut += moved;
+        if stop != Stop::Budget || self.leaves_nothing() {
             self.cut()?;
         }
         Ok((Progress::More, moved))
@@ -161,8 +176,8 @@ impl CompactionJob {
         self.yielding.is_some() && !self.merge.is_exhausted()
     }
 
-    /// Finished tables that wait to be committed.
-    pub fn ready_tables(&self) -> usize {
+    /// Finished tables that wait to be committed; a stretch that needed none, as long as a table, counts as one.
+    pub fn ready_parts(&self) -> usize {
         self.ready.len()
     }
 
@@ -174,10 +189,10 @@ impl CompactionJob {
             return None;
         }
         let mut outputs = vec![Vec::new(); self.compaction.slots.len()];
-        self.committed += self.ready.len() as u64;
         for (meta, note) in std::mem::take(&mut self.ready) {
+            self.committed += u64::from(meta.is_some());
             if let Some(slot) = outputs.get_mut(note.slot) {
-                slot.push(Arc::new(meta));
+                slot.extend(meta.map(Arc::new));
             }
         }
         Some(match last {
@@ -191,9 +206,11 @@ impl CompactionJob {
     /// A part was committed, and `rest` is the compaction without the inputs which that consumed: the job holds those no longer, so
     /// that their files can go while it runs.
     pub fn let_go(&mut self, rest: Arc<Compaction>) {
+        for (run, left) in self.merge.release_passed().iter_mut().zip(&rest.inputs) {
+            run.release_before(left.tables.first().map(TableRef::id));
+        }
         self.bounds.compaction = Arc::clone(&rest);
         self.compaction = rest;
-        self.merge.release_passed().iter_mut().for_each(RunIterator::release_passed);
     }
 
     /// Bytes of the inputs read so far, by the share of their entries.
@@ -214,9 +231,9 @@ impl CompactionJob {
 
     /// Ends without what was not committed: its files are removed. Answers the bytes of work lost.
     pub fn abandon(&mut self) -> (u64, Result<()>) {
-        let lost: u64 =
-            self.ready.iter().map(|(meta, _)| meta.bytes).sum::<u64>() + self.merge.output.open_bytes();
-        let ids = self.ready.drain(..).map(|(meta, _)| meta.id).collect();
+        let lost: u64 = self.ready.iter().flat_map(|(meta, _)| meta).map(|meta| meta.bytes).sum::<u64>()
+            + self.merge.output.open_bytes();
+        let ids = self.ready.drain(..).filter_map(|(meta, _)| meta).map(|meta| meta.id).collect();
         (lost, self.merge.output.abandon(ids))
     }
 
@@ -224,14 +241,35 @@ impl CompactionJob {
         let slot = self.bounds.slot_of(self.merge.last_position());
         let cut = self.merge.cut_key()?;
         let consumed = self.merge.sources().iter().filter_map(|run| run.consumed_below(&cut)).collect();
-        self.merge.output.cut(Note { slot, cut, consumed });
+        let note = Note { slot, cut, consumed };
+        self.since_cut = 0;
+        self.passed = None;
         self.bounds.cutter.cut();
+        if self.merge.output.is_open() {
+            self.merge.output.cut(note);
+        } else if !self.merge.is_exhausted() {
+            self.passed = Some(note);
+        }
         Ok(())
+    }
+
+    /// True between two keys if so much was read since the last note that it could have been a table, and nothing of it is left.
+    fn leaves_nothing(&self) -> bool {
+        self.since_cut >= self.compaction.table_bytes
+            && !self.merge.output.is_open()
+            && !self.merge.owes_a_piece()
+            && self.merge.is_between_keys()
     }
 
     fn stop_here(&mut self, keep_all: bool) -> Result<()> {
         let worth = self.compaction.table_bytes as f64 * WORTH_SEALING;
-        if self.merge.output.is_open() && (keep_all || self.merge.output.open_bytes() as f64 >= worth) {
+        let output = &self.merge.output;
+        let keeps = if output.is_open() {
+            keep_all || output.open_bytes() as f64 >= worth
+        } else {
+            self.since_cut > 0 && (keep_all || !self.merge.owes_a_piece())
+        };
+        if keeps {
             self.cut()?;
         }
         if let Some(y) = &mut self.yielding {
@@ -257,8 +295,7 @@ impl CompactionJob {
         if counts.read == expected && counts.read == counts.kept + counts.hidden + counts.spent {
             return Ok(());
         }
-        let first =
-            self.compaction.tables().next().map_or(TableId(0), super::super::version::run::TableRef::id);
+        let first = self.compaction.tables().next().map_or(TableId(0), TableRef::id);
         let what =
             format!("a compaction of it and others read {} of {expected} entries: {counts:?}", counts.read);
         Err(Error::corruption(format!("{:06}.sst", first.0), 0, what))

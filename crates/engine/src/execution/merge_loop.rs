@@ -1,8 +1,8 @@
 //! The loop that flushes and compactions share: entries in, the kept ones out, in bounded steps.
 //!
-//! A step moves at most its budget of bytes or runs for 250 µs, whichever comes first, and ends between two entries. A table
-//! is cut only between two user keys, so all versions of a key stay together (I6). Range tombstones come as pieces in the
-//! order of their keys; a piece goes into the table that is open at its end, and is cut where that is cut:
+//! A step ends with the entry that uses up its budget of bytes, or after 250 µs, whichever comes first. A table is cut only
+//! between two user keys, so all versions of a key stay together (I6). Range tombstones come as pieces in the order of their
+//! keys; a piece goes into the table that is open at its end, and is cut where that is cut:
 //!
 //! ```text
 //! entries   a   c   d   g       k   p
@@ -141,13 +141,12 @@ impl<I: InternalIterator, N> MergeLoop<I, N> {
         }
         let (mut moved, mut since_clock) = (0, 0);
         loop {
-            if since_clock >= CLOCK_EVERY {
-                since_clock = 0;
-                if moved >= budget || self.context.clock.now() >= deadline {
-                    return Ok((Stop::Budget, moved));
-                }
+            // One entry may be large; the time of most is not worth a look at the clock.
+            let late = since_clock >= CLOCK_EVERY && self.context.clock.now() >= deadline;
+            if moved >= budget || late {
+                return Ok((Stop::Budget, moved));
             }
-            since_clock += 1;
+            since_clock = since_clock % CLOCK_EVERY + 1;
             if let Some(ranges) = &mut self.ranges
                 && ranges.comes_before(self.entries.valid().then(|| self.entries.key()))
             {
@@ -216,6 +215,11 @@ impl<I: InternalIterator, N> MergeLoop<I, N> {
     /// True if the cursor stands between two user keys, so that the work could end here.
     pub fn is_between_keys(&self) -> bool {
         !self.entries.valid() || self.retention.is_new_key(self.entries.key())
+    }
+
+    /// True if range tombstones that stay lie below the cursor and in no table yet: a cut here writes them.
+    pub fn owes_a_piece(&self) -> bool {
+        self.ranges.as_ref().is_some_and(|ranges| ranges.entered && ranges.kept > 0)
     }
 
     /// The sources, to have them let go of what is behind them; the range tombstones let go here.

@@ -104,12 +104,13 @@ impl RunIterator {
         Some((table.id(), consumed))
     }
 
-    /// Lets go of the tables behind the cursor, for a stream that was begun and only goes forward: who reads the rest need not
-    /// hold what is done with.
-    pub fn release_passed(&mut self) {
-        let passed = if self.entries.is_some() { self.at } else { self.tables.len() };
-        self.tables.drain(..passed.min(self.tables.len()));
-        self.at = 0;
+    /// Lets go of the tables before `first`, or of all, for a stream that was begun and only goes forward: who reads the rest need
+    /// not hold what is done with. A table whose entries are behind the cursor may have range tombstones that are not.
+    pub fn release_before(&mut self, first: Option<TableId>) {
+        let left = first.and_then(|id| self.tables.iter().position(|t| t.id() == id));
+        let done = left.unwrap_or(self.tables.len());
+        self.tables.drain(..done);
+        self.at = self.at.saturating_sub(done);
     }
 
     fn open(&mut self, at: usize) -> Result<()> {

@@ -178,6 +178,11 @@ pub enum Event {
         /// Why.
         error: String,
     },
+    /// The listener did not keep up: events from here on were left out. Told to it alone.
+    Untold {
+        /// How many.
+        count: u64,
+    },
     /// The log's recovery ended at a torn tail; what followed was never promised.
     TornTail {
         /// The file.
@@ -304,6 +309,8 @@ impl fmt::Display for Event {
             Event::NotWritten { file, error } => {
                 write!(f, "{file} is not written any more: {error}; the store goes on without it")
             }
+            Event::Untold { count: 1 } => f.write_str("1 event was not told"),
+            Event::Untold { count } => write!(f, "{count} events were not told"),
             Event::Stopping { reason } => write!(f, "Stopping writes because {reason}"),
             Event::TornTail { file, offset } => {
                 write!(f, "Recovery stopped at a torn tail: {file} at {offset}")

@@ -38,6 +38,7 @@ pub fn name(event: &Event) -> &'static str {
         Event::OptionChanged { .. } => "option_changed",
         Event::SlowOperations { .. } => "slow_operations",
         Event::NotWritten { .. } => "not_written",
+        Event::Untold { .. } => "events_untold",
         Event::TornTail { .. } => "torn_tail",
         Event::BackgroundError { .. } => "background_error",
     }
@@ -98,6 +99,7 @@ fn fields(object: Object, event: &Event) -> Object {
             object.raw("count", count).raw("micros", causes.end())
         }
         Event::NotWritten { file, error } => object.text("file", file).text("error", error),
+        Event::Untold { count } => object.raw("count", count),
         Event::TornTail { file, offset } => object.text("file", file).raw("offset", offset),
         Event::BackgroundError { error } => object.text("error", error),
     }

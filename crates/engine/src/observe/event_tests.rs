@@ -112,6 +112,7 @@ fn table() -> Vec<(Event, &'static str, &'static str)> {
             "LOG is not written any more: no space; the store goes on without it",
             r#""event":"not_written","file":"LOG","error":"no space""#,
         ),
+        (Event::Untold { count: 2 }, "2 events were not told", r#""event":"events_untold","count":2"#),
         (
             Event::TornTail { file: "000004.log".to_owned(), offset: 12 },
             "Recovery stopped at a torn tail: 000004.log at 12",

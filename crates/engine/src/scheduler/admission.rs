@@ -85,6 +85,8 @@ pub struct Drain {
     seconds: f64,
     /// Since when time counts; `None` while there is nothing to drain.
     since: Option<Duration>,
+    /// The latest time it was told: who was stopped after asking for the time comes late, and counts nothing twice.
+    at: Duration,
     memory: Duration,
 }
 
@@ -95,11 +97,12 @@ const HANGING_SECONDS: f64 = 1.0;
 impl Drain {
     /// Nothing measured; what is older than some `memory` of busy time counts little.
     pub fn new(memory: Duration) -> Drain {
-        Drain { bytes: 0.0, seconds: 0.0, since: None, memory }
+        Drain { bytes: 0.0, seconds: 0.0, since: None, at: Duration::ZERO, memory }
     }
 
     /// There is something to drain, or not any more.
     pub fn set_busy(&mut self, now: Duration, busy: bool) {
+        let now = self.latest(now);
         match (self.since, busy) {
             (None, true) => self.since = Some(now),
             (Some(_), false) => {
@@ -112,6 +115,7 @@ impl Drain {
 
     /// So many bytes less.
     pub fn drained(&mut self, now: Duration, bytes: f64) {
+        let now = self.latest(now);
         let elapsed = self.since.map_or(0.0, |since| now.saturating_sub(since).as_secs_f64());
         if self.since.is_some() {
             self.since = Some(now);
@@ -127,6 +131,11 @@ impl Drain {
         let seconds = self.seconds + waiting;
         let enough = if self.bytes > 0.0 { MEASURED_SECONDS_MIN } else { HANGING_SECONDS };
         (seconds >= enough).then(|| self.bytes / seconds)
+    }
+
+    fn latest(&mut self, now: Duration) -> Duration {
+        self.at = self.at.max(now);
+        self.at
     }
 }
 
@@ -146,6 +155,8 @@ impl Limit {
 
     /// Goes towards what these pressures ask for, the strictest first; without any, the limit ends.
     pub fn steer(&mut self, now: Duration, pressures: &[Pressure]) {
+        // Of two who steer at once, the one who asked for the time first may come last.
+        let now = self.last.map_or(now, |(_, at)| at.max(now));
         let aim = pressures.iter().filter_map(Pressure::aim).reduce(f64::min);
         let Some(aim) = aim else {
             self.now = None;

@@ -76,6 +76,39 @@ fn a_limit_changes_at_most_twofold_within_a_second() {
     }
 }
 
+/// Who asks for the time and is stopped before he steers comes with an old one. The second that has been used is not used again.
+#[test]
+fn a_late_steer_and_a_late_drain_turn_no_time_back() {
+    let at = |debt: u64, drain: f64| Pressure {
+        debt: debt * MIB,
+        slack: 128 * MIB,
+        relief: 64 * MIB,
+        room: None,
+        drain: Some(drain),
+    };
+    let mut limit = Limit::default();
+    limit.steer(10 * SECOND, &[at(100, 1e8)]);
+    let before = limit.get().unwrap();
+    for i in 0..10 {
+        limit.steer(9 * SECOND, &[at(127, 1e3)]);
+        limit.steer(10 * SECOND + Duration::from_millis(i), &[at(127, 1e3)]);
+    }
+    let after = limit.get().unwrap();
+    assert!(after > before * 0.99, "{before} then {after}, 9 ms later");
+
+    let mut drain = Drain::new(4 * SECOND);
+    drain.set_busy(SECOND, true);
+    drain.drained(2 * SECOND, 1e6);
+    let rate = drain.rate(2 * SECOND).unwrap();
+    drain.drained(SECOND, 0.0);
+    drain.drained(2 * SECOND, 0.0);
+    assert_eq!(drain.rate(2 * SECOND), Some(rate));
+    drain.set_busy(2 * SECOND, false);
+    drain.set_busy(SECOND, true);
+    drain.drained(2 * SECOND, 0.0);
+    assert_eq!(drain.rate(2 * SECOND), Some(rate));
+}
+
 #[test]
 fn the_drain_is_what_was_measured_lately_pauses_included() {
     let mut drain = Drain::new(Duration::from_secs(4));

@@ -72,7 +72,11 @@ impl FileSystem for DiskFileSystem {
             None => new_log(path, capacity)?,
         };
         let way = if self.logs_written { Way::Written } else { Way::Best };
-        open_log(file, path, capacity, way, Arc::clone(&self.counters)).map_err(at("map", path))
+        open_log(file, path, capacity, way, Arc::clone(&self.counters)).map_err(|error| {
+            // Nobody would know of it, recycled or new.
+            let _ = rustix::fs::unlink(path);
+            at("map", path)(error)
+        })
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn ReadFile>> {

@@ -246,10 +246,13 @@ impl DirectReader {
         let (mut filled, mut read) = (0, 0);
         while filled < need {
             let rest = buf.get_mut(filled..).unwrap_or_default();
+            let direct = self.direct.load(Ordering::Acquire);
             match self.file.read_at(rest, offset + filled as u64) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is(&error, Errno::INVAL) && self.direct.swap(false, Ordering::Relaxed) => {
+                // Several readers may be refused at once, and each tries again.
+                Err(error) if is(&error, Errno::INVAL) && direct => {
                     let_go_of_direct(&self.file)?;
+                    self.direct.store(false, Ordering::Release);
                 }
                 Err(error) => return Err(error),
                 Ok(n) => {

@@ -24,6 +24,7 @@ pub trait FileSystem: Send + Sync + Debug {
     }
     /// Makes a log file of a fixed capacity in bytes, renaming `recycle` (a log no longer needed) to it if given.
     /// What a recycled file still holds is garbage to the reader. `NoSpace` shows here, not at an append.
+    /// After an error there is nothing of the new name; `recycle` may be there still.
     fn create_log(&self, path: &Path, capacity: u64, recycle: Option<&Path>) -> Result<Box<dyn LogFile>>;
     /// Opens a regular file for reading.
     fn open(&self, path: &Path) -> Result<Arc<dyn ReadFile>>;

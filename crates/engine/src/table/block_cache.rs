@@ -9,7 +9,7 @@
 //! Growing doubles the buckets in place: what then lies in the wrong one is swept away in time. Partitions of indexes
 //! and filters are charged here too, and dropped when they exceed half the capacity.
 //!
-//! Memory goes round: the block that a thread evicts to insert another is the one it fills next ([`copy_of`]). So a cache
+//! Memory goes round: what a thread evicts to insert a block it fills with the next ([`BlockCache::copy`]). So a cache
 //! that is full allocates nothing, and leaves no holes in the heaps of an allocator that gives each thread another.
 
 use std::cell::Cell;
@@ -60,35 +60,15 @@ struct Stripe {
 
 /// Blocks are allocated in multiples of this, so that one fits where another of about its size was.
 const STEP_BYTES: usize = 512;
-/// A thread keeps an evicted block up to this size for the next it reads.
+/// Evicted blocks up to this size are filled again.
 const SPARE_BYTES_MAX: usize = 64 << 10;
+/// A thread keeps one of them; all threads together keep so many bytes more, and at most this share of the capacity.
+const SHARED_BYTES_MAX: u64 = 4 << 20;
+const SHARED_PART: u64 = 32;
 
 thread_local! {
     static STRIPE: Cell<usize> = const { Cell::new(usize::MAX) };
     static SPARE: Cell<Option<Arc<[u8]>>> = const { Cell::new(None) };
-}
-
-/// A block that begins with `payload`, in memory that the thread evicted, if it has some that fits. Zeros may follow.
-pub fn copy_of(payload: &[u8]) -> Arc<[u8]> {
-    let bytes = payload.len().next_multiple_of(STEP_BYTES);
-    let fits = |spare: &Arc<[u8]>| (bytes..=bytes + bytes / 4).contains(&spare.len());
-    let mut block = match SPARE.take() {
-        Some(spare) if fits(&spare) => spare,
-        _ => std::iter::repeat_n(0, bytes).collect(),
-    };
-    if let Some((head, tail)) = Arc::get_mut(&mut block).and_then(|b| b.split_at_mut_checked(payload.len())) {
-        head.copy_from_slice(payload);
-        tail.fill(0);
-    }
-    block
-}
-
-/// Keeps an evicted block for [`copy_of`], if nobody else has it.
-fn spare(mut block: Arc<[u8]>) {
-    if block.len() <= SPARE_BYTES_MAX && Arc::get_mut(&mut block).is_some() {
-        // A thread that ends has let go of its spare already.
-        let _ = SPARE.try_with(|kept| kept.set(Some(block)));
-    }
 }
 
 /// Blocks in memory.
@@ -104,6 +84,9 @@ pub struct BlockCache {
     hand: AtomicUsize,
     residents: Residents,
     pieces: Pieces,
+    /// Evicted blocks that no thread has a use for yet, and their bytes.
+    shared: Mutex<Vec<Arc<[u8]>>>,
+    shared_bytes: AtomicU64,
     /// What open tables keep in memory as long as they are open.
     pinned: AtomicU64,
     stripes: [Stripe; STRIPES],
@@ -124,6 +107,8 @@ impl BlockCache {
             hand: AtomicUsize::new(0),
             residents: Residents::default(),
             pieces: Pieces::default(),
+            shared: Mutex::default(),
+            shared_bytes: AtomicU64::new(0),
             pinned: AtomicU64::new(0),
             stripes: Default::default(),
         };
@@ -149,6 +134,61 @@ impl BlockCache {
         found
     }
 
+    /// A block that begins with `payload`, in memory that was evicted, if there is some that fits. Zeros may follow.
+    pub fn copy(&self, payload: &[u8]) -> Arc<[u8]> {
+        let bytes = payload.len().next_multiple_of(STEP_BYTES);
+        let fits = |spare: &Arc<[u8]>| (bytes..=bytes + bytes / 4).contains(&spare.len());
+        let mut block = match SPARE.take() {
+            Some(spare) if fits(&spare) => spare,
+            other => {
+                let found = self.take_shared(fits);
+                other.into_iter().for_each(|spare| self.share(spare));
+                found.unwrap_or_else(|| std::iter::repeat_n(0, bytes).collect())
+            }
+        };
+        if let Some((head, tail)) =
+            Arc::get_mut(&mut block).and_then(|b| b.split_at_mut_checked(payload.len()))
+        {
+            head.copy_from_slice(payload);
+            tail.fill(0);
+        }
+        block
+    }
+
+    /// Keeps an evicted block to be filled again, if nobody else has it.
+    fn spare(&self, mut block: Arc<[u8]>) {
+        if block.len() > SPARE_BYTES_MAX || Arc::get_mut(&mut block).is_none() {
+            return;
+        }
+        // A thread that ends has let go of its spare already.
+        let before = SPARE.try_with(|kept| kept.replace(Some(block))).ok().flatten();
+        before.into_iter().for_each(|spare| self.share(spare));
+    }
+
+    fn share(&self, spare: Arc<[u8]>) {
+        let bytes = cost(&spare);
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.shared_bytes.load(Ordering::Relaxed) + bytes <= self.shared_max() {
+            self.shared_bytes.fetch_add(bytes, Ordering::Relaxed);
+            shared.push(spare);
+        }
+    }
+
+    fn shared_max(&self) -> u64 {
+        (self.capacity() / SHARED_PART).min(SHARED_BYTES_MAX)
+    }
+
+    fn take_shared(&self, fits: impl Fn(&Arc<[u8]>) -> bool) -> Option<Arc<[u8]>> {
+        if self.shared_bytes.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = shared.iter().rposition(fits)?;
+        let found = shared.swap_remove(at);
+        self.shared_bytes.fetch_sub(cost(&found), Ordering::Relaxed);
+        Some(found)
+    }
+
     /// Keeps a block, and lets others go if there is too much.
     pub fn insert(&self, table: TableId, offset: u64, block: &Arc<[u8]>) {
         let bytes = cost(block);
@@ -172,7 +212,7 @@ impl BlockCache {
         drop(slots);
         if let Some(old) = old {
             self.used.fetch_sub(cost(&old), Ordering::Relaxed);
-            spare(old);
+            self.spare(old);
         }
         self.evict();
     }
@@ -186,19 +226,29 @@ impl BlockCache {
     pub fn set_capacity(&self, capacity: u64) {
         self.capacity.store(capacity, Ordering::Relaxed);
         self.grow_to(bits_for(capacity, self.block_bytes));
+        if self.shared_bytes.load(Ordering::Relaxed) > self.shared_max() {
+            let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+            shared.clear();
+            self.shared_bytes.store(0, Ordering::Relaxed);
+        }
         self.shrink_residents();
         self.evict();
     }
 
     /// Bytes in use: blocks and everything charged.
     pub fn used(&self) -> u64 {
+        self.taken().saturating_add(self.shared_bytes.load(Ordering::Relaxed))
+    }
+
+    /// The same without the blocks that will be filled again.
+    fn taken(&self) -> u64 {
         let tables = self.residents.bytes().saturating_add(self.pinned.load(Ordering::Relaxed));
         self.used.load(Ordering::Relaxed).saturating_add(tables).saturating_add(self.pieces.bytes())
     }
 
-    /// Bytes of blocks alone.
+    /// Bytes of blocks alone, evicted ones that will be filled again included.
     pub fn block_bytes(&self) -> u64 {
-        self.used.load(Ordering::Relaxed)
+        self.used.load(Ordering::Relaxed).saturating_add(self.shared_bytes.load(Ordering::Relaxed))
     }
 
     /// Counts memory that hangs elsewhere as part of the cache.
@@ -263,7 +313,8 @@ impl BlockCache {
     fn evict(&self) {
         let buckets = 1usize << self.bits.load(Ordering::Relaxed);
         for _ in 0..buckets * 2 {
-            let mut excess = self.used().saturating_sub(self.capacity());
+            // Room is left for what was evicted and will be filled again.
+            let mut excess = self.taken().saturating_sub(self.capacity() - self.shared_max());
             if excess == 0 || self.used.load(Ordering::Relaxed) == 0 {
                 return;
             }
@@ -284,7 +335,7 @@ impl BlockCache {
             drop(slots);
             for block in gone.into_iter().flatten() {
                 self.used.fetch_sub(cost(&block), Ordering::Relaxed);
-                spare(block);
+                self.spare(block);
             }
         }
     }

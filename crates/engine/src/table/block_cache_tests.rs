@@ -139,7 +139,7 @@ fn a_full_cache_fills_the_memory_that_it_evicted() {
     let mut addresses = std::collections::HashSet::new();
     for i in 0..2000 {
         // Sizes of the same step.
-        let block = copy_of(&block(1, i, 900 + (i % 90) as usize));
+        let block = cache.copy(&block(1, i, 900 + (i % 90) as usize));
         assert!(block[900 + (i % 90) as usize..].iter().all(|byte| *byte == 0));
         addresses.insert(block.as_ptr());
         cache.insert(TableId(1), i, &block);
@@ -153,7 +153,7 @@ fn a_block_that_a_reader_holds_is_not_written_over() {
     let cache = BlockCache::new(20_000, 1000);
     let mut held = Vec::new();
     for i in 0..500 {
-        let block = copy_of(&block(1, i, 1000));
+        let block = cache.copy(&block(1, i, 1000));
         cache.insert(TableId(1), i, &block);
         if i % 7 == 0 {
             held.push((i, block));

@@ -15,7 +15,7 @@ use std::sync::{Arc, PoisonError, Weak};
 use arc_swap::Guard;
 
 use super::block::{Content, Layout};
-use super::block_cache::{BlockCache, copy_of};
+use super::block_cache::BlockCache;
 use super::block_file::BlockFile;
 use super::filter::Filter;
 use super::format::{BlockHandle, FOOTER_BYTES, Footer, FooterError, footer_checksum};
@@ -402,6 +402,11 @@ impl TableReader {
         self.cache.pieces()
     }
 
+    /// A block with these bytes, for the cache to keep.
+    pub fn copy(&self, payload: &[u8]) -> Arc<[u8]> {
+        self.cache.copy(payload)
+    }
+
     /// Has the cache keep a block.
     pub fn keep_block(&self, handle: BlockHandle, block: &Arc<[u8]>) {
         self.cache.insert(self.id, handle.offset, block);
@@ -418,7 +423,7 @@ impl TableReader {
         stats.block_reads += 1;
         let block = self.blocks.read(handle, class, |payload| {
             Layout::check(payload, Content::Data)?;
-            Ok(copy_of(payload))
+            Ok(self.cache.copy(payload))
         })?;
         if fill_cache {
             self.keep_block(handle, &block);

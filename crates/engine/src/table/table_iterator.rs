@@ -15,7 +15,6 @@ use std::sync::Arc;
 use arc_swap::Guard;
 
 use super::block::{Content, Layout};
-use super::block_cache::copy_of;
 use super::format::{BlockHandle, PAGE_BYTES};
 use super::partition::IndexPartition;
 use super::reader::{ReadStats, TableReader};
@@ -227,7 +226,7 @@ impl TableIterator {
             return Ok(source);
         }
         self.source = source;
-        let block = copy_of(self.block());
+        let block = self.table.copy(self.block());
         self.table.keep_block(handle, &block);
         Ok(Source::Pinned(block))
     }

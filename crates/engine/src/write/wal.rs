@@ -34,7 +34,7 @@ pub struct WalFiles {
     capacity: u64,
     next_number: Box<dyn NextNumber>,
     state: Mutex<Files>,
-    /// Held during `maintain`: logs are sealed, and so durable, in the order of the chain, whoever does it.
+    /// Held during `maintain` and `close`: logs are sealed, and so durable, in the order of the chain, whoever does it.
     maintaining: Mutex<()>,
 }
 
@@ -210,13 +210,21 @@ impl WalFiles {
         let number = self.next_number.next_number();
         let (capacity, recycle) = {
             let mut state = self.lock();
-            let capacity = state.next_capacity.max(at_least);
-            state.next_capacity = capacity.saturating_mul(2).min(self.capacity);
-            (capacity, state.recyclable.pop())
+            (state.next_capacity.max(at_least), state.recyclable.pop())
         };
         let path = FileName::Wal(number).path(&self.dir);
         let made = self.fs.create_log(&path, capacity, recycle.as_deref());
-        let file = made.map_err(LogError::Refused)?;
+        let mut state = self.lock();
+        let file = match made {
+            Ok(file) => file,
+            Err(error) => {
+                // In no list any more, and space may be what is missing.
+                state.removable.extend(recycle);
+                return Err(LogError::Refused(error));
+            }
+        };
+        state.next_capacity = capacity.saturating_mul(2).min(self.capacity);
+        drop(state);
         self.fs.sync_dir(&self.dir).map_err(|error| LogError::Failed(in_doubt(error)))?;
         Ok((number, file))
     }
@@ -271,7 +279,9 @@ impl Wal {
             return Ok(writer.id());
         }
         let (number, file) = self.files.make(0)?;
-        self.writer = Some(start(&self.files, number, file, None, first_seq).map_err(LogError::Failed)?);
+        let (writer, live) = start(&self.files, number, file, None, first_seq)?;
+        self.files.lock().live.push_back(live);
+        self.writer = Some(writer);
         self.last_seq = SeqNo(first_seq.0.saturating_sub(1));
         Ok(number)
     }
@@ -298,6 +308,8 @@ impl Wal {
 
     /// Ends all logs cleanly: recovery then knows that nothing is missing. Answers each one's number and length.
     pub fn close(&mut self) -> Result<Vec<(u64, u64)>> {
+        // Who is sealing a full log comes first: were a later one sealed before it, a power cut could tear the middle of the chain.
+        let _maintaining = self.files.maintaining.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let Some(mut full) = self.files.lock().retiring.pop_front() else { break };
             let len = full.seal()?;
@@ -322,14 +334,15 @@ impl Wal {
         };
         // Full, and perhaps not synced: said so, and sealed by the lane.
         let predecessor = Predecessor { id: current.id(), sealed_len: None };
-        if let Some(log) = self.files.lock().live.back_mut() {
-            log.last_seq = Some(self.last_seq);
-            log.bytes = current.len();
+        let bytes = current.len();
+        let (next, live) = start(&self.files, number, file, Some(predecessor), self.last_seq.next())?;
+        // At once: a full log that is not on its way to be sealed yet would look like one that may be recycled.
+        let mut files = self.files.lock();
+        if let Some(log) = files.live.back_mut() {
+            (log.last_seq, log.bytes) = (Some(self.last_seq), bytes);
         }
-        let next = start(&self.files, number, file, Some(predecessor), self.last_seq.next());
-        if let Some(full) = self.writer.replace(next.map_err(LogError::Failed)?) {
-            self.files.lock().retiring.push_back(full);
-        }
+        files.retiring.extend(self.writer.replace(next));
+        files.live.push_back(live);
         Ok(appended)
     }
 }
@@ -346,24 +359,23 @@ fn in_doubt(error: Error) -> Error {
     }
 }
 
+/// Writes a log's first record; the log is not part of the chain yet.
 fn start(
     files: &Arc<WalFiles>,
     number: u64,
     file: Box<dyn LogFile>,
     predecessor: Option<Predecessor>,
     first_seq: SeqNo,
-) -> Result<RecordWriter> {
+) -> Result<(RecordWriter, LiveLog), LogError> {
     let header =
         LogHeader { kind: LogKind::Wal, id: number, predecessor, first_seq: first_seq.0, allocated: 0 };
     let path = FileName::Wal(number).path(&files.dir);
     let bytes = file.remaining();
-    let writer = RecordWriter::on_log(file, &path, &header)?;
-    files.lock().live.push_back(LiveLog {
-        number,
-        last_seq: None,
-        bytes,
-        sync: writer.syncer(),
-        sealed_len: None,
-    });
-    Ok(writer)
+    let writer = RecordWriter::on_log(file, &path, &header).map_err(LogError::Failed)?;
+    let live = LiveLog { number, last_seq: None, bytes, sync: writer.syncer(), sealed_len: None };
+    Ok((writer, live))
 }
+
+#[cfg(test)]
+#[path = "wal_tests.rs"]
+mod tests;

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use evenkeel::background::{CancelToken, CompactProgress};
-use evenkeel::testing::{ManualClock, Random, SimulatedFileSystem};
+use evenkeel::fs::FileSystem;
+use evenkeel::testing::{Fault, FaultError, FaultKind, ManualClock, Random, SimulatedFileSystem};
 use evenkeel::{CompactOptions, CompressionRule, Db, KeyspaceOptions, Options, ScanRange};
 
 fn tiny() -> Options {
@@ -198,6 +199,34 @@ fn a_pause_stops_every_step_and_loses_nothing() {
     assert!(db.metrics().compaction_bytes_written > written);
     assert_eq!((db.metrics().jobs_discarded, db.metrics().wasted_bytes), (0, 0));
     check(&db, &model);
+}
+
+#[test]
+fn a_keyspace_dropped_in_a_pause_keeps_its_files_until_it_ends() {
+    let (fs, _, db) = quiet(tiny());
+    let gone = db.create_keyspace("gone", KeyspaceOptions::default()).unwrap();
+    gone.put(b"k", b"v").unwrap();
+    gone.flush().unwrap();
+    drop(gone);
+    let tables = || {
+        let names = fs.list(Path::new("/store")).unwrap();
+        names.iter().filter(|name| name.ends_with(".sst")).count()
+    };
+    let paused = db.pause_background().unwrap();
+    db.drop_keyspace("gone").unwrap();
+    assert_eq!(tables(), 1);
+    drop(paused);
+    step_once(&db);
+    assert_eq!(tables(), 0);
+    // What cannot be removed is no failure of the drop, which has happened.
+    let gone = db.create_keyspace("gone", KeyspaceOptions::default()).unwrap();
+    gone.put(b"k", b"v").unwrap();
+    gone.flush().unwrap();
+    drop(gone);
+    let (kind, error) = (FaultKind::Entry, FaultError::Eio);
+    fs.inject(Fault { kind, path_contains: ".sst".into(), nth: 0, error, sticky: false });
+    db.drop_keyspace("gone").unwrap();
+    assert_eq!((tables(), db.metrics().background_errors), (1, 1));
 }
 
 #[test]

@@ -219,6 +219,23 @@ fn a_store_opens_on_a_full_disk_and_takes_writes_once_there_is_space() {
     assert_eq!(db.keyspace("default").unwrap().strategy_text(), "tier");
 }
 
+/// What is left of a recovery writes tables, a manifest and CURRENT: all of that is background work.
+#[test]
+fn a_pause_holds_the_end_of_a_recovery_too() {
+    let (fs, mut content) = example();
+    fs.set_free_space(Some(0));
+    let clock = Arc::default();
+    let db = builder(&fs, &clock).open().unwrap();
+    let paused = db.pause_background().unwrap();
+    fs.set_free_space(None);
+    step(&db, &clock);
+    assert_eq!(put(&db, 1, Durability::Os, &mut content).unwrap_err().kind(), "NoSpace");
+    drop(paused);
+    step(&db, &clock);
+    put(&db, 1, Durability::Os, &mut content).unwrap();
+    assert_eq!(scanned(&db), content);
+}
+
 fn fault(kind: FaultKind, path: &str, error: FaultError, sticky: bool) -> Fault {
     Fault { kind, path_contains: path.to_owned(), nth: 0, error, sticky }
 }

@@ -1,6 +1,6 @@
 //! Panics on both sides of the store, listeners that reach back into it, and a wall clock that jumps (`docs/durability.md`, C13, C14).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,11 +10,12 @@ use evenkeel::{Db, Durability, Event, KeyspaceOptions, ScanRange, WriteBatch};
 
 use super::failures::{Content, DIR, builder, entry, example, mode, open, options, put, scanned, step};
 
-/// Panics once when a client's thread asks for the wall clock, which a writer does for its memtable's first delete. Events are
-/// stamped by it too, so it must work again when the panic is told.
+/// Panics once when a thread of this name asks for the wall clock: a client's, which a writer does for its memtable's first
+/// delete, or one of the store's own. Events are stamped by it too, so it must work again when the panic is told.
 #[derive(Debug, Default)]
 struct PanickingClock {
     armed: AtomicBool,
+    of_the_store: Option<&'static str>,
     now: ManualClock,
 }
 
@@ -24,8 +25,10 @@ impl Clock for PanickingClock {
     }
 
     fn wall_ms(&self) -> u64 {
-        let of_the_store = std::thread::current().name().is_some_and(|name| name.starts_with("keel-"));
-        assert!(of_the_store || !self.armed.swap(false, Ordering::Relaxed), "planted by the test");
+        let thread = std::thread::current();
+        let of_the_store = thread.name().filter(|name| name.starts_with("keel-"));
+        let meant = of_the_store == self.of_the_store;
+        assert!(!meant || !self.armed.swap(false, Ordering::Relaxed), "planted by the test");
         0
     }
 }
@@ -70,32 +73,59 @@ fn a_panic_of_a_writer_leaves_nobody_waiting() {
     assert!(reopened.scan(ScanRange::all()).unwrap().count() >= seen - 1);
 }
 
+/// What was inserted of the batch is seen by nobody, and no checkpoint may hold it.
 #[test]
-fn a_panic_of_a_background_thread_is_told_to_the_next_caller() {
+fn a_batch_that_a_panic_cut_short_is_in_no_checkpoint() {
     let fs = SimulatedFileSystem::new();
-    let listener = Arc::new(|event: &Event| {
-        assert!(!matches!(event, Event::Flushed { .. }), "planted by the test");
-    });
-    let db = Db::builder(DIR).file_system(Arc::new(fs.clone())).listener(listener).open().unwrap();
-    db.put(b"k", b"v").unwrap();
-    // The flush may be recorded before its event panics; whoever waits is told either way, and nobody hangs.
-    let flushed = db.flush();
-    assert!(flushed.is_ok() || flushed.unwrap_err().kind() == "Poisoned");
-    let error = loop {
-        // The thread may still be on its way into the panic.
-        match db.put(b"k2", b"v") {
-            Ok(()) => std::thread::yield_now(),
-            Err(error) => break error,
-        }
-    };
-    assert_eq!(error.kind(), "Poisoned");
-    assert!(error.to_string().contains("keel-flush"), "{error}");
-    assert!(db.get(b"k").unwrap().is_some());
-    drop(db);
-    assert!(open(&fs.process_kill()).unwrap().get(b"k").unwrap().is_some());
+    let clock = Arc::new(PanickingClock::default());
+    let builder = Db::builder(DIR).file_system(Arc::new(fs)).clock(Arc::clone(&clock) as _);
+    let db = builder.set("slow_us", "0").without_threads().open().unwrap();
+    db.put(b"before", b"1").unwrap();
+    clock.armed.store(true, Ordering::Relaxed);
+    let mut batch = WriteBatch::new();
+    batch.put(b"half", b"1");
+    batch.delete(b"before");
+    assert_eq!(db.write(batch).unwrap_err().kind(), "Poisoned");
+    assert!(db.get(b"half").unwrap().is_none());
+    assert_eq!(db.checkpoint("/copy").unwrap_err().kind(), "Poisoned");
 }
 
-/// It would wait for the thread that it is on. Reading is fine.
+#[test]
+fn a_panic_of_a_background_thread_is_told_to_the_next_caller() {
+    let in_the_listener = |event: &Event| {
+        assert!(!matches!(event, Event::Flushed { .. }), "planted by the test");
+    };
+    let in_the_flush = PanickingClock {
+        armed: AtomicBool::new(true),
+        of_the_store: Some("keel-flush"),
+        ..PanickingClock::default()
+    };
+    for (thread, clock) in [("keel-flush", in_the_flush), ("keel-events", PanickingClock::default())] {
+        let fs = SimulatedFileSystem::new();
+        let builder = Db::builder(DIR).file_system(Arc::new(fs.clone())).clock(Arc::new(clock));
+        let builder =
+            if thread == "keel-events" { builder.listener(Arc::new(in_the_listener)) } else { builder };
+        let db = builder.open().unwrap();
+        db.put(b"k", b"v").unwrap();
+        // The flush may be recorded before the panic; whoever waits is told either way, and nobody hangs.
+        let flushed = db.flush();
+        assert!(flushed.is_ok() || flushed.unwrap_err().kind() == "Poisoned");
+        let error = loop {
+            // The thread may still be on its way into the panic.
+            match db.put(b"k2", b"v") {
+                Ok(()) => std::thread::yield_now(),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), "Poisoned");
+        assert!(error.to_string().contains(thread), "{error}");
+        assert!(db.get(b"k").unwrap().is_some());
+        drop(db);
+        assert!(open(&fs.process_kill()).unwrap().get(b"k").unwrap().is_some());
+    }
+}
+
+/// What it hears of a change would bring the next one. Reading is fine.
 #[test]
 fn a_listener_cannot_change_its_store() {
     let fs = SimulatedFileSystem::new();
@@ -138,7 +168,8 @@ fn a_listener_cannot_change_its_store() {
     db.close().unwrap();
 }
 
-/// The listener is called in the middle of a put, by the thread that puts: for that store it is refused, another one takes it.
+/// Without threads the listener is called in the middle of a put, by the thread that puts: for that store it is refused, another
+/// one takes it.
 #[test]
 fn a_listener_may_write_to_another_store_in_the_middle_of_a_put() {
     let other = open(&SimulatedFileSystem::new()).unwrap();
@@ -167,6 +198,96 @@ fn a_listener_may_write_to_another_store_in_the_middle_of_a_put() {
     assert_eq!(scanned(&db), content);
     assert_eq!(*answers.lock().unwrap(), ["InvalidArgument"].into());
     assert_eq!(other.get(b"flushes").unwrap().as_deref(), Some(&b"some"[..]));
+}
+
+/// Counts of events by their first word, and that each follows what it is the end of.
+#[derive(Default)]
+struct Heard {
+    words: BTreeMap<String, usize>,
+    flushing: BTreeSet<u64>,
+    jobs: BTreeSet<u64>,
+}
+
+impl Heard {
+    fn hear(&mut self, event: &Event) {
+        let words = event.to_string();
+        *self.words.entry(words.split([' ', ',', ';']).next().unwrap().to_owned()).or_default() += 1;
+        match event {
+            Event::FlushBegun { keyspace, .. } => assert!(self.flushing.insert(keyspace.0), "{event}"),
+            Event::Flushed { keyspace, .. } => assert!(self.flushing.remove(&keyspace.0), "{event}"),
+            Event::CompactionPicked { job, .. } => assert!(self.jobs.insert(job.0), "{event}"),
+            Event::Committed { job, .. } => assert!(self.jobs.contains(&job.0), "{event}"),
+            Event::CompactionEnded { job, .. } => assert!(self.jobs.remove(&job.0), "{event}"),
+            _ => {}
+        }
+    }
+
+    fn assert_all(&self) {
+        for word in ["Opened", "Flushing", "Flushed", "Compacting", "Committed", "Compacted", "Closed"] {
+            assert!(self.words.contains_key(word), "no {word}: {:?}", self.words);
+        }
+    }
+}
+
+/// A store of small tables with this listener, on threads of its own or not.
+fn listened(threaded: bool, listener: impl Fn(&Event) + Send + Sync + 'static) -> Db {
+    let builder = Db::builder(DIR).options(options()).file_system(Arc::new(SimulatedFileSystem::new()));
+    let builder = builder.listener(Arc::new(listener));
+    if threaded { builder.open().unwrap() } else { builder.without_threads().open().unwrap() }
+}
+
+/// Events are told of by threads that have the store's locks, and heard by one that has none.
+#[test]
+fn a_listener_may_ask_its_store_anything() {
+    for threaded in [true, false] {
+        let reached: Arc<Mutex<Option<Db>>> = Arc::default();
+        let heard: Arc<Mutex<Heard>> = Arc::default();
+        let (of_listener, noted) = (Arc::clone(&reached), Arc::clone(&heard));
+        let db = listened(threaded, move |event| {
+            noted.lock().unwrap().hear(event);
+            let Some(db) = of_listener.lock().unwrap().clone() else { return };
+            assert!(db.metrics().uptime_seconds >= 0.0);
+            assert!(db.property("evenkeel.num-files-at-level0").is_some());
+            for question in ["stats", "levels", "explain", "properties", "slow"] {
+                db.control(question).unwrap();
+            }
+        });
+        *reached.lock().unwrap() = Some(db.clone());
+        let mut content = Content::new();
+        for n in 0..600 {
+            put(&db, n, Durability::Os, &mut content).unwrap();
+        }
+        db.compact_range(ScanRange::all()).unwrap();
+        db.set_strategy("tier").unwrap();
+        db.create_keyspace("x", KeyspaceOptions::default()).unwrap();
+        db.drop_keyspace("x").unwrap();
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+        assert_eq!(scanned(&db), content);
+        reached.lock().unwrap().take();
+        db.close().unwrap();
+        heard.lock().unwrap().assert_all();
+    }
+}
+
+/// The usual listener is a list behind a mutex, and the application may look at it while it writes.
+#[test]
+fn a_listener_may_wait_for_a_lock_that_a_writer_has() {
+    let heard: Arc<Mutex<Heard>> = Arc::default();
+    let noted = Arc::clone(&heard);
+    let db = listened(true, move |event| noted.lock().unwrap().hear(event));
+    let mut content = Content::new();
+    for round in 0..10 {
+        let _held = heard.lock().unwrap();
+        for n in 0..200 {
+            put(&db, round * 200 + n, Durability::Os, &mut content).unwrap();
+        }
+        db.flush().unwrap();
+        db.compact_range(ScanRange::all()).unwrap();
+        assert!(db.metrics().flushes > 0);
+    }
+    db.close().unwrap();
+    heard.lock().unwrap().assert_all();
 }
 
 /// Jumps by years, back and forth, each time it is asked for the wall clock.

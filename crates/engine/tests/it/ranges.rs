@@ -225,6 +225,28 @@ fn a_compaction_of_everything_leaves_nothing_of_a_range_delete() {
     db.verify().unwrap();
 }
 
+/// The table with the range tombstone has no entries, so all of those are soon behind the job, and the tombstone is not before its
+/// last part.
+#[test]
+fn a_range_delete_reaches_over_many_parts_of_a_compaction() {
+    for free in [None, Some(400 << 10)] {
+        let (fs, db) = store();
+        fill(&db, 20_000);
+        let before = db.snapshot();
+        db.delete_range(b"000000", b"999999").unwrap();
+        db.flush().unwrap();
+        fs.set_free_space(free);
+        db.compact_range(ScanRange::all()).unwrap();
+        let metrics = db.metrics();
+        assert!(metrics.prefix_commits > 3, "{} prefix commits", metrics.prefix_commits);
+        assert_eq!((metrics.jobs_discarded, metrics.background_errors), (0, 0), "{free:?}");
+        assert_eq!(all(&db), "");
+        assert_eq!(before.scan(ScanRange::all()).unwrap().count(), 20_000);
+        fs.set_free_space(None);
+        db.verify().unwrap();
+    }
+}
+
 #[test]
 fn a_damaged_block_of_range_tombstones_is_corruption() {
     let (fs, db) = store();

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use evenkeel::testing::{ManualClock, Random, SimulatedFileSystem};
-use evenkeel::{Db, KeyspaceOptions, Options, ScanRange, WriteBatch};
+use evenkeel::{Db, KeyspaceOptions, Metrics, Options, ScanRange, WriteBatch};
 
 fn tiny() -> Options {
     Options {
@@ -88,6 +88,26 @@ fn eight_jobs(seed: u64) {
         assert_eq!(contents(&db, name), model[name.as_str()], "seed {seed}: {name}");
     }
     db.verify().unwrap();
+}
+
+#[test]
+fn an_idle_store_has_nothing_left_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::builder(directory.path()).options(tiny()).open().unwrap();
+    let mut random = Random::new(11);
+    for round in 0..60 {
+        for _ in 0..300 {
+            let key = format!("{:06}", random.below(5000));
+            db.put(key.as_bytes(), format!("{round:050}").as_bytes()).unwrap();
+        }
+        db.wait_idle().unwrap();
+        let before = db.metrics();
+        // A look that was under way would have found its work by now, or soon.
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        let after = db.metrics();
+        let done = |metrics: &Metrics| (metrics.compactions, metrics.moves, metrics.flushes);
+        assert_eq!(done(&before), done(&after), "round {round}");
+    }
 }
 
 #[test]

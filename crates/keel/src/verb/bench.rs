@@ -4,6 +4,7 @@
 //! Without `--db` the store lives in a fresh directory that is removed at the end. A store that the bench filled keeps a
 //! note of its records (`BENCH.json`), so that a later run reads what is there instead of filling again.
 
+mod load_args;
 mod operations;
 
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use evenkeel::{Keyspace, Options};
 use evenkeel_lab::catalog::{CATALOG, find};
 use evenkeel_lab::distribution::Distribution;
 use evenkeel_lab::document::Document;
-use evenkeel_lab::driver::{self, Dataset, Plan};
+use evenkeel_lab::driver::{self, Dataset, OpenLoad, Plan};
 use evenkeel_lab::property_file::{self, Properties};
 use evenkeel_lab::report;
 use evenkeel_lab::soak::SoakPlan;
@@ -88,6 +89,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
+    load: load_args::LoadArgs,
+    #[command(flatten)]
     options: EngineArgs,
 }
 
@@ -102,13 +105,22 @@ Examples:
   keel bench oltp --records 10M --threads 2
   keel bench --properties workloads/workloada --threads 2
   keel bench --operations workload.txt --check
+  keel bench ycsb-a --rate 20k --threads 8
+  keel bench ycsb-a --rate 50% --threads 8 --seconds 120
+  keel bench ycsb-a --shape peaks:20k,2k,10,5 --threads 8 --json peaks.json
+  keel bench ycsb-a --find-max-rate --p99 10ms --threads 8
   keel bench soak --seconds 120
 
 Unless told otherwise: a million records of 16 + 100 bytes and a million operations (100 000 for seekrandom, one pass over
 the records for what reads or deletes all), 10 seconds for workloads with a writer beside; 100 000 records of 16 + 1000
 bytes and 10 seconds for YCSB; a million records and 10 seconds for nutanix and oltp; a million records of 16 + 400 bytes, 24
 readers and 600 seconds for soak. Workloads that read fill a fresh store first, wait until it is idle and read everything
-once. docs/workloads.md describes the workloads and the files, docs/bench_json.md the JSON document.";
+once. docs/workloads.md describes the workloads and the files, docs/bench_json.md the JSON document.
+
+With --rate, --shape or --find-max-rate the loop is open: requests come when they come, wait in a queue for one of
+--threads, and a latency is from coming to the end. Such a run takes 60 seconds, three turns of peaks, 300 seconds of
+nutanix, or as long as the steps or the recording. Finding the highest rate takes up to --budget seconds, 120 unless said: a
+rate is sustained if 99 % of the requests end while they come and the queue does not grow.";
 
 impl Args {
     /// Does it.
@@ -130,6 +142,9 @@ impl Args {
 
     /// A soak: see `verb/soak.rs`.
     fn run_soak(&self, target: &Target) -> Result<(), Failure> {
+        if self.load.load()?.is_some() {
+            return Err(Failure::usage("soak has no rate; leave --rate, --shape and --find-max-rate away"));
+        }
         if self.ops.is_some() || self.distribution.is_some() {
             return Err(Failure::usage(
                 "soak chooses evenly and ends by --seconds; leave --ops and --distribution away",
@@ -177,6 +192,10 @@ impl Args {
                 workload.name
             )));
         }
+        let load = self.load.load()?;
+        if let Some(load) = &load {
+            load.check(workload, self.seconds).map_err(Failure::usage)?;
+        }
         self.options.options()?;
         let place = Workspace::choose(target, self.keep)?;
         let mut notes = Notes::read(&place.dir)?;
@@ -184,7 +203,7 @@ impl Args {
         let foreign = self.check_foreign(&place, known)?;
         let data = self.dataset(described, known)?;
         let (engine, config, sole) = self.open(target, &place, foreign)?;
-        let plan = self.plan(described, data, known.is_some());
+        let plan = self.plan(described, data, known.is_some(), load.as_ref());
         let progress = BenchProgress::default();
         let outcome = driver::run(&engine, &plan, &progress);
         progress.clear();
@@ -267,10 +286,17 @@ impl Args {
         Ok(known)
     }
 
-    fn plan<'a>(&self, described: &'a Properties, data: Dataset, filled: bool) -> Plan<'a> {
+    fn plan<'a>(
+        &self,
+        described: &'a Properties,
+        data: Dataset,
+        filled: bool,
+        load: Option<&'a OpenLoad>,
+    ) -> Plan<'a> {
         let workload = &described.workload;
         let (ops, seconds) = match (self.ops, self.seconds) {
-            (None, None) => {
+            // An open loop's length is its shape's.
+            (None, None) if load.is_none() => {
                 let (ops, seconds) = driver::default_limits(workload, data.records);
                 (ops, seconds.or(described.seconds))
             }
@@ -286,6 +312,7 @@ impl Args {
             threads: self.threads.map(usize::from).or(described.threads).unwrap_or(1),
             distribution: asked.unwrap_or(workload.distribution),
             seed: self.seed,
+            load,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::{Keel, list, make_dir, read_file};
+use crate::{Keel, list, make_dir, read_file, write_file};
 
 const WORKLOADS: [&str; 27] = [
     "fillseq",
@@ -220,7 +220,7 @@ requestdistribution=zipfian
 fn a_property_file_describes_a_workload() {
     let keel = Keel::new();
     let file = keel.path("workloada");
-    fs::write(&file, WORKLOAD_A).unwrap();
+    write_file(&file, WORKLOAD_A.as_bytes());
     let file = file.to_str().unwrap();
     let doc = keel.bare(&["bench", "--properties", file, "--json", "-"]).ok();
     let doc: serde_json::Value = serde_json::from_str(&doc).unwrap();
@@ -246,7 +246,7 @@ fn a_file_of_operations_runs_in_its_order_and_is_checked() {
     let file = keel.path("workload.txt");
     let mut text: String = (0..500).map(|i| format!("I key{i:04} value{i}\n")).collect();
     text += "U key0003 again\nD key0004 \nR key0100 key0200\nQ key0003\nQ key0004\nS key0090 key0210\nS key0150 key0150\n";
-    fs::write(&file, &text).unwrap();
+    write_file(&file, text.as_bytes());
     let file = file.to_str().unwrap();
     let done = keel.run(&["bench", "--operations", file, "--check", "--json", "-"]);
     assert_eq!(done.code, 0, "{done:?}");
@@ -269,6 +269,7 @@ fn a_file_of_operations_runs_in_its_order_and_is_checked() {
     fs::write(file, "I a 1\n\nX y\n").unwrap();
     keel.bare(&["bench", "--operations", file]).fails(1, &["line 3", "`X` is no operation"]);
     keel.bare(&["bench", "--operations", file, "--ops", "5"]).fails(2, &["cannot be used with"]);
+    keel.bare(&["bench", "--operations", file, "--rate", "1k"]).fails(2, &["--rate"]);
     keel.bare(&["bench", "ycsb-a", "--check"]).fails(2, &["--operations"]);
 }
 
@@ -293,4 +294,84 @@ fn values_of_varying_length_count_as_what_they_are() {
     assert!((live - 1141.0).abs() < 100.0, "{live}");
     let again = keel.run(&["bench", "readrandom", "--ops", "500"]);
     assert!(again.code == 0 && again.out.contains("100-200-4000 bytes"), "{again:?}");
+}
+
+#[test]
+fn an_open_loop_offers_its_shape_and_says_how_it_was_served() {
+    let keel = Keel::new();
+    let load = keel.path("load.csv");
+    write_file(&load, b"second,rate\n0,2000\n1,500\n");
+    let recorded = format!("recorded:{}", load.display());
+    let shapes = [
+        (["--rate", "2k"], ["--seconds", "1"], "constant:2k", 2000),
+        (["--rate", "1.5k"], ["--ops", "3000"], "constant:1.5k", 3000),
+        (["--shape", "steps:2k@1,500@1"], ["--seed", "3"], "steps:2k@1,500@1", 2500),
+        (["--shape", &recorded], ["--seed", "3"], recorded.as_str(), 2500),
+    ];
+    for (shape, end, said, requests) in shapes {
+        let args =
+            [&["bench", "ycsb-a", "--records", "500", "--threads", "4", "--json", "-"], &shape[..], &end[..]];
+        let doc: serde_json::Value = serde_json::from_str(&keel.bare(&args.concat()).ok()).unwrap();
+        let open = &doc["open_loop"];
+        assert_eq!((&open["shape"], &open["spacing"]), (&said.into(), &"even".into()));
+        assert_eq!((&open["requests"], &open["unfinished"]), (&requests.into(), &0.into()), "{doc}");
+        assert_eq!((&doc["ops"], &doc["wrong_reads"]), (&requests.into(), &0.into()));
+        let windows = doc["windows"].as_array().unwrap();
+        let offered: f64 = windows.iter().map(|w| w["offered"].as_f64().unwrap()).sum();
+        assert!((offered - f64::from(requests)).abs() < 1.0, "{offered} for {requests}");
+        assert_eq!(windows.last().unwrap()["queue"], 0);
+        assert!(windows.iter().all(|w| w["queue"].is_u64() && w["achieved"].is_number()), "{windows:?}");
+        assert!(doc["driver"]["ns_per_op"].as_f64().unwrap() > 0.0, "{doc}");
+        assert!(doc["driver"]["wake_up_us"]["p99"].is_number() && open["wake_up_us"]["p50"].is_number());
+    }
+    let text = keel.bare(&["bench", "ycsb-c", "--records", "500", "--rate", "500", "--seconds", "1"]).ok();
+    for part in ["offered 500 requests", "queue at most", "the lab itself", "ns an op"] {
+        assert!(text.contains(part), "no `{part}` in {text}");
+    }
+}
+
+/// What holds is the machine's to say; that rates are tried, and the run goes at a share of what held, is ours.
+#[test]
+fn a_share_of_the_highest_rate_is_found_first() {
+    let keel = Keel::new();
+    let args = ["bench", "ycsb-b", "--records", "500", "--rate", "10%", "--budget", "4", "--seconds", "1"];
+    let done = keel.bare(&[&args[..], &["--spacing", "poisson", "--threads", "2", "--json", "-"]].concat());
+    if done.code != 0 {
+        return done.fails(1, &["no rate", "--budget"]);
+    }
+    let doc: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    let found = &doc["max_rate"];
+    let probes = found["probes"].as_array().unwrap();
+    let best = probes.iter().filter(|p| p["held"] == true).filter_map(|p| p["rate"].as_f64());
+    let best = best.fold(0.0, f64::max);
+    assert_eq!(found["ops_per_sec"].as_f64(), Some(best));
+    assert_eq!((&found["budget_seconds"], &found["p99_limit_us"]), (&4.0.into(), &serde_json::Value::Null));
+    assert_eq!(
+        (&doc["open_loop"]["shape"], &doc["open_loop"]["spacing"]),
+        (&"constant:10%".into(), &"poisson".into())
+    );
+    let requests = doc["open_loop"]["requests"].as_f64().unwrap();
+    // Ten deviations of a Poisson process.
+    assert!((requests - best * 0.1).abs() <= 10.0 * (best * 0.1).sqrt() + 10.0, "{requests} of {best}");
+}
+
+#[test]
+fn loads_that_cannot_be_are_refused_with_a_hint() {
+    let keel = Keel::new();
+    let refused = |args: &[&str], parts: &[&str]| {
+        keel.bare(&[&["bench"], args].concat()).fails(2, parts);
+    };
+    refused(&["ycsb-a", "--rate", "fast"], &["20k"]);
+    refused(&["ycsb-a", "--shape", "sine:3"], &["peaks:HIGH,LOW"]);
+    refused(&["ycsb-a", "--shape", "peaks:1,2"], &["peaks:20k,2k,10,5"]);
+    refused(&["ycsb-a", "--shape", "recorded:nowhere.csv"], &["no file nowhere.csv"]);
+    refused(&["ycsb-a", "--rate", "1k", "--shape", "sustained"], &["--rate"]);
+    refused(&["ycsb-a", "--p99", "10ms"], &["--find-max-rate"]);
+    refused(&["ycsb-a", "--rate", "5k", "--budget", "60"], &["50%"]);
+    refused(&["ycsb-a", "--find-max-rate", "--p99", "10"], &["10ms"]);
+    refused(&["ycsb-a", "--spacing", "poisson"], &["--rate"]);
+    refused(&["ycsb-a", "--shape", "steps:1k@1", "--seconds", "5"], &["1 seconds"]);
+    refused(&["readwhilewriting", "--rate", "1k"], &["ycsb-a"]);
+    refused(&["fillrandom", "--rate", "50%"], &["requests a second"]);
+    refused(&["soak", "--rate", "1k"], &["--rate"]);
 }

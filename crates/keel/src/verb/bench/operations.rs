@@ -19,6 +19,11 @@ const BUFFER_BYTES: usize = 1 << 20;
 
 /// Runs `file`.
 pub fn run(args: &Args, file: &Path, target: &Target) -> Result<(), Failure> {
+    if args.load.load()?.is_some() {
+        return Err(Failure::usage(
+            "a file of operations runs one after the other; leave --rate and --shape away",
+        ));
+    }
     args.options.options()?;
     let input = open(file)?;
     let place = Workspace::choose(target, args.keep)?;
@@ -48,6 +53,7 @@ pub fn run(args: &Args, file: &Path, target: &Target) -> Result<(), Failure> {
         threads: 1,
         distribution: OPERATIONS.distribution,
         seed: args.seed,
+        load: None,
     };
     let mut document = Document::new(&engine, &plan, &outcome, config);
     if !sole {
@@ -59,7 +65,7 @@ pub fn run(args: &Args, file: &Path, target: &Target) -> Result<(), Failure> {
     place.leave()
 }
 
-fn open(file: &Path) -> Result<Box<dyn BufRead>, Failure> {
+fn open(file: &Path) -> Result<Box<dyn BufRead + Send>, Failure> {
     if file == Path::new("-") {
         return Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, io::stdin())));
     }

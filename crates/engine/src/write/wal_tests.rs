@@ -1,0 +1,109 @@
+//! The log's files where something comes in between: a disk that is full for a while, and a flush in the middle of a rotation.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::*;
+use crate::storage::fault::{Fault, FaultError, FaultKind};
+use crate::storage::file_system::Syncer;
+use crate::storage::simulated::SimulatedFileSystem;
+
+#[derive(Debug, Default)]
+struct Numbers(AtomicU64);
+
+impl NextNumber for Numbers {
+    fn next_number(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed) + 100
+    }
+}
+
+fn files(fs: &SimulatedFileSystem) -> Arc<WalFiles> {
+    fs.create_dir(Path::new("/db")).unwrap();
+    WalFiles::new(Arc::new(fs.clone()), "/db".into(), 64 * MIB, Box::new(Numbers::default()))
+}
+
+/// Each try once forgot a recycled file, which stayed on the full disk, and asked for twice as much as the one before.
+#[test]
+fn a_log_that_cannot_be_made_leaves_nothing_and_asks_for_no_more_the_next_time() {
+    let fs = SimulatedFileSystem::new();
+    let files = files(&fs);
+    drop(fs.create_log(&FileName::Wal(7).path(Path::new("/db")), 8 * MIB, None).unwrap());
+    let left = fs.list(Path::new("/db")).unwrap();
+    assert_eq!(left, [FileName::Wal(7).to_string()]);
+    files.adopt(7);
+    fs.inject(Fault {
+        kind: FaultKind::Create,
+        path_contains: ".log".into(),
+        nth: 0,
+        error: FaultError::Enospc,
+        sticky: true,
+    });
+    for _ in 0..5 {
+        assert!(matches!(files.maintain(), Err(LogError::Refused(Error::NoSpace { .. }))));
+    }
+    assert!(fs.list(Path::new("/db")).unwrap().is_empty(), "its space is given back");
+    fs.clear_faults();
+    files.maintain().unwrap();
+    let prepared = files.lock().prepared.as_ref().map(|(_, file)| file.remaining());
+    assert_eq!(prepared, Some(FIRST_LOG_BYTES));
+    assert_eq!(fs.list(Path::new("/db")).unwrap().len(), 1);
+}
+
+type Hook = Box<dyn FnOnce() + Send>;
+
+/// A log whose first append, which is its header, is told before it is done.
+struct HookedLog(Box<dyn LogFile>, Option<Hook>);
+
+impl std::fmt::Debug for HookedLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl LogFile for HookedLog {
+    fn append(&mut self, parts: &[&[u8]]) -> Result<()> {
+        if let Some(hook) = self.1.take() {
+            hook();
+        }
+        self.0.append(parts)
+    }
+
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn remaining(&self) -> u64 {
+        self.0.remaining()
+    }
+
+    fn syncer(&self) -> Arc<dyn Syncer> {
+        self.0.syncer()
+    }
+}
+
+/// A flush that is installed while the leader is between two logs finds the full one needed by nobody. It was recycled then, and
+/// sealed as what it had been: 32 bytes into another log.
+#[test]
+fn a_full_log_is_let_go_only_after_it_was_sealed() {
+    let fs = SimulatedFileSystem::new();
+    let files = files(&fs);
+    let mut wal = Wal::new(Arc::clone(&files));
+    let first = wal.begin(SeqNo(1)).unwrap();
+    let batch = vec![7; 100 * 1024];
+    for seq in 1..=40 {
+        assert_eq!(wal.append(&batch, SeqNo(seq)).unwrap(), Appended::Here);
+    }
+    files.maintain().unwrap();
+    let flushes = Arc::clone(&files);
+    let (number, file) = files.lock().prepared.take().unwrap();
+    let hook: Hook = Box::new(move || flushes.release_before(u64::MAX));
+    files.lock().prepared = Some((number, Box::new(HookedLog(file, Some(hook)))));
+    assert_eq!(wal.append(&batch, SeqNo(41)).unwrap(), Appended::Rotated);
+    let kept = |files: &WalFiles| files.lock().live.iter().map(|log| log.number).collect::<Vec<_>>();
+    assert_eq!(kept(&files), [first, number], "it is on its way to be sealed");
+    files.release_before(number);
+    assert_eq!(kept(&files), [first, number]);
+    files.maintain().unwrap();
+    files.release_before(number);
+    assert_eq!(kept(&files), [number]);
+}

@@ -1,0 +1,232 @@
+//! What the phases of a run have in common: threads that do operations, and one that waits for them, shows progress, looks
+//! at engine and machine once a second, and ends a phase by time.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::clock;
+use crate::engine::{Engine, EngineError, Figures};
+use crate::machine::{self, Cpu};
+use crate::recorder::{Latencies, Window, merge};
+use crate::workload::OpKind;
+
+/// What the main thread is waiting for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The records are written.
+    Fill,
+    /// Background work runs out.
+    Settle,
+    /// Everything is read once.
+    Warm,
+    /// Rates are tried, to find the highest that holds.
+    Search,
+    /// The measurement.
+    Measure,
+}
+
+/// How much of a phase there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Total {
+    /// So many operations.
+    Ops(u64),
+    /// So many milliseconds.
+    Millis(u64),
+    /// Nobody knows.
+    Open,
+}
+
+/// Is told how far a run is.
+pub trait Watch {
+    /// A phase begins.
+    fn begin(&self, phase: Phase, total: Total);
+    /// So many operations or milliseconds of it are done; the second number is operations in either case.
+    fn advance(&self, done: u64, ops: u64);
+    /// All is done.
+    fn end(&self);
+}
+
+/// A watch that shows nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Unwatched;
+
+impl Watch for Unwatched {
+    fn begin(&self, _: Phase, _: Total) {}
+    fn advance(&self, _: u64, _: u64) {}
+    fn end(&self) {}
+}
+
+/// What a second's look at engine and machine gave.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// What the engine did in it, by its own account: differences, but for `l0_runs` and `internal_limit`.
+    pub figures: Figures,
+    /// Cores that other processes used in it.
+    pub others_cores: Option<f64>,
+}
+
+/// What one phase gave.
+pub struct Measured {
+    /// Operations done.
+    pub ops: u64,
+    /// How long they took.
+    pub seconds: f64,
+    /// Their latencies.
+    pub latencies: Latencies,
+    /// The phase second by second.
+    pub windows: Vec<Window>,
+    /// Engine and machine in each second.
+    pub samples: BTreeMap<u64, Sample>,
+    /// Reads that found nothing although the record exists, or something although it does not.
+    pub wrong_reads: u64,
+    /// CPU time that the threads used for it, the engine's part of it included.
+    pub threads_cpu: Duration,
+}
+
+/// What one thread did.
+pub(crate) struct Part {
+    pub(crate) ops: u64,
+    pub(crate) wrong_reads: u64,
+    pub(crate) latencies: Latencies,
+    pub(crate) cpu: Duration,
+}
+
+impl Measured {
+    /// Nothing, from which [`Measured::add`] goes on.
+    pub(crate) fn new(seconds: f64, windows: Vec<Window>, samples: BTreeMap<u64, Sample>) -> Measured {
+        Measured {
+            ops: 0,
+            seconds,
+            latencies: [const { None }; OpKind::ALL.len()],
+            windows,
+            samples,
+            wrong_reads: 0,
+            threads_cpu: Duration::ZERO,
+        }
+    }
+
+    /// Takes in what a thread did.
+    pub(crate) fn add(&mut self, part: Part) {
+        self.ops += part.ops;
+        self.wrong_reads += part.wrong_reads;
+        self.threads_cpu += part.cpu;
+        merge(&mut self.latencies, part.latencies);
+    }
+}
+
+/// What the threads of a phase and its main thread tell each other.
+pub(crate) struct Control {
+    stop: AtomicBool,
+    /// Threads at work, not counting a background writer.
+    running: Mutex<usize>,
+    ended: Condvar,
+}
+
+impl Control {
+    /// For so many threads.
+    pub(crate) fn new(threads: usize) -> Control {
+        Control { stop: false.into(), running: Mutex::new(threads), ended: Condvar::new() }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Ends the phase for all threads.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// A value to be dropped when a thread is through, whichever way it leaves.
+    pub(crate) fn leaving(&self) -> Leaving<'_> {
+        Leaving(self)
+    }
+}
+
+pub(crate) struct Leaving<'a>(&'a Control);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        *self.0.running.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.0.ended.notify_all();
+    }
+}
+
+/// What the main thread does meanwhile.
+pub(crate) struct Attendant<'a, E> {
+    pub(crate) engine: &'a E,
+    pub(crate) control: &'a Control,
+    pub(crate) watch: &'a dyn Watch,
+    pub(crate) start: Instant,
+    /// The threads are stopped after so long.
+    pub(crate) stop_after: Option<Duration>,
+    /// Progress is time, not operations.
+    pub(crate) by_time: bool,
+}
+
+impl<E: Engine> Attendant<'_, E> {
+    /// Watches until the threads are through; `done` is operations so far.
+    pub(crate) fn attend(&self, done: impl Fn() -> u64) -> BTreeMap<u64, Sample> {
+        let control = self.control;
+        let mut samples = BTreeMap::new();
+        let (mut last, mut second) = (self.look(), 0);
+        let mut running = control.running.lock().unwrap_or_else(PoisonError::into_inner);
+        while *running > 0 {
+            let elapsed = self.start.elapsed();
+            let left = self.stop_after.map_or(Duration::MAX, |after| after.saturating_sub(elapsed));
+            if left.is_zero() {
+                control.stop();
+            }
+            let ops = done();
+            self.watch.advance(if self.by_time { elapsed.as_millis() as u64 } else { ops }, ops);
+            if elapsed.as_secs() > second {
+                drop(running);
+                let now = self.look();
+                samples.insert(second, difference(&now, &last));
+                (last, second) = (now, elapsed.as_secs());
+                running = control.running.lock().unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let wait = left.clamp(Duration::from_millis(1), Duration::from_millis(50));
+            running = control.ended.wait_timeout(running, wait).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        // A background writer goes on until the others are through.
+        control.stop();
+        drop(running);
+        samples.insert(second, difference(&self.look(), &last));
+        samples
+    }
+
+    fn look(&self) -> Look {
+        Look { figures: self.engine.figures(), cpu: machine::cpu(), at: clock::now() }
+    }
+}
+
+/// Engine and machine at a moment.
+struct Look {
+    figures: Figures,
+    cpu: Option<Cpu>,
+    at: Instant,
+}
+
+/// What happened between two looks: counters are subtracted, the present state stays.
+fn difference(now: &Look, before: &Look) -> Sample {
+    let less = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before.unwrap_or(0)));
+    let (n, b) = (&now.figures, &before.figures);
+    let figures = Figures {
+        flush_bytes: less(n.flush_bytes, b.flush_bytes),
+        l0_bytes: less(n.l0_bytes, b.l0_bytes),
+        deep_bytes: less(n.deep_bytes, b.deep_bytes),
+        ..*n
+    };
+    let seconds = now.at.duration_since(before.at).as_secs_f64();
+    let others = before.cpu.zip(now.cpu).map(|(before, now)| now.others_cores_since(&before, seconds));
+    Sample { figures, others_cores: others }
+}
+
+/// What a thread gave that has ended.
+pub(crate) fn joined<T>(result: std::thread::Result<Result<T, EngineError>>) -> Result<T, EngineError> {
+    result.map_err(|_| "a thread of the benchmark died")?
+}
