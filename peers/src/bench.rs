@@ -5,14 +5,17 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use evenkeel_lab::arguments::RunArgs;
-use evenkeel_lab::phase::{Phase, Total, Watch};
+use evenkeel_lab::catalog::{CATALOG, find};
 use evenkeel_lab::document::Document;
 use evenkeel_lab::driver;
 use evenkeel_lab::engine::Engine;
+use evenkeel_lab::execute;
 use evenkeel_lab::load_arguments::LoadArgs;
+use evenkeel_lab::phase::Unwatched;
+use evenkeel_lab::property_file::{self, Properties};
 use evenkeel_lab::report;
 use evenkeel_lab::settings::{Common, PEERS, Settings};
-use evenkeel_lab::workload::{CATALOG, Workload, find};
+use evenkeel_lab::workload::Workload;
 
 use crate::asked::{Asked, Durability};
 use crate::{Failure, engines, print};
@@ -21,8 +24,8 @@ use crate::{Failure, engines, print};
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// What to measure.
-    #[arg(value_name = "WORKLOAD", value_parser = workload_parser())]
-    workload: &'static Workload,
+    #[arg(value_name = "WORKLOAD", value_parser = workload_parser(), required_unless_present = "properties")]
+    workload: Option<&'static Workload>,
     /// The engine to measure.
     #[arg(long, value_parser = PossibleValuesParser::new(PEERS))]
     engine: String,
@@ -50,9 +53,10 @@ pub struct Args {
 impl Args {
     /// Does it.
     pub fn run(&self) -> Result<(), Failure> {
-        self.run.check(self.workload).map_err(Failure::usage)?;
+        let described = self.described()?;
+        self.run.check(&described.workload).map_err(Failure::usage)?;
         if let Some(load) = self.load.load().map_err(Failure::usage)? {
-            load.check(self.workload, self.run.seconds).map_err(Failure::usage)?;
+            load.check(&described.workload, self.run.limits(&described).1).map_err(Failure::usage)?;
         }
         let settings = Settings::parse(&self.settings).unwrap_or(Settings::Equal);
         let common = common(&self.set, settings)?;
@@ -61,15 +65,29 @@ impl Args {
         engines::measure(&self.engine, &asked, self)
     }
 
+    /// What to measure.
+    fn described(&self) -> Result<Properties, Failure> {
+        match (self.workload, &self.run.properties) {
+            (Some(workload), _) => Ok(Properties::from(workload)),
+            (None, Some(file)) => read_properties(file),
+            (None, None) => Err(Failure::usage("say what to measure")),
+        }
+    }
+
     /// Runs the workload on an engine that is open.
     pub fn measure<E: Engine>(
         &self,
         engine: &E,
-        config: BTreeMap<String, serde_json::Value>,
+        mut config: BTreeMap<String, serde_json::Value>,
     ) -> Result<(), Failure> {
-        let data = self.run.dataset(self.workload);
+        let described = self.described()?;
+        execute::check(engine, &described.workload).map_err(Failure::usage)?;
+        if let Some(file) = &self.run.properties {
+            config.insert("properties".to_owned(), file.display().to_string().into());
+        }
+        let data = self.run.dataset(&described);
         let load = self.load.load().map_err(Failure::usage)?;
-        let plan = self.run.plan(self.workload, data, false, load.as_ref());
+        let plan = self.run.plan(&described, data, false, load.as_ref());
         let outcome = driver::run(engine, &plan, &Unwatched).map_err(Failure::work)?;
         let document = Document::new(engine, &plan, &outcome, config);
         let json = || document.to_json().map_err(Failure::work);
@@ -89,6 +107,15 @@ impl Args {
             ))),
         }
     }
+}
+
+/// The workload of a property file.
+fn read_properties(file: &Path) -> Result<Properties, Failure> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::work(format!("cannot read {}: {error}", file.display())))?;
+    let read = property_file::parse(&text);
+    let read = read.map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?;
+    Ok(Properties { workload: Workload { name: "properties", ..read.workload }, ..read })
 }
 
 /// The common settings with what `--set` says of them.
@@ -142,15 +169,6 @@ impl Drop for Place {
             let _ = std::fs::remove_dir_all(&self.dir);
         }
     }
-}
-
-/// Nobody looks on.
-struct Unwatched;
-
-impl Watch for Unwatched {
-    fn begin(&self, _: Phase, _: Total) {}
-    fn advance(&self, _: u64, _: u64) {}
-    fn end(&self) {}
 }
 
 fn workload_parser() -> impl TypedValueParser<Value = &'static Workload> {

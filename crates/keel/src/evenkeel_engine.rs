@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use evenkeel::{Db, Keyspace, ScanRange, WriteBatch};
-use evenkeel_lab::engine::{Change, Engine, EngineError, Figures, Scanned};
+use evenkeel_lab::engine::{Abilities, Change, Engine, EngineError, Figures, Scanned};
+use evenkeel_lab::replay::Answers;
 use serde_json::Value;
 
 use crate::files;
@@ -50,6 +51,30 @@ impl Engine for EvenkeelEngine {
         Ok(scanned)
     }
 
+    fn scan_down(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError> {
+        let mut cursor = self.keyspace.cursor(ScanRange::all())?;
+        let mut scanned = Scanned::default();
+        cursor.seek_for_prev(from)?;
+        while cursor.valid() {
+            scanned.entries += 1;
+            scanned.bytes += (cursor.key().len() + cursor.value().len()) as u64;
+            if scanned.entries >= limit as u64 {
+                break;
+            }
+            cursor.prev()?;
+        }
+        Ok(scanned)
+    }
+
+    fn scan_between(&self, from: &[u8], to: &[u8]) -> Result<Scanned, EngineError> {
+        let mut scanned = Scanned::default();
+        self.each_between(from, Some(to), |key, value| {
+            scanned.entries += 1;
+            scanned.bytes += (key.len() + value.len()) as u64;
+        })?;
+        Ok(scanned)
+    }
+
     fn delete(&self, key: &[u8]) -> Result<(), EngineError> {
         Ok(self.keyspace.delete(key)?)
     }
@@ -69,6 +94,10 @@ impl Engine for EvenkeelEngine {
         Ok(self.db.write(batch)?)
     }
 
+    fn abilities(&self) -> Abilities {
+        Abilities::ALL
+    }
+
     fn wait_idle(&self) -> Result<(), EngineError> {
         Ok(self.db.wait_idle()?)
     }
@@ -81,6 +110,35 @@ impl Engine for EvenkeelEngine {
 
     fn disk_bytes(&self) -> u64 {
         files::disk_bytes(&self.dir)
+    }
+}
+
+impl EvenkeelEngine {
+    fn each_between(
+        &self,
+        from: &[u8],
+        to: Option<&[u8]>,
+        mut each: impl FnMut(&[u8], &[u8]),
+    ) -> Result<(), EngineError> {
+        let mut cursor = self.keyspace.cursor(ScanRange::new(Some(from), to))?;
+        cursor.seek_to_first()?;
+        while cursor.valid() {
+            each(cursor.key(), cursor.value());
+            cursor.next()?;
+        }
+        Ok(())
+    }
+}
+
+impl Answers for EvenkeelEngine {
+    fn value(&self, key: &[u8]) -> Result<Option<Vec<u8>>, EngineError> {
+        Ok(self.keyspace.get(key)?.map(|value| value.to_vec()))
+    }
+
+    fn between(&self, from: &[u8], to: Option<&[u8]>) -> Result<Vec<(Vec<u8>, Vec<u8>)>, EngineError> {
+        let mut all = Vec::new();
+        self.each_between(from, to, |key, value| all.push((key.to_vec(), value.to_vec())))?;
+        Ok(all)
     }
 }
 

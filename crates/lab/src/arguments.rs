@@ -1,15 +1,23 @@
 //! The flags that say what to measure: one definition for every command that measures, so that two engines in two
 //! processes are asked for the same.
 
+use std::path::PathBuf;
+
 use clap::builder::PossibleValuesParser;
 
 use crate::distribution::Distribution;
 use crate::driver::{self, Dataset, OpenLoad, Plan};
-use crate::workload::Workload;
+use crate::property_file::Properties;
+use crate::values::ValueSizes;
+use crate::workload::{Limit, Workload};
 
-/// How many records, operations, threads; how long; which distribution and seed.
+/// A property file; how many records, operations, threads; how long; which distribution and seed. The command's own argument
+/// that names a workload has the id `workload`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct RunArgs {
+    /// Measure what one of YCSB's property files describes.
+    #[arg(long, value_name = "FILE", conflicts_with = "workload")]
+    pub properties: Option<PathBuf>,
     /// How many records there are; k, M and G are understood.
     #[arg(long, value_name = "N", value_parser = number)]
     pub records: Option<u64>,
@@ -26,9 +34,9 @@ pub struct RunArgs {
     /// Length of a key.
     #[arg(long, value_name = "N")]
     pub key_bytes: Option<usize>,
-    /// Length of a value.
+    /// Length of a value: 100, 50-150, 10*1-100 (ten fields), or 250-400-1024 (the median in the middle).
     #[arg(long, value_name = "N")]
-    pub value_bytes: Option<usize>,
+    pub value_bytes: Option<ValueSizes>,
     /// Which records are chosen.
     #[arg(long, value_parser = PossibleValuesParser::new(Distribution::ALL.map(|(name, _)| name)))]
     pub distribution: Option<String>,
@@ -50,38 +58,51 @@ impl RunArgs {
     }
 
     /// The records of a store that is yet empty.
-    pub fn dataset(&self, workload: &Workload) -> Dataset {
+    pub fn dataset(&self, described: &Properties) -> Dataset {
+        let workload = &described.workload;
         Dataset {
             records: self.records.unwrap_or(workload.records),
-            key_bytes: self.key_bytes.unwrap_or(16),
+            key_bytes: self.key_bytes.or(described.key_bytes).unwrap_or(16),
             value_bytes: self.value_bytes.unwrap_or(workload.value_bytes),
             order: workload.order,
             seed: self.seed,
+            deleted: false,
+        }
+    }
+
+    /// The limits that somebody asked for: flags count more than a file.
+    pub fn limits(&self, described: &Properties) -> (Option<u64>, Option<f64>) {
+        match (self.ops, self.seconds) {
+            (None, None) => (described.ops, described.seconds),
+            asked => asked,
         }
     }
 
     /// What to run, on records that are there (`filled`) or not; requests come as `load` says, or one after the other.
     pub fn plan<'a>(
         &self,
-        workload: &'a Workload,
+        described: &'a Properties,
         data: Dataset,
         filled: bool,
         load: Option<&'a OpenLoad>,
     ) -> Plan<'a> {
-        let (ops, seconds) = match (self.ops, self.seconds) {
-            // An open loop's length is its shape's.
-            (None, None) if load.is_none() => driver::default_limits(workload),
+        let workload = &described.workload;
+        let (ops, seconds) = match self.limits(described) {
+            // An open loop's length is its shape's, but nothing has its turn twice.
+            (None, None) if load.is_none() || workload.limit == Limit::OnePass => {
+                driver::default_limits(workload, data.records)
+            }
             asked => asked,
         };
-        let by_name = |name: &String| Distribution::ALL.iter().find(|(n, _)| n == name).map(|(_, d)| *d);
+        let asked = self.distribution.as_deref().and_then(Distribution::find);
         Plan {
             workload,
             data,
             filled,
             ops,
             seconds,
-            threads: usize::from(self.threads.unwrap_or(1)),
-            distribution: self.distribution.as_ref().and_then(by_name).unwrap_or(workload.distribution),
+            threads: self.threads.map(usize::from).or(described.threads).unwrap_or(1),
+            distribution: asked.unwrap_or(workload.distribution),
             seed: self.seed,
             load,
         }
@@ -112,6 +133,68 @@ pub fn positive_seconds(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arrivals::Spacing;
+    use crate::catalog::find;
+    use crate::load_shape::LoadShape;
+    use crate::max_rate::Search;
+    use crate::property_file::parse;
+
+    fn args(line: &str) -> RunArgs {
+        #[derive(clap::Parser)]
+        struct Command {
+            workload: Option<String>,
+            #[command(flatten)]
+            run: RunArgs,
+        }
+        let line = ["keel"].into_iter().chain(line.split_whitespace());
+        let Command { workload, run } = clap::Parser::try_parse_from(line).unwrap();
+        assert_eq!(workload, None);
+        run
+    }
+
+    fn steady() -> OpenLoad {
+        OpenLoad {
+            shape: LoadShape::parse("constant:5", |_| Err(String::new())).unwrap(),
+            spacing: Spacing::Even,
+            search: Search::within(12.0, None),
+        }
+    }
+
+    #[test]
+    fn flags_count_more_than_the_file_and_the_file_more_than_usual() {
+        let file =
+            parse("recordcount=70\noperationcount=10\nmaxexecutiontime=9\nthreadcount=3\nzeropadding=16")
+                .unwrap();
+        let (all, none) =
+            (args("--ops 5 --threads 2 --key-bytes 9 --distribution latest --value-bytes 1-9"), args(""));
+        let load = steady();
+        for load in [None, Some(&load)] {
+            let of = |args: &RunArgs| {
+                let data = args.dataset(&file);
+                let plan = args.plan(&file, data, false, load);
+                let sizes = (data.records, data.key_bytes, data.value_bytes.max());
+                (plan.ops, plan.seconds, plan.threads, plan.distribution.name(), sizes)
+            };
+            assert_eq!(of(&none), (Some(10), Some(9.0), 3, "uniform", (70, 20, 1000)));
+            assert_eq!(of(&all), (Some(5), None, 2, "latest", (70, 9, 9)));
+        }
+    }
+
+    #[test]
+    fn an_open_loop_is_as_long_as_its_shape_but_nothing_has_two_turns() {
+        let load = steady();
+        let limits = |name: &str, load| {
+            let described = Properties::from(find(name).unwrap());
+            let args = args("--records 70");
+            let plan = args.plan(&described, args.dataset(&described), false, load);
+            (plan.ops, plan.seconds)
+        };
+        assert_eq!(limits("ycsb-a", None), (None, Some(10.0)));
+        assert_eq!(limits("ycsb-a", Some(&load)), (None, None));
+        assert_eq!(limits("readrandom", Some(&load)), (None, None));
+        assert_eq!(limits("deleterandom", None), (Some(70), None));
+        assert_eq!(limits("deleterandom", Some(&load)), (Some(70), None));
+    }
 
     #[test]
     fn numbers_are_read_as_people_write_them() {

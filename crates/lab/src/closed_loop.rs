@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use crate::clock;
 use crate::engine::{Engine, EngineError};
-use crate::generator::{BATCH, Generator, Op, Shared};
+use crate::execute::Executor;
+use crate::generator::{BATCH, Generator, Shared};
 use crate::phase::{Attendant, Control, Measured, Part, Phase, Total, Watch, joined};
 use crate::recorder::{Recorder, Windows};
-use crate::workload::{OpKind, Workload};
+use crate::workload::{Mix, OpKind, Workload};
 
 /// One phase of operations.
 pub struct Run<'a, E> {
@@ -52,7 +53,7 @@ impl<E: Engine> Run<'_, E> {
     /// Runs the operations of `shared` to their end.
     pub fn go(&self, phase: Phase, shared: &Shared<'_>) -> Result<Measured, EngineError> {
         let writer = shared.workload.writer && phase == Phase::Measure;
-        let writing = Workload { mix: &[(OpKind::Update, 100)], missing: false, ..*shared.workload };
+        let writing = Workload { mix: Mix::only(OpKind::Update), ..*shared.workload };
         let writer_shared = Shared { workload: &writing, ..*shared };
         let control = Control::new(self.threads);
         let left = Left { ops: self.ops.unwrap_or(0).into(), limited: self.ops.is_some(), done: 0.into() };
@@ -110,8 +111,9 @@ fn work<E: Engine>(
     mut recorder: Recorder<'_>,
 ) -> Result<Part, EngineError> {
     let mut generator = Generator::new(shared, thread);
+    let mut executor = Executor::new(engine, shared);
     let mut batch = Vec::new();
-    let (mut ops, mut wrong_reads) = (0, 0);
+    let mut ops = 0;
     let cpu = evenkeel_sys::thread_cpu_time();
     while !control.is_over() {
         let count = left.claim(limited);
@@ -121,7 +123,7 @@ fn work<E: Engine>(
         generator.draw(count, &mut batch);
         let mut began = clock::now();
         for op in &batch {
-            let bytes = match execute(engine, shared, op, &mut wrong_reads) {
+            let bytes = match executor.execute(op) {
                 Ok(bytes) => bytes,
                 Err(error) => {
                     control.stop();
@@ -130,44 +132,12 @@ fn work<E: Engine>(
             };
             let ended = clock::now();
             recorder.record(op.kind, began, ended, bytes);
-            if op.kind == OpKind::Insert && !shared.workload.fills() {
-                shared.records.acknowledge(op.record);
-            }
+            executor.acknowledge(op);
             began = ended;
         }
         ops += count;
         left.done.fetch_add(count, Ordering::Relaxed);
     }
     let cpu = evenkeel_sys::thread_cpu_time().saturating_sub(cpu);
-    Ok(Part { ops, wrong_reads, latencies: recorder.finish(), cpu })
-}
-
-/// Does one operation; the bytes of keys and values it moved.
-pub(crate) fn execute<E: Engine>(
-    engine: &E,
-    shared: &Shared<'_>,
-    op: &Op,
-    wrong_reads: &mut u64,
-) -> Result<u64, EngineError> {
-    let read = |wrong_reads: &mut u64| -> Result<u64, EngineError> {
-        let found = engine.get(&op.key)?;
-        *wrong_reads += u64::from(found.is_some() == shared.workload.missing);
-        Ok((op.key.len() + found.unwrap_or(0)) as u64)
-    };
-    let write = || -> Result<u64, EngineError> {
-        let value = shared.values.at(op.value_at);
-        engine.put(&op.key, value)?;
-        Ok((op.key.len() + value.len()) as u64)
-    };
-    match op.kind {
-        OpKind::Read => read(wrong_reads),
-        OpKind::Update | OpKind::Insert => write(),
-        OpKind::Scan => {
-            let scanned = engine.scan(&op.key, op.entries as usize)?;
-            // A scan starts at a record that exists, so it reads that one at least.
-            *wrong_reads += u64::from(scanned.entries == 0);
-            Ok(scanned.bytes)
-        }
-        OpKind::ReadModifyWrite => Ok(read(wrong_reads)? + write()?),
-    }
+    Ok(Part { ops, wrong_reads: executor.wrong_reads(), latencies: recorder.finish(), cpu })
 }

@@ -9,7 +9,6 @@ use std::fmt::Write as _;
 
 use crate::comparison::{Cell, Comparison, Contestant, Figure, Group, OTHERS_CORES_MAX, Unit, Verdict};
 use crate::comparison::{ROUNDS_MIN, TAIL_RATIO, TAIL_ROUNDS_MIN};
-use crate::distribution::Distribution;
 use crate::report::{bytes, count, micros, rate, seconds};
 
 /// The width of the terminal that all fits.
@@ -35,7 +34,7 @@ pub fn text(comparison: &Comparison) -> String {
 fn head(out: &mut String, comparison: &Comparison) -> std::fmt::Result {
     let c = &comparison.config;
     let threads = if c.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", c.threads) };
-    let shape = Distribution::ALL.iter().find(|(_, d)| *d == c.distribution).map_or("", |(name, _)| *name);
+    let shape = c.distribution.name();
     let documents = comparison.groups.iter().flat_map(|g| &g.contestants).flat_map(|c| &c.runs);
     let records = documents.map(|document| document.records).min().unwrap_or(0);
     writeln!(
@@ -44,7 +43,7 @@ fn head(out: &mut String, comparison: &Comparison) -> std::fmt::Result {
         comparison.workload,
         count(records),
         c.key_bytes,
-        c.value_bytes,
+        c.value_lengths(),
         comparison.seed,
         comparison.rounds
     )

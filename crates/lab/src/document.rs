@@ -81,6 +81,8 @@ pub struct Config {
     pub seconds: Option<f64>,
     pub key_bytes: usize,
     pub value_bytes: usize,
+    #[serde(default)]
+    pub value_sizes: String,
     pub key_order: KeyOrder,
     pub distribution: Distribution,
     #[serde(flatten)]
@@ -159,6 +161,13 @@ pub struct Stalls {
     pub seconds: Option<f64>,
 }
 
+impl Config {
+    /// How long values are, as `--value-bytes` writes it; documents of earlier versions have only the length.
+    pub fn value_lengths(&self) -> String {
+        if self.value_sizes.is_empty() { self.value_bytes.to_string() } else { self.value_sizes.clone() }
+    }
+}
+
 impl Document {
     /// The document of a run. `engine_config` is what the engine was opened with. Where it comes from is the caller's to add.
     pub fn new<E: Engine>(
@@ -169,7 +178,6 @@ impl Document {
     ) -> Document {
         let figures = &outcome.figures;
         let data = &plan.data;
-        let live_bytes = outcome.records * (data.key_bytes + data.value_bytes) as u64;
         Document {
             workload: plan.workload.name.to_owned(),
             engine: engine.name().to_owned(),
@@ -180,7 +188,8 @@ impl Document {
                 ops: plan.ops,
                 seconds: plan.seconds,
                 key_bytes: data.key_bytes,
-                value_bytes: data.value_bytes,
+                value_bytes: data.value_bytes.mean(),
+                value_sizes: data.value_bytes.to_string(),
                 key_order: data.order,
                 distribution: plan.distribution,
                 engine: engine_config,
@@ -201,7 +210,7 @@ impl Document {
             amplification: Amplification {
                 write: figures.write_amplification,
                 read: figures.read_amplification,
-                space: Some(outcome.disk_bytes as f64 / live_bytes.max(1) as f64),
+                space: Some(outcome.disk_bytes as f64 / outcome.live_bytes.max(1) as f64),
             },
             compaction: compaction(figures),
             stalls: Stalls { count: figures.stalls, seconds: figures.stall_seconds },
@@ -402,6 +411,7 @@ mod tests {
                 seconds: None,
                 key_bytes: 16,
                 value_bytes: 100,
+                value_sizes: "100".to_owned(),
                 key_order: KeyOrder::Random,
                 distribution: Distribution::Uniform,
                 engine: BTreeMap::new(),

@@ -11,12 +11,14 @@
 use std::collections::BTreeMap;
 
 use crate::arrivals::{End, Schedule, Spacing};
+use crate::catalog::filler;
 use crate::clock;
 use crate::closed_loop::Run;
 use crate::distribution::Distribution;
 use crate::driver_cost::{self, DriverCost, Percentiles};
-use crate::engine::{Engine, EngineError, Figures};
-use crate::generator::{Records, Shared};
+use crate::engine::{Engine, EngineError, Figures, Scanned};
+use crate::execute;
+use crate::generator::Shared;
 use crate::keys::{KeyOrder, Keys};
 use crate::load_shape::LoadShape;
 use crate::machine;
@@ -24,8 +26,9 @@ use crate::max_rate::{self, MaxRate, Search, judge};
 use crate::open_loop::{self, OpenMeasured, OpenRun, Queue};
 use crate::phase::{Measured, Phase, Sample, Total, Watch};
 use crate::recorder::{Latencies, Window};
-use crate::values::Values;
-use crate::workload::{CATALOG, Limit, OpKind, Workload};
+use crate::records::Records;
+use crate::values::{ValueSizes, Values};
+use crate::workload::{Limit, Workload};
 
 /// A queue may take as long to empty as requests came, and at least so many seconds.
 const DRAIN_SECONDS_MIN: f64 = 10.0;
@@ -38,11 +41,14 @@ pub struct Dataset {
     /// The length of their keys.
     pub key_bytes: usize,
     /// The length of their values.
-    pub value_bytes: usize,
+    pub value_bytes: ValueSizes,
     /// How their keys lie.
     pub order: KeyOrder,
     /// Decides on keys and values.
     pub seed: u64,
+    /// Some of them were deleted, and nobody noted which.
+    #[serde(default)]
+    pub deleted: bool,
 }
 
 /// What to run.
@@ -86,9 +92,14 @@ impl OpenLoad {
     /// What to do instead.
     pub fn check(&self, workload: &Workload, seconds: Option<f64>) -> Result<(), String> {
         open_loop::check(workload)?;
-        if workload.fills() && self.shape.needs_maximum() {
+        let once = match workload.limit {
+            Limit::AllInserted => Some("fills a store"),
+            Limit::OnePass if workload.deletes() => Some("empties a store"),
+            _ => None,
+        };
+        if let Some(once) = once.filter(|_| self.shape.needs_maximum()) {
             return Err(format!(
-                "{} fills a store once, so there is no rate to find before; give a rate in requests a second",
+                "{} {once} once, so there is no rate to find before; give a rate in requests a second",
                 workload.name
             ));
         }
@@ -147,6 +158,8 @@ pub struct Outcome {
     pub disk_bytes: u64,
     /// Records in the store when idle.
     pub records: u64,
+    /// Bytes of their keys and values.
+    pub live_bytes: u64,
     /// CPU seconds of this process from the start of the measurement until idle.
     pub cpu_seconds: Option<f64>,
     /// Cores that other processes used meanwhile.
@@ -170,6 +183,10 @@ pub fn run<E: Engine>(engine: &E, plan: &Plan<'_>, watch: &dyn Watch) -> Result<
     let keys = Keys::new(data.key_bytes, data.order, data.seed, data.records)?;
     let values = Values::new(data.value_bytes, data.seed);
     let workload = plan.workload;
+    execute::check(engine, workload)?;
+    if let Some(load) = plan.load {
+        load.check(workload, plan.seconds)?;
+    }
     let mut fill = None;
     if !workload.fills() && !plan.filled {
         let filler = filler(data.order);
@@ -180,9 +197,6 @@ pub fn run<E: Engine>(engine: &E, plan: &Plan<'_>, watch: &dyn Watch) -> Result<
         fill = Some(Fill { seconds: done.seconds, idle_seconds: settle(engine, watch)? });
     } else if plan.filled {
         settle(engine, watch)?;
-    }
-    if let Some(load) = plan.load {
-        load.check(workload, plan.seconds)?;
     }
     warm(engine, workload, watch)?;
     let records = Records::new(if workload.fills() { 0 } else { data.records });
@@ -196,7 +210,7 @@ pub fn run<E: Engine>(engine: &E, plan: &Plan<'_>, watch: &dyn Watch) -> Result<
         warm(engine, workload, watch)?;
     }
     let schedule = plan.load.map(|load| schedule(plan, load, max_rate.as_ref()));
-    let inserts = schedule.as_ref().map_or(shared.inserts, |s| inserts(workload, s.requests()));
+    let inserts = schedule.as_ref().map_or(shared.inserts, |s| workload.inserts(s.requests()));
     let shared = Shared { inserts, ..shared };
     let driver = match &schedule {
         Some(schedule) => driver_cost::open(&shared, plan.threads, schedule)?,
@@ -209,6 +223,9 @@ pub fn run<E: Engine>(engine: &E, plan: &Plan<'_>, watch: &dyn Watch) -> Result<
     let elapsed = started.elapsed().as_secs_f64();
     watch.end();
     let cpu = before.zip(machine::cpu());
+    let figures = engine.figures();
+    let disk_bytes = engine.disk_bytes();
+    let live = live(engine, &shared)?;
     Ok(Outcome {
         fill,
         ops: measured.ops,
@@ -218,9 +235,10 @@ pub fn run<E: Engine>(engine: &E, plan: &Plan<'_>, watch: &dyn Watch) -> Result<
         samples: measured.samples,
         wrong_reads: measured.wrong_reads + max_rate.as_ref().map_or(0, |found| found.wrong_reads),
         idle_seconds,
-        figures: engine.figures(),
-        disk_bytes: engine.disk_bytes(),
-        records: records.taken(),
+        figures,
+        disk_bytes,
+        records: live.entries,
+        live_bytes: live.bytes,
         cpu_seconds: cpu.map(|(before, after)| after.own_seconds - before.own_seconds),
         others_cores: cpu.map(|(before, after)| after.others_cores_since(&before, elapsed)),
         peak_rss_bytes: machine::peak_rss_bytes(),
@@ -268,9 +286,14 @@ fn schedule(plan: &Plan<'_>, load: &OpenLoad, max_rate: Option<&MaxRate>) -> Sch
     Schedule::new(load.shape.pieces(maximum, plan.seed), end, load.spacing, plan.seed)
 }
 
-/// The workload that writes records before another one is measured: the one of the catalogue with that order.
-fn filler(order: KeyOrder) -> &'static Workload {
-    CATALOG.iter().find(|w| w.fills() && w.order == order).unwrap_or(&CATALOG[0])
+/// What is in the store. Where that cannot be counted from outside, the store is read, after all figures are taken.
+fn live<E: Engine>(engine: &E, shared: &Shared<'_>) -> Result<Scanned, EngineError> {
+    let sizes = shared.values.sizes();
+    if shared.workload.deletes() || sizes.vary() {
+        return engine.scan(b"", usize::MAX);
+    }
+    let entries = shared.records.taken();
+    Ok(Scanned { entries, bytes: entries * (shared.keys.bytes() + sizes.max()) as u64 })
 }
 
 fn shared<'a>(
@@ -280,13 +303,8 @@ fn shared<'a>(
     values: &'a Values,
     records: &'a Records,
 ) -> Shared<'a> {
-    let inserts = inserts(workload, plan.ops.unwrap_or(0));
+    let inserts = workload.inserts(plan.ops.unwrap_or(0));
     Shared { workload, keys, values, records, distribution: plan.distribution, inserts, seed: plan.seed }
-}
-
-/// About how many records so many operations insert.
-fn inserts(workload: &Workload, ops: u64) -> u64 {
-    ops * workload.share(OpKind::Insert) / 100
 }
 
 /// Reads everything once, if the workload reads anything.
@@ -305,12 +323,13 @@ fn settle<E: Engine>(engine: &E, watch: &dyn Watch) -> Result<f64, EngineError> 
     Ok(started.elapsed().as_secs_f64())
 }
 
-/// The limits of a run that nobody gave any: the workload's own.
-pub fn default_limits(workload: &Workload) -> (Option<u64>, Option<f64>) {
+/// The limits of a run on so many records that nobody gave any: the workload's own.
+pub fn default_limits(workload: &Workload, records: u64) -> (Option<u64>, Option<f64>) {
     match workload.limit {
         Limit::Ops(ops) => (Some(ops), None),
         Limit::Seconds(seconds) => (None, Some(seconds)),
         Limit::AllInserted => (None, None),
+        Limit::OnePass => (Some(workload.one_pass(records)), None),
     }
 }
 

@@ -9,11 +9,12 @@ use serde::{Deserialize, Serialize};
 use crate::arrivals::{End, Schedule, Spacing};
 use crate::closed_loop::Run;
 use crate::engine::{Change, Engine, EngineError, Figures, Scanned};
-use crate::generator::{Records, Shared};
+use crate::generator::Shared;
 use crate::load_shape::Piece;
 use crate::open_loop::OpenRun;
 use crate::phase::{Measured, Phase, Unwatched};
 use crate::recorder::{Latencies, run_histogram};
+use crate::records::Records;
 
 /// Operations over which the cost is taken.
 const OPS: u64 = 1 << 16;
@@ -59,13 +60,16 @@ impl Percentiles {
 pub fn closed(shared: &Shared<'_>, threads: usize) -> Result<DriverCost, EngineError> {
     with_own_records(shared, |shared| {
         let run = Run { engine: &Nothing, threads, ops: Some(OPS), seconds: None, watch: &Unwatched };
-        let measured = run.go(Phase::Settle, shared)?;
-        Ok(DriverCost {
-            ns_per_op: ns_per_op(&measured),
-            floor_us: floor(&measured.latencies)?,
-            wake_up_us: None,
-        })
+        of_closed(&run.go(Phase::Settle, shared)?)
     })
+}
+
+/// The cost, from a closed loop of any kind on [`Nothing`].
+///
+/// # Errors
+/// None that could happen.
+pub(crate) fn of_closed(measured: &Measured) -> Result<DriverCost, EngineError> {
+    Ok(DriverCost { ns_per_op: ns_per_op(measured), floor_us: floor(&measured.latencies)?, wake_up_us: None })
 }
 
 /// The cost in an open loop of this schedule: the floor is taken at its mean rate and with its spacing.
@@ -113,7 +117,7 @@ fn floor(latencies: &Latencies) -> Result<Percentiles, EngineError> {
 }
 
 /// An engine that does nothing.
-struct Nothing;
+pub(crate) struct Nothing;
 
 impl Engine for Nothing {
     fn name(&self) -> &'static str {
@@ -136,6 +140,10 @@ impl Engine for Nothing {
     fn scan(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError> {
         black_box((from, limit));
         Ok(Scanned { entries: 1, bytes: 0 })
+    }
+
+    fn scan_down(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError> {
+        self.scan(from, limit)
     }
 
     fn delete(&self, key: &[u8]) -> Result<(), EngineError> {
@@ -169,16 +177,16 @@ impl Engine for Nothing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog;
     use crate::keys::{KeyOrder, Keys};
     use crate::values::Values;
-    use crate::workload;
 
     #[test]
     fn both_loops_have_a_cost_and_leave_the_records_alone() {
         let keys = Keys::new(16, KeyOrder::Random, 1, 1000).unwrap();
         let values = Values::new(10, 1);
         let records = Records::new(1000);
-        let workload = workload::find("ycsb-d").unwrap();
+        let workload = catalog::find("ycsb-d").unwrap();
         let shared = Shared {
             workload,
             keys: &keys,

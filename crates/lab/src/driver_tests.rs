@@ -1,86 +1,24 @@
 //! The driver on a map in memory: counts, presence, limits and errors.
 
-use std::sync::Mutex;
-
 use super::*;
-use crate::engine::{Change, Scanned};
+use crate::catalog;
+use crate::engine::Abilities;
+use crate::map_engine::MapEngine;
 use crate::phase::Unwatched;
-use crate::workload;
-
-/// A map in memory that can be told to fail.
-#[derive(Default)]
-struct MapEngine {
-    map: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
-    fail_after: Option<usize>,
-}
-
-impl Engine for MapEngine {
-    fn name(&self) -> &'static str {
-        "map"
-    }
-
-    fn version(&self) -> String {
-        "0".to_owned()
-    }
-
-    fn put(&self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
-        let mut map = self.map.lock().unwrap();
-        if self.fail_after.is_some_and(|n| map.len() >= n) {
-            return Err("full".into());
-        }
-        map.insert(key.to_vec(), value.to_vec());
-        Ok(())
-    }
-
-    fn get(&self, key: &[u8]) -> Result<Option<usize>, EngineError> {
-        Ok(self.map.lock().unwrap().get(key).map(Vec::len))
-    }
-
-    fn scan(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError> {
-        let map = self.map.lock().unwrap();
-        let mut scanned = Scanned::default();
-        for (key, value) in map.range(from.to_vec()..).take(limit) {
-            scanned.entries += 1;
-            scanned.bytes += (key.len() + value.len()) as u64;
-        }
-        Ok(scanned)
-    }
-
-    fn delete(&self, key: &[u8]) -> Result<(), EngineError> {
-        self.map.lock().unwrap().remove(key);
-        Ok(())
-    }
-
-    fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<(), EngineError> {
-        self.map.lock().unwrap().retain(|key, _| &key[..] < from || &key[..] >= to);
-        Ok(())
-    }
-
-    fn write(&self, changes: &[Change<'_>]) -> Result<(), EngineError> {
-        changes.iter().try_for_each(|change| match change {
-            Change::Put(key, value) => self.put(key, value),
-            Change::Delete(key) => self.delete(key),
-        })
-    }
-
-    fn wait_idle(&self) -> Result<(), EngineError> {
-        Ok(())
-    }
-
-    fn figures(&self) -> Figures {
-        Figures { flush_bytes: Some(self.map.lock().unwrap().len() as u64), ..Figures::default() }
-    }
-
-    fn disk_bytes(&self) -> u64 {
-        4096
-    }
-}
+use crate::workload::OpKind;
 
 fn plan(name: &str) -> Plan<'static> {
-    let workload = workload::find(name).unwrap();
+    let workload = catalog::find(name).unwrap();
     Plan {
         workload,
-        data: Dataset { records: 1000, key_bytes: 16, value_bytes: 20, order: workload.order, seed: 1 },
+        data: Dataset {
+            records: 1000,
+            key_bytes: 16,
+            value_bytes: 20.into(),
+            order: workload.order,
+            seed: 1,
+            deleted: false,
+        },
         filled: false,
         ops: (!workload.fills()).then_some(3000),
         seconds: None,
@@ -93,7 +31,7 @@ fn plan(name: &str) -> Plan<'static> {
 
 #[test]
 fn every_workload_does_what_it_counts() {
-    for workload in workload::CATALOG {
+    for workload in catalog::CATALOG {
         let name = workload.name;
         let engine = MapEngine::default();
         let outcome = run(&engine, &plan(name), &Unwatched).unwrap();
@@ -103,16 +41,81 @@ fn every_workload_does_what_it_counts() {
         assert_eq!(outcome.windows.iter().map(|w| w.ops).sum::<u64>(), outcome.ops, "{name}");
         assert_eq!(outcome.wrong_reads, 0, "{name}");
         let inserted = if workload.fills() { 0 } else { by_kind(OpKind::Insert) };
-        assert_eq!(outcome.records, 1000 + inserted, "{name}");
-        assert_eq!(engine.map.lock().unwrap().len() as u64, outcome.records, "{name}");
+        if workload.deletes() {
+            assert!(outcome.records < 1000 + inserted, "{name}");
+        } else {
+            assert_eq!(outcome.records, 1000 + inserted, "{name}");
+        }
+        let live: Vec<usize> = engine.map.lock().unwrap().iter().map(|(k, v)| k.len() + v.len()).collect();
+        assert_eq!(
+            (live.len() as u64, live.iter().sum::<usize>() as u64),
+            (outcome.records, outcome.live_bytes),
+            "{name}"
+        );
         if workload.writer {
-            assert_eq!(by_kind(OpKind::Read), 3000, "{name}");
+            assert_eq!(outcome.ops - by_kind(OpKind::Update), 3000, "{name}");
         } else {
             assert_eq!(outcome.ops, if workload.fills() { 1000 } else { 3000 }, "{name}");
         }
         assert_eq!(outcome.fill.is_some(), !workload.fills(), "{name}");
         assert!(!outcome.samples.is_empty() && outcome.seconds > 0.0, "{name}");
     }
+}
+
+#[test]
+fn one_pass_gives_each_record_its_turn() {
+    for (name, left) in [("deleteseq", 0), ("deleterandom", 0), ("readseq", 1000)] {
+        let engine = MapEngine::default();
+        let (ops, seconds) = default_limits(catalog::find(name).unwrap(), 1000);
+        let outcome = run(&engine, &Plan { ops, seconds, ..plan(name) }, &Unwatched).unwrap();
+        assert_eq!(
+            (outcome.ops, outcome.records),
+            (if name == "readseq" { 1 } else { 1000 }, left),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn values_of_many_lengths_are_counted() {
+    let engine = MapEngine::default();
+    let plan = plan("nutanix");
+    let data = Dataset { value_bytes: ValueSizes::Halves { min: 10, median: 20, max: 100 }, ..plan.data };
+    let outcome = run(&engine, &Plan { data, ..plan }, &Unwatched).unwrap();
+    let live: usize = engine.map.lock().unwrap().iter().map(|(k, v)| k.len() + v.len()).sum();
+    assert_eq!((outcome.records, outcome.live_bytes), (1000, live as u64));
+    assert_ne!(live, 1000 * (16 + data.value_bytes.mean()), "lengths are drawn, not the mean");
+}
+
+#[test]
+fn what_an_engine_cannot_do_is_said_before_anything_is_written() {
+    let none = Abilities { delete_range: false, batches: false, scan_down: false };
+    for workload in catalog::CATALOG {
+        let name = workload.name;
+        let engine = MapEngine { able: Some(none), ..MapEngine::default() };
+        let what = match name {
+            "cds" => Some("deletes of ranges"),
+            "readreverse" => Some("scans downward"),
+            _ if name.starts_with("oltp") => Some("batches"),
+            _ => None,
+        };
+        match (run(&engine, &plan(name), &Unwatched), what) {
+            (Ok(_), None) => {}
+            (Err(error), Some(what)) => {
+                assert!(error.to_string().contains(what) && error.to_string().contains(name), "{error}");
+                assert!(engine.map.lock().unwrap().is_empty(), "{name}");
+            }
+            (done, _) => panic!("{name}: {:?}", done.err()),
+        }
+    }
+}
+
+#[test]
+fn a_transaction_keeps_every_record() {
+    let engine = MapEngine::default();
+    let outcome = run(&engine, &plan("oltp-1-9"), &Unwatched).unwrap();
+    assert_eq!((outcome.wrong_reads, outcome.records), (0, 1000));
+    assert_eq!(engine.batches.load(std::sync::atomic::Ordering::Relaxed), 3000, "one batch a transaction");
 }
 
 #[test]
@@ -156,7 +159,7 @@ fn open(shape: &str, search: Search) -> OpenLoad {
 #[test]
 fn every_workload_takes_a_rate_and_does_what_came() {
     let load = open("constant:20k", Search::within(12.0, None));
-    for workload in workload::CATALOG.iter().filter(|w| !w.writer) {
+    for workload in catalog::CATALOG.iter().filter(|w| !w.writer) {
         let name = workload.name;
         let engine = MapEngine::default();
         let outcome = run(&engine, &Plan { load: Some(&load), ..plan(name) }, &Unwatched).unwrap();
@@ -197,11 +200,12 @@ fn a_share_is_of_what_was_found_on_the_same_store() {
 fn loads_that_make_no_sense_say_what_would() {
     let search = Search::within(12.0, None);
     let refused = |name: &str, shape: &str, seconds| {
-        open(shape, search).check(workload::find(name).unwrap(), seconds).unwrap_err()
+        open(shape, search).check(catalog::find(name).unwrap(), seconds).unwrap_err()
     };
     assert!(refused("readwhilewriting", "constant:5", None).contains("ycsb-a"));
     assert!(refused("fillrandom", "sustained", None).contains("requests a second"));
+    assert!(refused("deleterandom", "sustained", None).contains("requests a second"));
     assert!(refused("ycsb-a", "steps:5@2,6@2", Some(5.0)).contains("4 seconds"));
     let fine = open("steps:5@2,6@2", search);
-    assert_eq!(fine.check(workload::find("fillseq").unwrap(), Some(4.0)), Ok(()));
+    assert_eq!(fine.check(catalog::find("fillseq").unwrap(), Some(4.0)), Ok(()));
 }

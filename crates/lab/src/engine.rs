@@ -22,6 +22,18 @@ pub trait Engine: Sync {
     /// Reads at most `limit` records upward from `from`.
     fn scan(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError>;
 
+    /// Reads at most `limit` records downward from `from`, which is the first of them if it is there.
+    fn scan_down(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError> {
+        let _ = (from, limit);
+        Err(format!("{} reads upward only", self.name()).into())
+    }
+
+    /// Reads all records from `from` to before `to`.
+    fn scan_between(&self, from: &[u8], to: &[u8]) -> Result<Scanned, EngineError> {
+        let _ = (from, to);
+        Err(format!("{} reads no ranges", self.name()).into())
+    }
+
     /// Deletes one record.
     fn delete(&self, key: &[u8]) -> Result<(), EngineError>;
 
@@ -33,7 +45,7 @@ pub trait Engine: Sync {
 
     /// What it can do beyond puts, gets, deletes and scans.
     fn abilities(&self) -> Abilities {
-        Abilities { delete_range: true, batches: true }
+        Abilities { scan_down: false, ..Abilities::ALL }
     }
 
     /// Returns when no background work is left.
@@ -53,6 +65,13 @@ pub struct Abilities {
     pub delete_range: bool,
     /// [`Engine::write`] of several changes.
     pub batches: bool,
+    /// [`Engine::scan_down`].
+    pub scan_down: bool,
+}
+
+impl Abilities {
+    /// Everything.
+    pub const ALL: Abilities = Abilities { delete_range: true, batches: true, scan_down: true };
 }
 
 /// A part of [`Engine::write`].

@@ -60,14 +60,54 @@ impl Keys {
         self.write(record.wrapping_mul(2).wrapping_add(1), key);
     }
 
-    fn write(&self, identity: u64, key: &mut Vec<u8>) {
-        let width = self.bytes.min(8);
-        let head = match self.order {
+    /// Puts a key into `key` that has about `rank` of `records` keys below it: of a store of which so many were inserted.
+    pub fn at_rank(&self, rank: u64, records: u64, key: &mut Vec<u8>) {
+        match self.order {
+            KeyOrder::Sequential => self.present(rank, key),
+            KeyOrder::Random => self.bare(self.distance(rank, records), 0, key),
+        }
+    }
+
+    /// Puts a key into `key` that has about `distance` of `records` keys between it and that of `record`, below it.
+    pub fn above(&self, record: u64, distance: u64, records: u64, key: &mut Vec<u8>) {
+        match self.order {
+            KeyOrder::Sequential => self.present(record.saturating_add(distance), key),
+            KeyOrder::Random => {
+                let head = self.head(record.wrapping_mul(2)).saturating_add(self.distance(distance, records));
+                self.bare(head.min(u64::MAX >> (64 - 8 * self.width())), 0xff, key);
+            }
+        }
+    }
+
+    /// How far apart two keys are that have `rank` of `records` keys between them, if these are spread evenly.
+    fn distance(&self, rank: u64, records: u64) -> u64 {
+        let all = u128::from(u64::MAX >> (64 - 8 * self.width()));
+        (all * u128::from(rank) / u128::from(records.max(1))).min(all) as u64
+    }
+
+    /// How many bytes tell keys apart.
+    fn width(&self) -> usize {
+        self.bytes.min(8)
+    }
+
+    fn head(&self, identity: u64) -> u64 {
+        match self.order {
             KeyOrder::Sequential => identity,
-            KeyOrder::Random => mix_bits(identity, width as u32 * 8, self.seed),
-        };
+            KeyOrder::Random => mix_bits(identity, self.width() as u32 * 8, self.seed),
+        }
+    }
+
+    /// A key that need not be any record's.
+    fn bare(&self, head: u64, filler: u8, key: &mut Vec<u8>) {
         key.clear();
-        key.extend_from_slice(&head.to_be_bytes()[8 - width..]);
+        key.extend_from_slice(&head.to_be_bytes()[8 - self.width()..]);
+        key.resize(self.bytes, filler);
+    }
+
+    fn write(&self, identity: u64, key: &mut Vec<u8>) {
+        let head = self.head(identity);
+        key.clear();
+        key.extend_from_slice(&head.to_be_bytes()[8 - self.width()..]);
         let mut filler = head;
         while key.len() < self.bytes {
             filler = match self.order {
@@ -128,6 +168,29 @@ mod tests {
         }
         let (one, other) = (Keys::new(16, KeyOrder::Random, 1, 10), Keys::new(16, KeyOrder::Random, 2, 10));
         assert_ne!(key(&one.unwrap(), 3, true), key(&other.unwrap(), 3, true));
+    }
+
+    #[test]
+    fn ranks_and_distances_are_about_right() {
+        for (order, off) in [(KeyOrder::Sequential, 0), (KeyOrder::Random, 150)] {
+            for bytes in [4, 16] {
+                let keys = Keys::new(bytes, order, 5, 10_000).unwrap();
+                let all: Vec<Vec<u8>> = (0..10_000).map(|r| key(&keys, r, true)).collect();
+                let below = |from: &[u8]| all.iter().filter(|key| key[..] < *from).count() as u64;
+                let mut at = Vec::new();
+                for rank in [0, 1000, 5000, 9999] {
+                    keys.at_rank(rank, 10_000, &mut at);
+                    assert_eq!(at.len(), bytes);
+                    assert!(below(&at).abs_diff(rank) <= off, "{order:?} {rank}: {}", below(&at));
+                }
+                for record in [0, 77, 5000] {
+                    keys.above(record, 500, 10_000, &mut at);
+                    let from = below(&all[record as usize]);
+                    let there = (below(&at) - from).abs_diff(500.min(10_000 - from));
+                    assert!(there <= off, "{order:?} {record}: {there}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -19,13 +19,22 @@ pub mod random;
 pub mod keys;
 pub mod values;
 
+pub mod zipfian;
+
 pub mod distribution;
 
 pub mod engine;
 pub mod settings;
 pub mod workload;
 
+pub mod catalog;
+pub mod property_file;
+pub mod records;
+pub mod text_operations;
+
 pub mod generator;
+
+pub mod execute;
 pub mod recorder;
 
 pub mod machine;
@@ -47,6 +56,11 @@ pub mod driver;
 
 pub mod arguments;
 pub mod load_arguments;
+
+pub mod replay;
+
+#[cfg(test)]
+mod map_engine;
 
 pub mod soak;
 

@@ -18,12 +18,12 @@ use hdrhistogram::Histogram;
 
 use crate::arrivals::Schedule;
 use crate::clock;
-use crate::closed_loop::execute;
 use crate::engine::{Engine, EngineError};
+use crate::execute::Executor;
 use crate::generator::{Generator, Op, Shared};
 use crate::phase::{Attendant, Control, Measured, Part, Phase, Total, Watch, joined};
 use crate::recorder::{Recorder, Windows, run_histogram, with_arrivals};
-use crate::workload::{OpKind, Workload};
+use crate::workload::Workload;
 
 /// Threads are started so long before the first request is due.
 const LEAD: Duration = Duration::from_millis(10);
@@ -162,8 +162,9 @@ fn serve<E: Engine>(
     let _ = evenkeel_sys::set_timer_slack(Duration::ZERO);
     let mut arrivals = schedule.arrivals();
     let mut wake_ups = run_histogram();
+    let mut executor = Executor::new(engine, shared);
     let mut op = Op::empty();
-    let (mut ops, mut wrong_reads) = (0, 0);
+    let mut ops = 0;
     let cpu = evenkeel_sys::thread_cpu_time();
     let mut now = clock::now();
     // A number taken is a request served: nothing is drawn after the run is over, when all that is left is overdue.
@@ -182,7 +183,7 @@ fn serve<E: Engine>(
                 wake_ups.saturating_record(now.duration_since(due).as_nanos() as u64);
             }
         }
-        let bytes = match execute(engine, shared, &op, &mut wrong_reads) {
+        let bytes = match executor.execute(&op) {
             Ok(bytes) => bytes,
             Err(error) => {
                 control.stop();
@@ -191,13 +192,11 @@ fn serve<E: Engine>(
         };
         now = clock::now();
         recorder.record(op.kind, due, now, bytes);
-        if op.kind == OpKind::Insert && !shared.workload.fills() {
-            shared.records.acknowledge(op.record);
-        }
+        executor.acknowledge(&op);
         ops += 1;
     }
     let cpu = evenkeel_sys::thread_cpu_time().saturating_sub(cpu);
-    Ok((Part { ops, wrong_reads, latencies: recorder.finish(), cpu }, wake_ups))
+    Ok((Part { ops, wrong_reads: executor.wrong_reads(), latencies: recorder.finish(), cpu }, wake_ups))
 }
 
 /// Sleeps from `now` until `due`, or until the run is over; the moment of waking.

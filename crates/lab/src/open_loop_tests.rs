@@ -4,14 +4,14 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::*;
 use crate::arrivals::{End, Spacing};
+use crate::catalog;
 use crate::engine::{Change, Figures, Scanned};
-use crate::generator::Records;
 use crate::keys::{KeyOrder, Keys};
 use crate::load_shape::LoadShape;
 use crate::phase::Unwatched;
 use crate::recorder::Arrived;
+use crate::records::Records;
 use crate::values::Values;
-use crate::workload;
 
 /// Remembers what was asked, in order; can be told to stall, and to fail.
 #[derive(Default)]
@@ -126,7 +126,7 @@ fn run(
     let keys = Keys::new(16, KeyOrder::Random, 1, 1000)?;
     let values = Values::new(10, 1);
     let records = Records::new(1000);
-    let workload = workload::find("ycsb-b").ok_or("no ycsb-b")?;
+    let workload = catalog::find("ycsb-b").ok_or("no ycsb-b")?;
     let shared = Shared {
         workload,
         keys: &keys,

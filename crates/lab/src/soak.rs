@@ -226,7 +226,7 @@ fn write(
         shared.longest_write_us.fetch_max(micros() - begun, Ordering::Relaxed);
         shared.writes.fetch_add(1, Ordering::Relaxed);
         shared.check(done);
-        at = values.after(at);
+        at = values.after(at, &mut random);
     }
 }
 

@@ -20,7 +20,7 @@ use crate::account::{Account, crate_version, disk_bytes};
 use crate::asked::{Asked, Durability};
 
 /// What it can do.
-pub const ABILITIES: Abilities = Abilities { delete_range: false, batches: true };
+pub const ABILITIES: Abilities = Abilities { delete_range: false, batches: true, scan_down: false };
 
 /// It does not tell when it is idle: nothing in flight for this many looks in a row is taken for it.
 const CALM_LOOKS: u32 = 10;

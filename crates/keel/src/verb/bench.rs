@@ -1,4 +1,5 @@
-//! `keel bench WORKLOAD`: measures a workload of the lab on a real directory.
+//! `keel bench WORKLOAD`: measures a workload of the lab on a real directory; a property file or a file of operations
+//! (`bench/operations.rs`) may describe it instead.
 //!
 //! Without `--db` the store lives in a fresh directory that is removed at the end. A store that the bench filled keeps a
 //! note of its records (`BENCH.json`), so that a later run reads what is there instead of filling again. Several engines, or
@@ -6,6 +7,8 @@
 
 /// Several engines, or several runs.
 mod compare;
+/// A file of operations.
+mod operations;
 /// The processes of a comparison.
 mod process;
 
@@ -15,14 +18,17 @@ use std::path::{Path, PathBuf};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use evenkeel::{Keyspace, Options};
 use evenkeel_lab::arguments::RunArgs;
+use evenkeel_lab::catalog::{CATALOG, find};
 use evenkeel_lab::comparison_table;
 use evenkeel_lab::document::Document;
 use evenkeel_lab::driver::{self, Dataset};
 use evenkeel_lab::load_arguments::LoadArgs;
+use evenkeel_lab::property_file::{self, Properties};
 use evenkeel_lab::report;
 use evenkeel_lab::settings::{OURS, PEERS};
 use evenkeel_lab::soak::SoakPlan;
-use evenkeel_lab::workload::{CATALOG, Workload, find};
+use evenkeel_lab::values::ValueSizes;
+use evenkeel_lab::workload::Workload;
 
 use crate::evenkeel_engine::EvenkeelEngine;
 use crate::failure::Failure;
@@ -53,8 +59,15 @@ const NOTE: &str = "BENCH.json";
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// What to measure.
-    #[arg(value_name = "WORKLOAD", value_parser = workload_parser())]
-    subject: Subject,
+    #[arg(id = "workload", value_name = "WORKLOAD", value_parser = workload_parser(), required_unless_present_any = ["properties", "operations"])]
+    subject: Option<Subject>,
+    /// Run the operations of a text file (I, U, D, R, Q, S and keys; `-` is the standard input) in their order.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "properties", "records", "ops", "seconds", "threads",
+        "key_bytes", "value_bytes", "distribution"])]
+    operations: Option<PathBuf>,
+    /// Compare every answer with a map that takes the same operations.
+    #[arg(long, requires = "operations")]
+    check: bool,
     /// The engine to measure; several are compared.
     #[arg(long = "engine", value_name = "NAME", default_value = OURS, value_parser = engine_parser())]
     engines: Vec<String>,
@@ -84,6 +97,10 @@ Examples:
   keel bench fillrandom --records 10M --value-bytes 100 --json fill.json
   keel bench fillrandom --records 10M --db big.db && keel bench readrandom --db big.db --threads 2
   keel bench ycsb-a --strategy tier --set memtable_bytes=16MiB
+  keel bench nutanix --seconds 60 --value-bytes 250-400-1024
+  keel bench oltp --records 10M --threads 2
+  keel bench --properties workloads/workloada --threads 2
+  keel bench --operations workload.txt --check
   keel bench ycsb-a --rate 20k --threads 8
   keel bench ycsb-a --rate 50% --threads 8 --seconds 120
   keel bench ycsb-a --shape peaks:20k,2k,10,5 --threads 8 --json peaks.json
@@ -91,11 +108,12 @@ Examples:
   keel bench soak --seconds 120
   keel bench ycsb-a --engine evenkeel --engine rocksdb --engine fjall --settings both --rounds 5
 
-Unless told otherwise: a million records of 16 + 100 bytes and a million operations (100 000 for seekrandom), 10 seconds
-for readwhilewriting; 100 000 records of 16 + 1000 bytes and 10 seconds for YCSB; a million records of 16 + 400 bytes, 24
-readers and 600 seconds for soak. Workloads that read fill a fresh store
-first, wait until it is idle and read everything once. The JSON document is described in docs/bench_json.md, comparisons in
-docs/comparison.md.
+Unless told otherwise: a million records of 16 + 100 bytes and a million operations (100 000 for seekrandom, one pass over
+the records for what reads or deletes all), 10 seconds for workloads with a writer beside; 100 000 records of 16 + 1000
+bytes and 10 seconds for YCSB; a million records and 10 seconds for nutanix and oltp; a million records of 16 + 400 bytes, 24
+readers and 600 seconds for soak. Workloads that read fill a fresh store first, wait until it is idle and read everything
+once. docs/workloads.md describes the workloads and the files, docs/bench_json.md the JSON document, docs/comparison.md
+comparisons.
 
 With --rate, --shape or --find-max-rate the loop is open: requests come when they come, wait in a queue for one of
 --threads, and a latency is from coming to the end. Such a run takes 60 seconds, three turns of peaks, 300 seconds of
@@ -105,15 +123,23 @@ rate is sustained if 99 % of the requests end while they come and the queue does
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
-        match self.subject {
-            Subject::Workload(workload) if self.compares() => {
-                self.run.check(workload).map_err(Failure::usage)?;
-                self.compare(target)
+        let workload = match (&self.subject, &self.run.properties, &self.operations) {
+            (Some(Subject::Workload(workload)), ..) => Properties::from(*workload),
+            (Some(Subject::Soak), ..) if self.compares() => {
+                return Err(Failure::usage("soak measures evenkeel alone"));
             }
-            Subject::Workload(workload) => self.run_workload(workload, target),
-            Subject::Soak if self.compares() => Err(Failure::usage("soak measures evenkeel alone")),
-            Subject::Soak => self.run_soak(target),
-        }
+            (Some(Subject::Soak), ..) => return self.run_soak(target),
+            (None, Some(file), _) => read_properties(file)?,
+            (None, None, Some(_)) if self.compares() => {
+                return Err(Failure::usage(
+                    "a file of operations is run by evenkeel alone, and once; compare a workload or a property file",
+                ));
+            }
+            (None, None, Some(file)) => return operations::run(self, file, target),
+            (None, None, None) => return Err(Failure::usage("say what to measure")),
+        };
+        self.run.check(&workload.workload).map_err(Failure::usage)?;
+        if self.compares() { self.compare(target) } else { self.run_workload(&workload, target) }
     }
 
     /// True if anything but one run of evenkeel is asked for.
@@ -151,6 +177,14 @@ impl Args {
                 "soak chooses evenly and ends by --seconds; leave --ops and --distribution away",
             ));
         }
+        let value_bytes = match self.run.value_bytes {
+            Some(sizes) if sizes.vary() => {
+                return Err(Failure::usage(
+                    "soak's values are of one length; give one number to --value-bytes",
+                ));
+            }
+            sizes => sizes.map_or(400, ValueSizes::max),
+        };
         self.options.options()?;
         let place = Workspace::choose(target, self.keep)?;
         if look(&place.dir)? == Place::Store && !self.use_existing {
@@ -167,44 +201,30 @@ impl Args {
             readers: usize::from(self.run.threads.unwrap_or(24)),
             records: self.run.records.unwrap_or(1_000_000),
             key_bytes: self.run.key_bytes.unwrap_or(16),
-            value_bytes: self.run.value_bytes.unwrap_or(400),
+            value_bytes,
             seed: self.run.seed,
         };
         let report = super::soak::run(&engine, plan)?;
-        let EvenkeelEngine { db, keyspace, .. } = engine;
-        drop(keyspace);
-        db.close()?;
+        close(engine)?;
         self.print(|| report.to_json(), || evenkeel_lab::soak::text(&report))?;
         place.leave()?;
         super::soak::verdict(&report)
     }
 
-    fn run_workload(&self, workload: &'static Workload, target: &Target) -> Result<(), Failure> {
-        self.run.check(workload).map_err(Failure::usage)?;
+    fn run_workload(&self, described: &Properties, target: &Target) -> Result<(), Failure> {
+        let workload = &described.workload;
         let load = self.load.load().map_err(Failure::usage)?;
         if let Some(load) = &load {
-            load.check(workload, self.run.seconds).map_err(Failure::usage)?;
+            load.check(workload, self.run.limits(described).1).map_err(Failure::usage)?;
         }
         self.options.options()?;
         let place = Workspace::choose(target, self.keep)?;
-        let note_path = place.dir.join(NOTE);
-        let mut notes = read_notes(&note_path)?;
-        let known = notes.get(&target.keyspace).copied();
-        let found = look(&place.dir)?;
-        let foreign = known.is_none() && found == Place::Store;
-        if foreign && !self.use_existing {
-            return Err(Failure::work(format!(
-                "{} is a store that the bench did not fill; give another --db, or --use-existing to write into it",
-                place.dir.display()
-            )));
-        }
-        let data = self.dataset(workload, known)?;
-        let target = Target { db: Some(place.dir.clone()), keyspace: target.keyspace.clone() };
-        let Store { db, keyspace, .. } = Store::open_or_create_all(&target, &self.options.answering())?;
-        let config = self.engine_config(&db.options(), &keyspace);
-        let sole = found != Place::Store || !foreign && db.keyspaces().len() == 1;
-        let engine = EvenkeelEngine { db, keyspace, dir: place.dir.clone() };
-        let plan = self.run.plan(workload, data, known.is_some(), load.as_ref());
+        let mut notes = Notes::read(&place.dir)?;
+        let known = notes.0.get(&target.keyspace).copied();
+        let before = self.before(&place, known)?;
+        let data = self.dataset(described, known)?;
+        let (engine, config, sole) = self.open(target, &place, before)?;
+        let plan = self.run.plan(described, data, known.is_some(), load.as_ref());
         let progress = BenchProgress::default();
         let outcome = driver::run(&engine, &plan, &progress);
         progress.clear();
@@ -214,11 +234,10 @@ impl Args {
             // Other data share the directory: only the engine knows what is live.
             document.amplification.space = outcome.figures.space_amplification;
         }
-        let EvenkeelEngine { db, keyspace, .. } = engine;
-        drop(keyspace);
-        db.close()?;
-        notes.insert(target.keyspace, Dataset { records: outcome.records, ..data });
-        write_notes(&note_path, &notes)?;
+        close(engine)?;
+        let deleted = data.deleted || workload.deletes();
+        notes.0.insert(target.keyspace.clone(), Dataset { records: outcome.records, deleted, ..data });
+        notes.write(&place.dir)?;
         self.print(|| document.to_json(), || report::text(&document))?;
         place.leave()?;
         if outcome.wrong_reads > 0 {
@@ -230,15 +249,52 @@ impl Args {
         Ok(())
     }
 
-    /// The records: as noted in the store, or as asked for.
-    fn dataset(&self, workload: &Workload, known: Option<Dataset>) -> Result<Dataset, Failure> {
-        let Some(known) = known else {
-            return Ok(self.run.dataset(workload));
+    /// What the directory holds; an error if that may not be written to.
+    fn before(&self, place: &Workspace, known: Option<Dataset>) -> Result<Before, Failure> {
+        match (look(&place.dir)?, known) {
+            (Place::Store, Some(_)) => Ok(Before::Records),
+            (Place::Store, None) if self.use_existing => Ok(Before::Others),
+            (Place::Store, None) => Err(Failure::work(format!(
+                "{} is a store that the bench did not fill; give another --db, or --use-existing to write into it",
+                place.dir.display()
+            ))),
+            _ => Ok(Before::Nothing),
+        }
+    }
+
+    /// The engine with its configuration, and whether the directory holds nothing else.
+    fn open(
+        &self,
+        target: &Target,
+        place: &Workspace,
+        before: Before,
+    ) -> Result<(EvenkeelEngine, BTreeMap<String, serde_json::Value>, bool), Failure> {
+        let target = Target { db: Some(place.dir.clone()), keyspace: target.keyspace.clone() };
+        let Store { db, keyspace, .. } = Store::open_or_create_all(&target, &self.options.answering())?;
+        let config = self.engine_config(&db.options(), &keyspace);
+        let sole = match before {
+            Before::Nothing => true,
+            Before::Records => db.keyspaces().len() == 1,
+            Before::Others => false,
         };
+        Ok((EvenkeelEngine { db, keyspace, dir: place.dir.clone() }, config, sole))
+    }
+
+    /// The records: as noted in the store, or as asked for.
+    fn dataset(&self, described: &Properties, known: Option<Dataset>) -> Result<Dataset, Failure> {
+        let workload = &described.workload;
+        let Some(known) = known else {
+            return Ok(self.run.dataset(described));
+        };
+        if known.deleted {
+            return Err(Failure::usage(
+                "records of this store were deleted by an earlier run, and nobody knows which; give another --db",
+            ));
+        }
         let differs = self.run.records.is_some_and(|n| n != known.records)
             || self.run.key_bytes.is_some_and(|n| n != known.key_bytes)
             || self.run.value_bytes.is_some_and(|n| n != known.value_bytes)
-            || (workload.fills() && workload.order != known.order);
+            || (workload.needs_order() && workload.order != known.order);
         if differs {
             return Err(Failure::usage(format!(
                 "the store has {} records of {} + {} bytes in {:?} order already; leave --records, --key-bytes and \
@@ -263,7 +319,7 @@ impl Args {
             .filter_map(|name| Options::info(name).ok())
             .map(|option| (option.name.to_owned(), option.value(options).into()))
             .collect();
-        BTreeMap::from([
+        let mut config = BTreeMap::from([
             (
                 "strategy".to_owned(),
                 self.options.strategy.clone().unwrap_or_else(|| keyspace.strategy_text()).into(),
@@ -275,7 +331,13 @@ impl Args {
             ),
             ("set".to_owned(), set.into()),
             ("options".to_owned(), told.into()),
-        ])
+        ]);
+        for (name, file) in [("properties", &self.run.properties), ("operations", &self.operations)] {
+            if let Some(file) = file {
+                config.insert(name.to_owned(), file.display().to_string().into());
+            }
+        }
+        config
     }
 
     /// The result as JSON where that is asked for, and else, or beside a file, as text.
@@ -344,25 +406,62 @@ fn look(dir: &Path) -> Result<Place, Failure> {
     files::look(dir).map_err(|error| Failure::work(format!("cannot look into {}: {error}", dir.display())))
 }
 
-fn read_notes(path: &Path) -> Result<BTreeMap<String, Dataset>, Failure> {
-    let broken = |what: String| {
-        Failure::work(format!(
-            "{}: {what}; remove it to treat the store as one that the bench did not fill",
-            path.display()
-        ))
-    };
-    match files::read(path) {
-        Ok(None) => Ok(BTreeMap::new()),
-        Ok(Some(text)) => serde_json::from_str(&text).map_err(|error| broken(error.to_string())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => Ok(BTreeMap::new()),
-        Err(error) => Err(broken(error.to_string())),
+/// What the directory of a run holds before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Before {
+    /// No store.
+    Nothing,
+    /// Records that the bench wrote, in the same keyspace.
+    Records,
+    /// A store that the bench did not fill.
+    Others,
+}
+
+/// What the bench put into which keyspace, as the store's directory says it.
+struct Notes(BTreeMap<String, Dataset>);
+
+impl Notes {
+    fn read(dir: &Path) -> Result<Notes, Failure> {
+        let path = dir.join(NOTE);
+        let broken = |what: String| {
+            Failure::work(format!(
+                "{}: {what}; remove it to treat the store as one that the bench did not fill",
+                path.display()
+            ))
+        };
+        match files::read(&path) {
+            Ok(None) => Ok(Notes(BTreeMap::new())),
+            Ok(Some(text)) => {
+                serde_json::from_str(&text).map(Notes).map_err(|error| broken(error.to_string()))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => Ok(Notes(BTreeMap::new())),
+            Err(error) => Err(broken(error.to_string())),
+        }
+    }
+
+    fn write(&self, dir: &Path) -> Result<(), Failure> {
+        let path = dir.join(NOTE);
+        let failed = |error: String| Failure::work(format!("cannot write {}: {error}", path.display()));
+        let text = serde_json::to_string_pretty(&self.0).map_err(|error| failed(error.to_string()))?;
+        files::write(&path, &(text + "\n")).map_err(|error| failed(error.to_string()))
     }
 }
 
-fn write_notes(path: &Path, notes: &BTreeMap<String, Dataset>) -> Result<(), Failure> {
-    let failed = |error: String| Failure::work(format!("cannot write {}: {error}", path.display()));
-    let text = serde_json::to_string_pretty(notes).map_err(|error| failed(error.to_string()))?;
-    files::write(path, &(text + "\n")).map_err(|error| failed(error.to_string()))
+fn close(engine: EvenkeelEngine) -> Result<(), Failure> {
+    let EvenkeelEngine { db, keyspace, .. } = engine;
+    drop(keyspace);
+    Ok(db.close()?)
+}
+
+fn read_properties(file: &Path) -> Result<Properties, Failure> {
+    let text = match files::read(file) {
+        Ok(Some(text)) => text,
+        Ok(None) => return Err(Failure::work(format!("there is no {}", file.display()))),
+        Err(error) => return Err(Failure::work(format!("cannot read {}: {error}", file.display()))),
+    };
+    let read = property_file::parse(&text);
+    let read = read.map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?;
+    Ok(Properties { workload: Workload { name: "properties", ..read.workload }, ..read })
 }
 
 /// What is measured: a workload of the lab, or everything at once for minutes.

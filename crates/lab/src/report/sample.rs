@@ -31,6 +31,7 @@ pub fn document(engine: &str, seconds: u64) -> Document {
             seconds: Some(seconds as f64),
             key_bytes: 16,
             value_bytes: 1000,
+            value_sizes: "1000".to_owned(),
             key_order: KeyOrder::Random,
             distribution: Distribution::Zipfian,
             engine: BTreeMap::from([

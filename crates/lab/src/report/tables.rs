@@ -46,6 +46,8 @@ fn until(doc: &Document) -> String {
         (Some(ops), Some(s)) => format!("{} operations or {}", count(ops), seconds(s)),
         (Some(ops), None) => format!("{} operations", count(ops)),
         (None, Some(s)) => seconds(s),
+        (None, None) if doc.open_loop.is_some() => "the load was over".to_owned(),
+        (None, None) if doc.config.engine.contains_key("operations") => "the file was over".to_owned(),
         (None, None) => "every record was inserted".to_owned(),
     }
 }
@@ -94,8 +96,8 @@ fn warnings(report: &Report) -> Vec<String> {
 /// What a fair comparison keeps the same. The records at the end follow from the run where it inserts.
 fn asked_alike(doc: &Document) -> Vec<String> {
     let c = &doc.config;
-    let data = format!("{} + {} bytes", c.key_bytes, c.value_bytes);
-    vec![data, c.threads.to_string(), format!("{:?}", c.distribution), doc.seed.to_string(), until(doc)]
+    let data = format!("{} + {} bytes", c.key_bytes, c.value_lengths());
+    vec![data, c.threads.to_string(), c.distribution.name().to_owned(), doc.seed.to_string(), until(doc)]
 }
 
 /// A table that scrolls by itself where it is too wide.

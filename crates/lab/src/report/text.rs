@@ -8,7 +8,6 @@
 
 use std::fmt::Write as _;
 
-use crate::distribution::Distribution;
 use crate::document::{Document, Latency};
 use crate::report::numbers::{UNKNOWN, bytes, count, known, micros, rate, seconds};
 
@@ -51,11 +50,10 @@ fn head(out: &mut String, doc: &Document) -> std::fmt::Result {
 /// What the run was asked for, in a few words each.
 pub fn asked(doc: &Document) -> [String; 4] {
     let c = &doc.config;
-    let shape = Distribution::ALL.iter().find(|(_, d)| *d == c.distribution).map_or("", |(name, _)| *name);
     [
-        format!("{} records of {} + {} bytes", count(doc.records), c.key_bytes, c.value_bytes),
+        format!("{} records of {} + {} bytes", count(doc.records), c.key_bytes, c.value_lengths()),
         if c.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", c.threads) },
-        shape.to_owned(),
+        c.distribution.name().to_owned(),
         format!("seed {}", doc.seed),
     ]
 }
@@ -84,19 +82,19 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
 fn table(out: &mut String, doc: &Document) -> std::fmt::Result {
     writeln!(
         out,
-        "\n  {:<10}{:>12}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}",
+        "\n  {:<12}{:>12}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}",
         "operation", "ops", "ops/s", "p50", "p90", "p99", "p99.9", "max"
     )?;
     for (name, l) in &doc.latency_us {
         let Latency { count: n, p50, p90, p99, p999, max, .. } = *l;
-        write!(out, "  {name:<10}{:>12}{:>10}", count(n), rate(n as f64 / doc.seconds))?;
+        write!(out, "  {name:<12}{:>12}{:>10}", count(n), rate(n as f64 / doc.seconds))?;
         for us in [p50, p90, p99, p999, max] {
             write!(out, "{:>10}", micros(us))?;
         }
         out.push('\n');
     }
     if doc.latency_us.len() > 1 {
-        writeln!(out, "  {:<10}{:>12}{:>10}", "all", count(doc.ops), rate(doc.throughput_ops_per_sec))?;
+        writeln!(out, "  {:<12}{:>12}{:>10}", "all", count(doc.ops), rate(doc.throughput_ops_per_sec))?;
     }
     Ok(())
 }

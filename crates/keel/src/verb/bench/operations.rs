@@ -1,0 +1,76 @@
+//! `keel bench --operations FILE`: runs a text file of operations in its order, and checks the answers if asked to.
+
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+
+use evenkeel_lab::document::Document;
+use evenkeel_lab::driver::{Dataset, Plan};
+use evenkeel_lab::replay::{self, Answers, OPERATIONS};
+use evenkeel_lab::report;
+
+use super::{Args, Notes, Workspace, close, look};
+use crate::evenkeel_engine::EvenkeelEngine;
+use crate::failure::Failure;
+use crate::files::{self, Place};
+use crate::progress::BenchProgress;
+use crate::store::Target;
+
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// Runs `file`.
+pub fn run(args: &Args, file: &Path, target: &Target) -> Result<(), Failure> {
+    if args.load.load().map_err(Failure::usage)?.is_some() {
+        return Err(Failure::usage(
+            "a file of operations runs one after the other; leave --rate and --shape away",
+        ));
+    }
+    args.options.options()?;
+    let input = open(file)?;
+    let place = Workspace::choose(target, args.keep)?;
+    if args.check && look(&place.dir)? == Place::Store {
+        return Err(Failure::usage("--check needs an empty store; give another --db"));
+    }
+    let mut notes = Notes::read(&place.dir)?;
+    let known = notes.0.get(&target.keyspace).copied();
+    let before = args.before(&place, known)?;
+    if let Some(known) = known {
+        // Whatever happens now, the store no longer holds just the records that the note says.
+        notes.0.insert(target.keyspace.clone(), Dataset { deleted: true, ..known });
+        notes.write(&place.dir)?;
+    }
+    let (engine, config, sole) = args.open(target, &place, before)?;
+    let progress = BenchProgress::default();
+    let answers = args.check.then_some(&engine as &dyn Answers);
+    let done = replay::run::<EvenkeelEngine>(&engine, input, answers, &progress);
+    progress.clear();
+    let (data, outcome) = done.map_err(|error| Failure::work(format!("{}: {error}", file.display())))?;
+    let plan = Plan {
+        workload: &OPERATIONS,
+        data,
+        filled: true,
+        ops: None,
+        seconds: None,
+        threads: 1,
+        distribution: OPERATIONS.distribution,
+        seed: args.run.seed,
+        load: None,
+    };
+    let mut document = Document::new(&engine, &plan, &outcome, config);
+    if !sole {
+        // Other data share the directory: only the engine knows what is live.
+        document.amplification.space = outcome.figures.space_amplification;
+    }
+    close(engine)?;
+    args.print(|| document.to_json(), || report::text(&document))?;
+    place.leave()
+}
+
+fn open(file: &Path) -> Result<Box<dyn BufRead + Send>, Failure> {
+    if file == Path::new("-") {
+        return Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, io::stdin())));
+    }
+    match files::open(file) {
+        Ok((file, _)) => Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, file))),
+        Err(error) => Err(Failure::work(format!("cannot read {}: {error}", file.display()))),
+    }
+}
