@@ -15,6 +15,7 @@ mod table;
 mod version;
 mod write;
 
+pub use base::durability::Durability;
 pub use base::error::{Error, Result};
 pub use db::builder::Builder;
 pub use db::bulk_load::BulkLoad;
@@ -27,7 +28,7 @@ pub use db::scan::{Cursor, Scan, ScanRange};
 pub use db::snapshot::Snapshot;
 pub use db::verify::VerifyReport;
 pub use observe::event::{Event, Listener};
-pub use options::{Durability, KeyspaceOptions, OptionInfo, Options};
+pub use options::{KeyspaceOptions, OptionInfo, Options};
 pub use table::compression::CompressionRule;
 pub use write::batch::WriteBatch;
 

@@ -76,7 +76,10 @@ impl LoadArgs {
 
 fn shape(text: &str) -> Result<LoadShape, String> {
     LoadShape::parse(text, |name| {
-        std::fs::read_to_string(name).map_err(|error| format!("cannot read {name}: {error}"))
+        std::fs::read_to_string(name).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => format!("there is no file {name}"),
+            _ => format!("cannot read {name}: {error}"),
+        })
     })
 }
 

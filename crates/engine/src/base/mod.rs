@@ -3,6 +3,7 @@
 pub mod class;
 pub mod clock;
 pub mod coding;
+pub mod durability;
 pub mod error;
 pub mod iterator;
 pub mod key;

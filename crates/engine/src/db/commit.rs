@@ -16,10 +16,10 @@ use super::commit_queue::{Asked, Turn};
 use super::commit_state::CommitState;
 use super::memory::flush_early_as_leader;
 use super::state::Store;
+use crate::base::durability::Durability;
 use crate::base::error::{Error, Result};
 use crate::base::units::{KeyspaceId, MIB, SeqNo};
 use crate::observe::slow::Op;
-use crate::options::Durability;
 use crate::write::batch::{NO_KEYSPACE, WriteBatch, decode_batch};
 use crate::write::wal::{Appended, LogError};
 

@@ -10,8 +10,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use crate::base::durability::Durability;
 use crate::base::error::Result;
-use crate::options::Durability;
 use crate::write::batch::WriteBatch;
 
 /// A leader takes followers up to about this many bytes.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::background::{JobWatch, Watched};
 use super::control::{Fails, flush, wait_until};
 use super::install::tree_view;
-use super::jobs::{self, Begun};
+use super::job_begin::{Begun, begin};
 use super::keyspace_state::KeyspaceState;
 use super::scan::ScanRange;
 use super::state::Store;
@@ -293,7 +293,7 @@ impl Driver<'_> {
             Pick::Blocked { by, .. } => Step::Blocked(by),
             Pick::Run(picked) => {
                 let watch = Arc::new(JobWatch::default());
-                match jobs::begin(self.store, tree, self.keyspace, *picked, Some(Arc::clone(&watch)))? {
+                match begin(self.store, tree, self.keyspace, *picked, Some(Arc::clone(&watch)))? {
                     Some(begun) => Step::Begun(begun, watch),
                     None => Step::Refused,
                 }

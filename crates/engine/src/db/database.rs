@@ -21,8 +21,9 @@ use super::properties;
 use super::scan::{Cursor, Scan, ScanRange};
 use super::snapshot::Snapshot;
 use super::verify::{VerifyReport, verify, verify_all};
+use crate::base::durability::Durability;
 use crate::base::error::{Error, Result};
-use crate::options::{Durability, KeyspaceOptions, Options};
+use crate::options::{KeyspaceOptions, Options};
 use crate::write::batch::WriteBatch;
 
 /// An open store. Cheap to clone; the last clone to go closes it.

@@ -9,27 +9,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::background::{BackgroundState, JobWatch, OpenJob, STEP_BYTES, Watched};
+use super::background::{BackgroundState, OpenJob, STEP_BYTES, Watched};
 use super::covered::drop_covered_tables;
 use super::install::{install_part, publish_version, record_change, release_job, tree_view};
+use super::job_begin::begin;
 use super::keyspace_state::KeyspaceState;
-use super::pressure::drained;
 use super::state::{Store, TreeState};
 use crate::base::class::{Class, Permit};
 use crate::base::error::{Error, Result};
 use crate::base::units::JobId;
-use crate::compaction::commit::{move_tables, set_bounds, set_levels};
-use crate::compaction::compaction::Compaction;
+use crate::compaction::commit::{set_bounds, set_levels};
 use crate::compaction::picker::{Pick, is_ahead, pick};
-use crate::compaction::placement::Picked;
 use crate::compaction::strategy::Strategy;
 use crate::execution::compaction_job::CompactionJob;
 use crate::execution::merge_loop::Progress;
-use crate::execution::output::OutputShape;
 use crate::observe::counters::CompactionKind;
 use crate::observe::event::Event;
 use crate::scheduler::policy::{Backlog, Sample, decide, next_to_step};
-use crate::table::meta::Born;
 use crate::version::manifest::ManifestRecord;
 
 /// Finished tables are committed in parts of this many, so that little is lost and space comes back early.
@@ -465,165 +461,4 @@ pub fn request_yields(store: &Store, wanted: Class, by: &[JobId]) {
     if state.jobs.iter().all(less_urgent) {
         state.jobs.iter_mut().filter(|job| by.contains(&job.id)).for_each(|job| job.yield_requested = true);
     }
-}
-
-/// What came of a decided compaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begun {
-    /// It was a move of so many bytes, and is done.
-    Moved(u64),
-    /// A job is open.
-    Open(JobId),
-}
-
-/// Moves by metadata, or claims and opens a job. `None` if there is no space for it. The tree lock is held.
-pub fn begin(
-    store: &Store,
-    tree: &mut TreeState,
-    keyspace: &Arc<KeyspaceState>,
-    picked: Picked,
-    watch: Option<Arc<JobWatch>>,
-) -> Result<Option<Begun>> {
-    tree.versions.ids().run_and_group_at_least(picked.ids.next_run, picked.ids.next_group);
-    if picked.compaction.trivial_move {
-        return move_now(store, tree, keyspace, &picked).map(Some);
-    }
-    let Picked { compaction, before, .. } = picked;
-    let sliced = match space_for(store, &compaction)? {
-        Space::Enough => false,
-        Space::Sliced => true,
-        Space::Refused { free_bytes } => {
-            store.counters.jobs_refused.add(1);
-            store.event(&Event::Refused {
-                keyspace: keyspace.id,
-                needs_bytes: compaction.input_bytes,
-                free_bytes,
-            });
-            return Ok(None);
-        }
-    };
-    if !before.steps.is_empty() {
-        record_change(
-            store,
-            tree,
-            ManifestRecord { edits: vec![(keyspace.id, before)], ..ManifestRecord::default() },
-        )?;
-        publish_version(tree, keyspace);
-    }
-    tree.last_job += 1;
-    let id = JobId(tree.last_job);
-    let compaction = Arc::new(compaction);
-    tree.claims.entry(keyspace.id).or_default().claim(id, Arc::clone(&compaction))?;
-    open(store, keyspace, id, compaction, sliced, watch);
-    Ok(Some(Begun::Open(id)))
-}
-
-/// Changes the inputs' place by metadata alone (CDS-14). The tree lock is held.
-fn move_now(store: &Store, tree: &mut TreeState, keyspace: &KeyspaceState, picked: &Picked) -> Result<Begun> {
-    let (Some(current), Some(claims)) =
-        (tree.versions.trees().get(&keyspace.id), tree.claims.get(&keyspace.id))
-    else {
-        return Err(Error::invalid("the keyspace was dropped"));
-    };
-    let edit = move_tables(&current.version, claims, picked, store.clock.wall_ms())?.edit;
-    record_change(
-        store,
-        tree,
-        ManifestRecord { edits: vec![(keyspace.id, edit)], ..ManifestRecord::default() },
-    )?;
-    publish_version(tree, keyspace);
-    let bytes = picked.compaction.input_bytes;
-    store.counters.moves.add(1);
-    store.counters.moved_bytes.add(bytes);
-    drained(store);
-    store.event(&Event::Moved { keyspace: keyspace.id, bytes });
-    Ok(Begun::Moved(bytes))
-}
-
-fn open(
-    store: &Store,
-    keyspace: &Arc<KeyspaceState>,
-    id: JobId,
-    compaction: Arc<Compaction>,
-    sliced: bool,
-    watch: Option<Arc<JobWatch>>,
-) {
-    let options = store.options.load();
-    let shape = OutputShape {
-        class: compaction.class,
-        born: Born::Merge,
-        table_bytes: compaction.table_bytes,
-        filter_bits: compaction.filter_bits,
-        compression: keyspace.style.compression_at(compaction.target_level, &options),
-        prefix_rule: keyspace.style.prefix_rule(&options),
-        direct: options.direct_compaction,
-        oldest_tombstone_ms: compaction.tables().filter_map(|t| t.meta.oldest_tombstone_ms).min(),
-    };
-    store.event(&Event::CompactionPicked {
-        job: id,
-        keyspace: keyspace.id,
-        class: compaction.class,
-        reason: compaction.reason.clone(),
-        bytes: compaction.input_bytes,
-    });
-    let (class, seed) =
-        (compaction.class, compaction.tables().next().map(super::super::version::run::TableRef::id));
-    // Bytes moved are read and written.
-    let of_l0: u64 = compaction
-        .inputs
-        .iter()
-        .filter(|run| run.level == 0)
-        .flat_map(|run| &run.tables)
-        .map(crate::version::run::TableRef::bytes)
-        .sum();
-    let l0_share = of_l0 as f64 / compaction.input_bytes.max(1) as f64 / 2.0;
-    // Listed now: the inputs are claimed, and hold only what was published before.
-    let snapshots = store.snapshots.list();
-    let decided = Arc::clone(&compaction);
-    let job = CompactionJob::new(Arc::clone(&store.job_context), &store.tables, compaction, snapshots, shape);
-    store.background.lock().jobs.push(OpenJob {
-        id,
-        keyspace: Arc::clone(keyspace),
-        class,
-        compaction: decided,
-        job: Some(Box::new(job)),
-        waiting: false,
-        yield_requested: false,
-        set_aside: false,
-        started: false,
-        picked_at: store.clock.now(),
-        stepped_at: store.clock.now(),
-        seed,
-        l0_share,
-        read_bytes: 0,
-        sliced,
-        watch,
-    });
-    // For the other workers: one of them may have looked before this job was there.
-    store.background.wake();
-}
-
-enum Space {
-    Enough,
-    /// Enough if parts are committed, and inputs removed, as the job goes.
-    Sliced,
-    Refused {
-        free_bytes: u64,
-    },
-}
-
-/// Peak extra space is the whole output while the inputs are still there.
-fn space_for(store: &Store, compaction: &Compaction) -> Result<Space> {
-    if compaction.trivial_move {
-        return Ok(Space::Enough);
-    }
-    let free_bytes = store.fs.free_space(&store.dir)?;
-    let usable = free_bytes.saturating_sub(store.options.load().reserve_bytes);
-    Ok(if usable >= compaction.input_bytes {
-        Space::Enough
-    } else if usable >= compaction.table_bytes.saturating_mul(4) {
-        Space::Sliced
-    } else {
-        Space::Refused { free_bytes }
-    })
 }

@@ -31,6 +31,7 @@ pub mod inspect_table;
 #[cfg(test)]
 mod inspect_tests;
 pub mod install;
+pub mod job_begin;
 pub mod job_state;
 #[cfg(test)]
 mod job_tests;

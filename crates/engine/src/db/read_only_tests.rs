@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex};
 
 use super::database::Db;
 use super::scan::ScanRange;
+use crate::base::durability::Durability;
 use crate::base::error::Result;
 use crate::base::units::{KIB, MIB};
-use crate::options::{Durability, Options};
+use crate::options::Options;
 use crate::storage::disk::DiskFileSystem;
 use crate::storage::fault::{Fault, FaultError, FaultKind};
 use crate::storage::file_system::FileSystem;

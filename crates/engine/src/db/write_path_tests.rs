@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use super::database::Db;
 use super::scan::ScanRange;
+use crate::base::durability::Durability;
 use crate::base::units::{GIB, KIB, MIB};
-use crate::options::{Durability, KeyspaceOptions, Options};
+use crate::options::{KeyspaceOptions, Options};
 use crate::storage::fault::{Fault, FaultError, FaultKind};
 use crate::storage::file_system::FileSystem;
 use crate::storage::simulated::SimulatedFileSystem;
