@@ -85,7 +85,7 @@ pub enum Verb {
     Keyspace(keyspace::Args),
     /// Measure a workload on this machine.
     #[command(after_help = bench::EXAMPLES)]
-    Bench(bench::Args),
+    Bench(Box<bench::Args>),
 }
 
 impl Verb {

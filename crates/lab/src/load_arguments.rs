@@ -74,6 +74,7 @@ impl LoadArgs {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "a recorded load is not one of the store's files")]
 fn shape(text: &str) -> Result<LoadShape, String> {
     LoadShape::parse(text, |name| {
         std::fs::read_to_string(name).map_err(|error| match error.kind() {

@@ -1,6 +1,7 @@
 //! `keel bench`: small runs of every workload, the document, and what is done with directories.
 
 use std::fs;
+use std::path::Path;
 
 use crate::{Keel, list, make_dir, read_file, write_file};
 
@@ -309,7 +310,8 @@ fn a_property_file_describes_a_workload() {
     assert!(doc["latency_us"]["read"]["count"].as_u64().unwrap() > 400);
     assert!(doc["latency_us"]["update"]["count"].as_u64().unwrap() > 400);
 
-    fs::write(file, format!("{WORKLOAD_A}deleteproportion=0.2\nrequestdistributon=latest\n")).unwrap();
+    let wrong = format!("{WORKLOAD_A}deleteproportion=0.2\nrequestdistributon=latest\n");
+    write_file(Path::new(file), wrong.as_bytes());
     keel.bare(&["bench", "--properties", file]).fails(2, &["line 18", "did you mean `requestdistribution`?"]);
     keel.bare(&["bench", "--properties", "/none"]).fails(1, &["there is no /none"]);
     keel.bare(&["bench", "ycsb-a", "--properties", file]).fails(2, &["cannot be used with"]);
@@ -358,7 +360,7 @@ fn a_file_of_operations_runs_in_its_order_and_is_checked() {
     keel.run(&["bench", "--operations", file, "--check"]).fails(2, &["empty store"]);
     keel.run(&["bench", "--operations", file]).fails(1, &["--use-existing"]);
     assert_eq!(keel.run(&["bench", "--operations", file, "--use-existing"]).code, 0);
-    fs::write(file, "I a 1\n\nX y\n").unwrap();
+    write_file(Path::new(file), b"I a 1\n\nX y\n");
     keel.bare(&["bench", "--operations", file]).fails(1, &["line 3", "`X` is no operation"]);
     keel.bare(&["bench", "--operations", file, "--ops", "5"]).fails(2, &["cannot be used with"]);
     keel.bare(&["bench", "--operations", file, "--rate", "1k"]).fails(2, &["--rate"]);

@@ -1,6 +1,8 @@
 //! Checkpoints, looks beside a process that has the store open, and single files looked into.
 
-use crate::{Keel, list, read_bytes, write_file};
+use std::path::Path;
+
+use crate::{Keel, list, read_bytes, remove_file, write_file};
 
 fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
@@ -253,7 +255,7 @@ fn every_damaged_table_is_listed_and_no_advice_goes_in_circles() {
     let lone = keel.bare(&["inspect", "table", &table]);
     assert!(!lone.err.contains("keel verify"), "{lone:?}");
     // What is not there is at no byte.
-    std::fs::remove_file(&table).unwrap();
+    remove_file(Path::new(&table));
     let done = keel.run(&["verify"]);
     assert!(!done.err.contains("at byte"), "{done:?}");
     done.fails(1, &[&tables[0], "this file is missing"]);
