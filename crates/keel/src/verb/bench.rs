@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use evenkeel::{Keyspace, Options};
+use evenkeel_lab::clock;
 use evenkeel_lab::distribution::Distribution;
 use evenkeel_lab::document::Document;
 use evenkeel_lab::driver::{self, Dataset, Plan};
-use evenkeel_lab::report;
+use evenkeel_lab::provenance::Provenance;
+use evenkeel_lab::report::{self, Report, Run};
 use evenkeel_lab::soak::SoakPlan;
 use evenkeel_lab::workload::{CATALOG, Workload, find};
 
@@ -71,6 +73,9 @@ pub struct Args {
     /// Write the result as JSON; `-` prints it instead of the table.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write a report into a directory: a page with plots (report.html), and the figures as CSV and JSON.
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
     #[command(flatten)]
     options: EngineArgs,
 }
@@ -82,12 +87,14 @@ Examples:
   keel bench fillrandom --records 10M --value-bytes 100 --json fill.json
   keel bench fillrandom --records 10M --db big.db && keel bench readrandom --db big.db --threads 2
   keel bench ycsb-a --strategy tier --set memtable_bytes=16MiB
+  keel bench ycsb-a --seconds 60 --report result   # then open result/report.html
   keel bench soak --seconds 120
 
 Unless told otherwise: a million records of 16 + 100 bytes and a million operations (100 000 for seekrandom), 10 seconds
 for readwhilewriting; 100 000 records of 16 + 1000 bytes and 10 seconds for YCSB; a million records of 16 + 400 bytes, 24
 readers and 600 seconds for soak. Workloads that read fill a fresh store
-first, wait until it is idle and read everything once. The JSON document is described in docs/bench_json.md.";
+first, wait until it is idle and read everything once. The JSON document is described in docs/bench_json.md, the report in
+docs/report.md.";
 
 impl Args {
     /// Does it.
@@ -103,6 +110,11 @@ impl Args {
         if self.ops.is_some() || self.distribution.is_some() {
             return Err(Failure::usage(
                 "soak chooses evenly and ends by --seconds; leave --ops and --distribution away",
+            ));
+        }
+        if self.report.is_some() {
+            return Err(Failure::usage(
+                "soak has no report with plots; leave --report away, --json has every second",
             ));
         }
         self.options.options()?;
@@ -153,6 +165,8 @@ impl Args {
             )));
         }
         let data = self.dataset(workload, known)?;
+        self.prepare_report(&place.dir)?;
+        let began_ms = clock::wall_ms();
         let target = Target { db: Some(place.dir.clone()), keyspace: target.keyspace.clone() };
         let Store { db, keyspace, .. } = Store::open_or_create_all(&target, &self.options.answering())?;
         let config = self.engine_config(&db.options(), &keyspace);
@@ -168,12 +182,14 @@ impl Args {
             // Other data share the directory: only the engine knows what is live.
             document.amplification.space = outcome.figures.space_amplification;
         }
+        document.provenance = Some(Provenance::here(began_ms, &place.dir));
         let EvenkeelEngine { db, keyspace, .. } = engine;
         drop(keyspace);
         db.close()?;
         notes.insert(target.keyspace, Dataset { records: outcome.records, ..data });
         write_notes(&note_path, &notes)?;
         self.print(|| document.to_json(), || report::text(&document))?;
+        self.write_report(&document)?;
         place.leave()?;
         if outcome.wrong_reads > 0 {
             let wrong = outcome.wrong_reads;
@@ -181,6 +197,27 @@ impl Args {
                 "{wrong} reads were wrong; the store does not hold what was written"
             )));
         }
+        Ok(())
+    }
+
+    /// A directory that cannot be written is told before the run, not after it.
+    fn prepare_report(&self, store: &Path) -> Result<(), Failure> {
+        let Some(dir) = &self.report else { return Ok(()) };
+        if dir == store || look(dir)? == Place::Store {
+            return Err(Failure::usage(format!(
+                "{} is a store; give another directory to --report",
+                dir.display()
+            )));
+        }
+        files::make_dir(dir).map_err(|error| Failure::work(format!("cannot make {}: {error}", dir.display())))
+    }
+
+    fn write_report(&self, document: &Document) -> Result<(), Failure> {
+        let Some(dir) = &self.report else { return Ok(()) };
+        let failed =
+            |error| Failure::work(format!("cannot write the report into {}: {error}", dir.display()));
+        Report::new(vec![Run::new("", document.clone())]).write(dir).map_err(failed)?;
+        note(&format!("keel: the report is {}", dir.join(report::PAGE).display()));
         Ok(())
     }
 
