@@ -133,6 +133,12 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
     fs::write(path, text)
 }
 
+/// Makes a directory for results, and those above it, unless it is there.
+#[expect(clippy::disallowed_methods, reason = "for results, not for a store")]
+pub fn make_dir(dir: &Path) -> io::Result<()> {
+    fs::create_dir_all(dir)
+}
+
 /// Removes a directory that this process made, and everything in it.
 pub fn remove_all(dir: &Path) -> io::Result<()> {
     fs::remove_dir_all(dir)

@@ -80,6 +80,15 @@ pub struct Contestant {
     pub runs: Vec<Document>,
 }
 
+impl Contestant {
+    /// The run in the middle of all by throughput: the one to look at.
+    pub fn middle_run(&self) -> Option<&Document> {
+        let mut runs: Vec<&Document> = self.runs.iter().collect();
+        runs.sort_by(|a, b| a.throughput_ops_per_sec.total_cmp(&b.throughput_ops_per_sec));
+        runs.get(runs.len() / 2).copied()
+    }
+}
+
 /// One figure of all engines.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {

@@ -19,12 +19,14 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use evenkeel::{Keyspace, Options};
 use evenkeel_lab::arguments::RunArgs;
 use evenkeel_lab::catalog::{CATALOG, find};
+use evenkeel_lab::clock;
 use evenkeel_lab::comparison_table;
 use evenkeel_lab::document::Document;
 use evenkeel_lab::driver::{self, Dataset};
 use evenkeel_lab::load_arguments::LoadArgs;
 use evenkeel_lab::property_file::{self, Properties};
-use evenkeel_lab::report;
+use evenkeel_lab::provenance::Provenance;
+use evenkeel_lab::report::{self, Report, Run};
 use evenkeel_lab::settings::{OURS, PEERS};
 use evenkeel_lab::soak::SoakPlan;
 use evenkeel_lab::values::ValueSizes;
@@ -82,6 +84,9 @@ pub struct Args {
     /// Write the result as JSON; `-` prints it instead of the table.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write a report into a directory: a page with plots (report.html), and the figures as CSV and JSON.
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
     #[command(flatten)]
     load: LoadArgs,
     #[command(flatten)]
@@ -105,6 +110,7 @@ Examples:
   keel bench ycsb-a --rate 50% --threads 8 --seconds 120
   keel bench ycsb-a --shape peaks:20k,2k,10,5 --threads 8 --json peaks.json
   keel bench ycsb-a --find-max-rate --p99 10ms --threads 8
+  keel bench ycsb-a --seconds 60 --report result   # then open result/report.html
   keel bench soak --seconds 120
   keel bench ycsb-a --engine evenkeel --engine rocksdb --engine fjall --settings both --rounds 5
 
@@ -113,7 +119,7 @@ the records for what reads or deletes all), 10 seconds for workloads with a writ
 bytes and 10 seconds for YCSB; a million records and 10 seconds for nutanix and oltp; a million records of 16 + 400 bytes, 24
 readers and 600 seconds for soak. Workloads that read fill a fresh store first, wait until it is idle and read everything
 once. docs/workloads.md describes the workloads and the files, docs/bench_json.md the JSON document, docs/comparison.md
-comparisons.
+comparisons, docs/report.md the report.
 
 With --rate, --shape or --find-max-rate the loop is open: requests come when they come, wait in a queue for one of
 --threads, and a latency is from coming to the end. Such a run takes 60 seconds, three turns of peaks, 300 seconds of
@@ -162,8 +168,13 @@ impl Args {
             )));
         }
         let plan = compare::Plan::new(&self.compare, &self.engines, &self.options)?;
+        self.prepare_report(&place.dir)?;
         let comparison = plan.run(&place.dir, self.keep)?;
         self.print(|| serde_json::to_string_pretty(&comparison), || comparison_table::text(&comparison))?;
+        let shown = comparison.groups.iter().flat_map(|group| {
+            group.contestants.iter().filter_map(|c| Some(Run::new(&group.settings, c.middle_run()?.clone())))
+        });
+        self.write_report(shown.collect())?;
         if self.keep { place.leave() } else { Ok(()) }
     }
 
@@ -185,6 +196,11 @@ impl Args {
             }
             sizes => sizes.map_or(400, ValueSizes::max),
         };
+        if self.report.is_some() {
+            return Err(Failure::usage(
+                "soak has no report with plots; leave --report away, --json has every second",
+            ));
+        }
         self.options.options()?;
         let place = Workspace::choose(target, self.keep)?;
         if look(&place.dir)? == Place::Store && !self.use_existing {
@@ -223,6 +239,8 @@ impl Args {
         let known = notes.0.get(&target.keyspace).copied();
         let before = self.before(&place, known)?;
         let data = self.dataset(described, known)?;
+        self.prepare_report(&place.dir)?;
+        let began_ms = clock::wall_ms();
         let (engine, config, sole) = self.open(target, &place, before)?;
         let plan = self.run.plan(described, data, known.is_some(), load.as_ref());
         let progress = BenchProgress::default();
@@ -234,11 +252,13 @@ impl Args {
             // Other data share the directory: only the engine knows what is live.
             document.amplification.space = outcome.figures.space_amplification;
         }
+        document.provenance = Some(Provenance::here(began_ms, &place.dir));
         close(engine)?;
         let deleted = data.deleted || workload.deletes();
         notes.0.insert(target.keyspace.clone(), Dataset { records: outcome.records, deleted, ..data });
         notes.write(&place.dir)?;
         self.print(|| document.to_json(), || report::text(&document))?;
+        self.write_report(vec![Run::new("", document)])?;
         place.leave()?;
         if outcome.wrong_reads > 0 {
             let wrong = outcome.wrong_reads;
@@ -246,6 +266,27 @@ impl Args {
                 "{wrong} reads were wrong; the store does not hold what was written"
             )));
         }
+        Ok(())
+    }
+
+    /// A directory that cannot be written is told before the run, not after it.
+    fn prepare_report(&self, store: &Path) -> Result<(), Failure> {
+        let Some(dir) = &self.report else { return Ok(()) };
+        if dir == store || look(dir)? == Place::Store {
+            return Err(Failure::usage(format!(
+                "{} is a store; give another directory to --report",
+                dir.display()
+            )));
+        }
+        files::make_dir(dir).map_err(|error| Failure::work(format!("cannot make {}: {error}", dir.display())))
+    }
+
+    fn write_report(&self, runs: Vec<Run>) -> Result<(), Failure> {
+        let Some(dir) = &self.report else { return Ok(()) };
+        let failed =
+            |error| Failure::work(format!("cannot write the report into {}: {error}", dir.display()));
+        Report::new(runs).write(dir).map_err(failed)?;
+        note(&format!("keel: the report is {}", dir.join(report::PAGE).display()));
         Ok(())
     }
 

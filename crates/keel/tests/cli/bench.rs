@@ -170,7 +170,11 @@ fn rounds_of_one_engine_are_medians() {
     let json = keel.path("result.json");
     let json = json.to_str().unwrap();
     let small = ["bench", "fillseq", "--records", "2k", "--rounds", "3"];
-    let table = keel.bare(&[&small[..], &["--settings", "both", "--json", json]].concat()).ok();
+    let report = keel.path("report");
+    let more = ["--settings", "both", "--json", json, "--report", report.to_str().unwrap()];
+    let table = keel.bare(&[&small[..], &more].concat()).ok();
+    let page = read_file(&report.join("report.html"));
+    assert!(page.contains("equal") && page.contains("recommended"));
     for part in
         ["fillseq: 2 000 records", "3 rounds", "settings: equal", "settings: recommended", "insert p99.9"]
     {
@@ -187,7 +191,7 @@ fn rounds_of_one_engine_are_medians() {
         contestant["config"]["options"]["compression"].as_str().unwrap()
     });
     assert_eq!(compressions.collect::<Vec<_>>(), ["none", "deep"]);
-    assert_eq!(list(keel.dir.path()), ["result.json"], "the runs' stores are gone");
+    assert_eq!(list(keel.dir.path()), ["report", "result.json"], "the runs' stores are gone");
 }
 
 #[test]
@@ -237,6 +241,49 @@ fn peers_get_the_same_flags() {
 
     keel.write("keel-peers", "#!/bin/sh\necho 'keel-peers: fjall has no such thing' >&2\nexit 2\n");
     keel.bare(&[&base[..], &peers[..]].concat()).fails(2, &["fjall has no such thing"]);
+}
+
+#[test]
+fn a_report_is_a_page_and_tables() {
+    let keel = Keel::new();
+    let dir = keel.path("deep/result");
+    let report = dir.to_str().unwrap();
+    let small = ["--records", "1000", "--seconds", "0.2", "--set", "memtable_bytes=256KiB"];
+    let done = keel.bare(&[&["bench", "ycsb-a", "--report", report], &small[..]].concat());
+    assert!(done.code == 0 && done.err.contains("the report is") && done.out.contains("p99.9"), "{done:?}");
+    let names =
+        ["percentiles.csv", "report.html", "report.json", "summary.csv", "verdicts.csv", "windows.csv"];
+    assert_eq!(list(&dir), names);
+    let page = read_file(&dir.join("report.html"));
+    for part in ["ycsb-a on evenkeel", "Latency over time", "memtable_bytes=256KiB", "--report", "Linux"] {
+        assert!(page.contains(part) || part == "Linux" && !cfg!(target_os = "linux"), "no `{part}`");
+    }
+    assert_eq!(read_file(&dir.join("summary.csv")).lines().count(), 2);
+    let json: serde_json::Value = serde_json::from_str(&read_file(&dir.join("report.json"))).unwrap();
+    let document = &json["runs"][0]["document"];
+    assert!(document["provenance"]["began_ms"].as_u64() > Some(1_600_000_000_000));
+    assert!(document["latency_us"]["read"]["curve"].as_array().unwrap().len() > 10);
+
+    // Again, over the earlier one.
+    let again = keel.bare(&[&["bench", "ycsb-c", "--report", report], &small[..]].concat());
+    assert_eq!(again.code, 0, "{again:?}");
+    assert!(read_file(&dir.join("report.html")).contains("ycsb-c on evenkeel"));
+}
+
+/// Told before the run, not after it.
+#[test]
+fn a_report_needs_a_place() {
+    let keel = Keel::new();
+    keel.ok(&["put", "mine", "1"]);
+    let store = keel.db();
+    let store = store.to_str().unwrap();
+    let long = ["--records", "1000", "--seconds", "1000"];
+    keel.bare(&[&["bench", "ycsb-a", "--report", store], &long[..]].concat()).fails(2, &["is a store"]);
+    let below_a_file = keel.path("file/result");
+    write_file(&keel.path("file"), b"x");
+    let below_a_file = ["bench", "ycsb-a", "--report", below_a_file.to_str().unwrap()];
+    keel.bare(&[&below_a_file, &long[..]].concat()).fails(1, &["file/result"]);
+    keel.bare(&["bench", "soak", "--report", "x"]).fails(2, &["soak", "--json"]);
 }
 
 /// What it measures is the machine's to say; that it measures, and says so, is ours.

@@ -305,18 +305,19 @@ fn percentiles(report: &Report) -> Option<Chart> {
             marks.push(Mark::Dots(format!("end {class}"), end));
             marks.push(Mark::Dots(class, dots));
         }
-        Panel { name: (*kind).clone(), class: "kind".to_owned(), marks, ..Panel::default() }
+        Panel { name: (*kind).clone(), marks, ..Panel::default() }
     };
     let panels: Vec<Panel> = kinds.iter().map(panel).collect();
     let axes = Axes { x: &x, y: &y, x_title: "percent of operations that took at most so long" };
     let title = "Latency by percentile";
+    let legend: Vec<_> = names.iter().enumerate().map(|(i, name)| (colour(i), name.clone())).collect();
     (!panels.is_empty()).then(|| Chart {
         id: "percentiles",
         title,
         about: "The whole measurement, one panel for each kind of operation. Each step to the right is one more nine; a \
                 curve ends at the largest."
             .to_owned(),
-        legend: names.iter().enumerate().map(|(i, name)| (colour(i), name.clone())).collect(),
+        legend: if names.len() > 1 { legend } else { Vec::new() },
         drawing: draw(title, &axes, &panels),
     })
 }

@@ -14,7 +14,7 @@
 
 use maud::{Markup, html};
 
-use super::scale::Scale;
+use super::scale::{Scale, Tick};
 
 /// A drawing's width in its own units; the page stretches it.
 pub const WIDTH: f64 = 480.0;
@@ -23,9 +23,11 @@ const LEFT: f64 = 66.0;
 /// Room for half a word of the axis of x.
 const RIGHT: f64 = 22.0;
 /// Room for a name above a panel.
-const NAME: f64 = 24.0;
+const NAME: f64 = 32.0;
 /// Room below the last panel.
 const FOOT: f64 = 44.0;
+/// Room for a character of the largest font, which is a phone's.
+const CHARACTER: f64 = 9.0;
 /// At the font's size on a phone so many characters fit above a panel.
 const NAME_CHARS: usize = 44;
 
@@ -34,7 +36,7 @@ const NAME_CHARS: usize = 44;
 pub struct Panel {
     /// The name above it; empty for none.
     pub name: String,
-    /// The class of the run's colour.
+    /// The class of the run's colour; empty for a panel of several runs.
     pub class: String,
     /// From the back to the front.
     pub marks: Vec<Mark>,
@@ -101,12 +103,19 @@ pub fn draw(about: &str, axes: &Axes<'_>, panels: &[Panel]) -> Markup {
     html! {
         svg viewBox={ "0 0 " (n(WIDTH)) " " (n(bottom + FOOT)) } role="img" aria-label=(about) {
             @for (i, panel) in panels.iter().enumerate() { (frame(i).draw(panel)) }
-            @for tick in &axes.x.ticks {
+            @for tick in axes.x.ticks.iter().step_by(apart(&axes.x.ticks)) {
                 text.x x=(n(across(axes.x, tick.at))) y=(n(bottom + 17.0)) { (tick.label) }
             }
             text.x x=(n((LEFT + WIDTH - RIGHT) / 2.0)) y=(n(bottom + 36.0)) { (axes.x_title) }
         }
     }
+}
+
+/// Every how many of the ticks of x have room for their words, so that these do not run into each other.
+fn apart(ticks: &[Tick]) -> usize {
+    let longest = ticks.iter().map(|tick| tick.label.chars().count()).max().unwrap_or(0);
+    let needed = (longest + 2) as f64 * CHARACTER * ticks.len().saturating_sub(1) as f64;
+    (needed / (WIDTH - LEFT - RIGHT)).ceil().max(1.0) as usize
 }
 
 fn across(scale: &Scale, x: f64) -> f64 {
@@ -126,9 +135,11 @@ impl Frame<'_> {
         let (bottom, middle) = (self.top + self.height, (LEFT + WIDTH - RIGHT) / 2.0);
         html! {
             g class=(panel.class) {
-                @if !panel.name.is_empty() {
+                @if !panel.class.is_empty() && !panel.name.is_empty() {
                     rect.swatch x=(n(LEFT)) y=(n(self.top - 16.0)) width="10" height="10" rx="2" {}
-                    text.name x=(n(LEFT + 16.0)) y=(n(self.top - 7.0)) {
+                }
+                @if !panel.name.is_empty() {
+                    text.name x=(n(LEFT + if panel.class.is_empty() { 0.0 } else { 16.0 })) y=(n(self.top - 7.0)) {
                         (shortened(&panel.name, NAME_CHARS)) title { (panel.name) }
                     }
                 }
@@ -316,6 +327,18 @@ mod tests {
             vec![(0.0, 1.0, Some(1.0)), (1.0, 2.0, Some(2.0)), (2.0, 3.0, None), (3.0, 4.0, Some(4.0))];
         let drawn = frame(&axes, vec![Mark::Steps("runs".to_owned(), pieces)]);
         assert!(drawn.contains("M66 152.5H164V105H262M360 10H458"), "{drawn}");
+    }
+
+    #[test]
+    fn words_below_an_axis_stay_apart() {
+        for (scale, every) in [
+            (Scale::time(60.0), 1),
+            (Scale::quantiles(1e3), 1),
+            (Scale::quantiles(1e7), 2),
+            (Scale::quantiles(1e12), 4),
+        ] {
+            assert_eq!(apart(&scale.ticks), every, "{scale:?}");
+        }
     }
 
     #[test]

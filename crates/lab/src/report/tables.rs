@@ -22,7 +22,7 @@ pub fn head(report: &Report) -> Markup {
     let host = |get: fn(&Document) -> Option<String>| shared(report, |doc| known(get(doc), |text| text));
     let facts = [
         ("Asked for", shared(report, |doc| asked(doc).join(", "))),
-        ("Until", shared(report, until)),
+        ("Ended after", shared(report, until)),
         ("Began", known(first_moment(report), moment)),
         ("Cores", host(|d| d.provenance.as_ref()?.host.cores.map(count))),
         ("Processor", host(|d| d.provenance.as_ref()?.host.cpu.clone())),
@@ -35,7 +35,7 @@ pub fn head(report: &Report) -> Markup {
         @for note in &report.notes { p.note { (note) } }
         @for warning in warnings(report) { p.warning { strong { "Beware: " } (warning) } }
         dl.facts {
-            @for (name, value) in &facts { div { dt { (name) } dd { (value) } } }
+            @for (name, value) in &facts { div.wide[value.len() > 24] { dt { (name) } dd { (value) } } }
         }
     }
 }
@@ -105,9 +105,14 @@ fn scrolling(label: &str, table: &Markup) -> Markup {
     html! { div.scroll role="region" aria-label=(label) tabindex="0" { (table) } }
 }
 
-/// A run's colour and name.
+/// A run's colour and name; a name that is too long for its place is whole where one points.
+fn run_name(i: usize, name: &str) -> Markup {
+    html! { span.run title=(name) { span class={ "key " (colour(i)) } {} span { (name) } } }
+}
+
+/// The head of a run's row.
 fn run_cell(i: usize, name: &str) -> Markup {
-    html! { th scope="row" { span.run { span class={ "key " (colour(i)) } {} span { (name) } } } }
+    html! { th scope="row" { (run_name(i, name)) } }
 }
 
 /// Latencies: one row a run, for each kind of operation.
@@ -119,7 +124,7 @@ pub fn latencies(report: &Report) -> Markup {
         table {
             thead { tr {
                 th scope="col" { "run" }
-                @for name in ["operations", "a second", "p50", "p90", "p99", "p99.9", "largest"] {
+                @for name in ["a second", "p50", "p90", "p99", "p99.9", "largest", "operations"] {
                     th.number scope="col" { (name) }
                 }
             } }
@@ -136,9 +141,9 @@ pub fn latencies(report: &Report) -> Markup {
                 @for (i, (run, name)) in report.runs.iter().zip(&names).enumerate() {
                     tr {
                         (run_cell(i, name))
-                        td.number { (count(run.document.ops)) }
                         td.number { (rate(run.document.throughput_ops_per_sec)) }
                         td colspan="5" {}
+                        td.number { (count(run.document.ops)) }
                     }
                 }
             }
@@ -154,9 +159,9 @@ fn latency_row(i: usize, run: &Run, name: &str, kind: &str) -> Markup {
     html! {
         tr {
             (run_cell(i, name))
-            td.number { (count(l.count)) }
             td.number { (rate(l.count as f64 / run.document.seconds)) }
             @for us in [l.p50, l.p90, l.p99, l.p999, l.max] { td.number { (micros(us)) } }
+            td.number { (count(l.count)) }
         }
     }
 }
@@ -185,13 +190,13 @@ pub fn costs(report: &Report) -> Markup {
             thead { tr {
                 th scope="col" { "figure" }
                 @for (i, name) in names.iter().enumerate() {
-                    th.number scope="col" { span.run { span class={ "key " (colour(i)) } {} span { (name) } } }
+                    th.number scope="col" { (run_name(i, name)) }
                 }
             } }
             tbody {
                 @for (name, get) in &rows {
                     tr {
-                        th scope="row" { (name) }
+                        th.figure scope="row" { (name) }
                         @for run in &report.runs { td.number { (get(&run.document)) } }
                     }
                 }
@@ -231,7 +236,7 @@ pub fn settings(report: &Report) -> Markup {
     html! {
         @for (i, (run, name)) in report.runs.iter().zip(report.names()).enumerate() {
             div.settings {
-                h3 { span.run { span class={ "key " (colour(i)) } {} span { (name) } } }
+                h3 { (run_name(i, &name)) }
                 dl {
                     dt { "version" }
                     dd { (run.engine) " " (run.document.version) }
