@@ -335,7 +335,7 @@ mod tests {
             (Scale::time(60.0), 1),
             (Scale::quantiles(1e3), 1),
             (Scale::quantiles(1e7), 2),
-            (Scale::quantiles(1e12), 4),
+            (Scale::quantiles(1e12), 5),
         ] {
             assert_eq!(apart(&scale.ticks), every, "{scale:?}");
         }
