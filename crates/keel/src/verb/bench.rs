@@ -129,6 +129,10 @@ rate is sustained if 99 % of the requests end while they come and the queue does
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
+        // The parser forgoes what conflicts with the workload that is given.
+        if self.check && self.operations.is_none() {
+            return Err(Failure::usage("--check compares the answers of a file; add --operations FILE"));
+        }
         let workload = match (&self.subject, &self.run.properties, &self.operations) {
             (Some(Subject::Workload(workload)), ..) => Properties::from(*workload),
             (Some(Subject::Soak), ..) if self.compares() => {
