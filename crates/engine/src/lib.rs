@@ -100,6 +100,12 @@ pub mod inspect {
     pub use crate::storage::record_reader::Tail;
 }
 
+/// Operations of a running store, recorded into a file: see [`Db::start_trace`].
+pub mod trace {
+    pub use crate::db::trace::{RunningTrace, Summary};
+    pub use crate::db::trace_file::{Action, Change, End, Keys, Kind, Operation, Trace};
+}
+
 /// Schedules: when background work may run.
 pub mod schedule {
     /// Every schedule: its form, and one line for people.

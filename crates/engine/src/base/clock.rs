@@ -8,7 +8,8 @@ use std::cell::Cell;
 use std::fmt::Debug;
 use std::sync::OnceLock;
 #[cfg(any(test, feature = "testing"))]
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -78,6 +79,16 @@ impl Clock for ManualClock {
     fn wall_ms(&self) -> u64 {
         self.nanos.load(Ordering::Relaxed) / 1_000_000
     }
+}
+
+/// A number of the calling thread: no other thread of the process has it, and the first ones are small.
+#[inline]
+pub fn thread_number() -> usize {
+    thread_local! {
+        static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    NUMBER.with(|number| *number)
 }
 
 /// Starts a named thread.

@@ -29,6 +29,7 @@ use super::state::{Keyspaces, Opened, Passing, Store, TreeState, Unsettled};
 use super::strategies::{creation, resolve};
 use super::ticker::write_banner;
 use super::ticker_state::Ticker;
+use super::tracing::Tracing;
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::error::{Error, Result};
 use crate::base::units::{KeyspaceId, SeqNo, TableId};
@@ -418,6 +419,7 @@ impl Builder {
         let store = Store {
             ticker: Mutex::new(Ticker::new(opened.at)),
             slow: Arc::new(SlowOperations::new(Arc::clone(&self.clock), self.options.slow_us.into())),
+            trace: Tracing::default(),
             journal,
             opened,
             fs,

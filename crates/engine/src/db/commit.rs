@@ -71,7 +71,12 @@ pub fn commit(store: &Store, batch: &mut WriteBatch, durability: Option<Durabili
     if batch.is_empty() {
         return Ok(());
     }
-    store.slow.watch(Op::Write, None, || commit_in_turn(store, batch, asked))
+    let traced = store.trace.begin(|describe| describe.write(batch));
+    let written = store.slow.watch(Op::Write, None, || commit_in_turn(store, batch, asked));
+    if let Some(traced) = traced {
+        traced.end(written.is_ok());
+    }
+    written
 }
 
 #[inline]

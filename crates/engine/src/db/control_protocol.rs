@@ -4,6 +4,7 @@
 //! A line is a verb and arguments apart by blanks; in an argument `%NN` is the byte NN (hexadecimal), so that a name may hold
 //! a blank. The last argument of `set-strategy` and `set-schedule` is the rest of the line.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::explain;
@@ -15,6 +16,9 @@ use super::settings;
 use super::slow_report;
 use super::state::Store;
 use super::strategies;
+use super::trace;
+use super::trace_file::Keys;
+use super::tracing::Recording;
 use crate::base::error::{Error, Result};
 use crate::observe::json::{Object, list, quoted};
 use crate::observe::slow::Second;
@@ -22,7 +26,10 @@ use crate::observe::waits::Cause;
 use crate::options::Options;
 
 /// What can be asked.
-pub const VERBS: &str = "ping stats prometheus properties levels explain slow strategy set-strategy schedule set-schedule options keyspaces events";
+pub const VERBS: &str = "ping stats prometheus properties levels explain slow strategy set-strategy schedule set-schedule options keyspaces events trace";
+
+/// How a trace is asked for.
+const TRACE_FORM: &str = "the form is `trace plain|hashed PATH` at the control socket, with an absolute path";
 
 /// Slow operations that an answer lists.
 const OPERATIONS_MAX: usize = 64;
@@ -83,10 +90,30 @@ pub fn request(store: &Store, line: &str) -> Result<String> {
             settings::change(store, "schedule", rest)?;
             Ok(schedule(store))
         }
+        "trace" => Err(Error::invalid(TRACE_FORM)),
         #[cfg(test)]
         "panic" => panic!("asked for by a test"),
         _ => Err(Error::invalid(format!("there is no question `{verb}`; there are: {VERBS}"))),
     }
+}
+
+/// Begins the trace that the arguments of `trace` ask for.
+///
+/// # Errors
+/// `InvalidArgument` for arguments that are none, and as `trace::start`.
+pub fn start_trace(store: &Arc<Store>, arguments: &str) -> Result<Arc<Recording>> {
+    let (keys, path) = split(arguments.trim());
+    let keys = match keys {
+        "plain" => Keys::Plain,
+        "hashed" => Keys::Hashed,
+        _ => return Err(Error::invalid(TRACE_FORM)),
+    };
+    let path = PathBuf::from(unescape(path)?);
+    // Whoever asks has another working directory.
+    if !path.is_absolute() {
+        return Err(Error::invalid(TRACE_FORM));
+    }
+    trace::start(store, &path, keys)
 }
 
 fn split(line: &str) -> (&str, &str) {

@@ -4,6 +4,7 @@
 //! ```text
 //! accept, at most 8 clients ─► a thread each: a line of at most 64 KiB ─► its answer ─► the next line
 //!                                             events ─► a line an event, until the client or the store goes
+//!                                             trace  ─► operations are recorded, until the next line or so too
 //! ```
 //! Whoever holds the store's lock owns the name: what is left of a killed process is replaced. A panic while answering ends
 //! that connection only. Nothing here can keep the store from opening or closing.
@@ -20,11 +21,13 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode};
 
-use super::control_protocol::{answer, error_json};
+use super::control_protocol::{answer, error_json, start_trace};
 use super::state::Store;
+use super::trace;
 use crate::base::clock::spawn;
 use crate::base::error::Error;
 use crate::observe::event::Event;
+use crate::observe::json::Object;
 use crate::storage::file_name::FileName;
 
 /// Clients served at once.
@@ -222,12 +225,16 @@ fn connect(
 }
 
 /// Lines and answers, until the client has enough, or is too slow.
-fn converse(store: &Store, mut stream: UnixStream) -> io::Result<()> {
+fn converse(store: &Arc<Store>, mut stream: UnixStream) -> io::Result<()> {
     let mut read = Vec::new();
     while !store.background.is_stopping() {
         let Some(line) = next_line(&mut stream, &mut read)? else { return Ok(()) };
         if line.trim() == "events" {
             return follow(store, stream);
+        }
+        if let Some(arguments) = line.trim().strip_prefix("trace ") {
+            record(store, &mut stream, &mut read, arguments)?;
+            continue;
         }
         let mut answer = answer(store, &line);
         answer.push('\n');
@@ -258,6 +265,26 @@ fn next_line(stream: &mut UnixStream, read: &mut Vec<u8>) -> io::Result<Option<S
         }
         read.extend_from_slice(piece.get(..n).unwrap_or_default());
     }
+}
+
+/// Records a trace that lasts until the next line, or until the client or the store goes: nobody can leave one behind.
+fn record(
+    store: &Arc<Store>,
+    stream: &mut UnixStream,
+    read: &mut Vec<u8>,
+    arguments: &str,
+) -> io::Result<()> {
+    let recording = match start_trace(store, arguments) {
+        Ok(recording) => recording,
+        Err(error) => return stream.write_all((error_json(&error) + "\n").as_bytes()),
+    };
+    let begun = Object::new().text("path", &recording.path.display().to_string()).end() + "\n";
+    stream.set_read_timeout(None)?;
+    let ended = stream.write_all(begun.as_bytes()).and_then(|()| next_line(stream, read));
+    let answer = trace::end(store, &recording).map_or_else(|error| error_json(&error), |sum| sum.to_json());
+    ended?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all((answer + "\n").as_bytes())
 }
 
 /// Events as they happen, those that are remembered first.

@@ -55,6 +55,10 @@ fn it_answers_while_the_store_is_open_and_is_gone_with_it() {
     for (question, kind) in [
         ("", "InvalidArgument"),
         ("fly", "InvalidArgument"),
+        ("trace", "InvalidArgument"),
+        ("trace plain", "InvalidArgument"),
+        ("trace plain relative", "InvalidArgument"),
+        ("trace upside-down /t", "InvalidArgument"),
         ("stats now", "InvalidArgument"),
         ("levels nowhere", "InvalidArgument"),
         ("levels %", "InvalidArgument"),

@@ -20,6 +20,8 @@ use super::pause::Paused;
 use super::properties;
 use super::scan::{Cursor, Scan, ScanRange};
 use super::snapshot::Snapshot;
+use super::trace::RunningTrace;
+use super::trace_file::Keys;
 use super::verify::{VerifyReport, verify, verify_all};
 use crate::base::durability::Durability;
 use crate::base::error::{Error, Result};
@@ -300,6 +302,20 @@ impl Db {
     /// `InvalidArgument` for a question there is not, or a keyspace; else what the store says.
     pub fn control(&self, question: &str) -> Result<String> {
         control_protocol::request(&self.handle.store, question)
+    }
+
+    /// Records the operations of this store from now on into a new file, until what this answers is ended or dropped, or the
+    /// store is closed: puts, deletes, range deletes, batches, gets and scans, each with its keyspace, keys, lengths of values,
+    /// begin and duration; no values. `docs/trace.md` says what is left out: what failed, bulk loads, cursors opened before.
+    ///
+    /// An operation never waits for the file: what there is no room for in memory is counted as missed. A failure of the file
+    /// ends the trace, with an event.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the file exists, has a name of a store's own files, or a trace runs already; `ReadOnly`, `Io`,
+    /// `NoSpace`.
+    pub fn start_trace(&self, path: impl AsRef<Path>, keys: Keys) -> Result<RunningTrace> {
+        RunningTrace::new(&self.handle, path.as_ref(), keys)
     }
 
     /// Reads every byte of every table and checks every invariant. Writes are not held up.

@@ -11,6 +11,7 @@ use super::settings;
 use super::state::{CLOSED, Store};
 use super::threads::{start_threads, start_workers};
 use super::ticker;
+use super::trace;
 use super::unlinks::unlink_at_close;
 use crate::base::error::{Error, Result};
 use crate::observe::event::Event;
@@ -69,6 +70,7 @@ impl Handle {
         }
         // No write is taken any more.
         let flushed = if store.read_only { Ok(()) } else { flush_unlogged(store) };
+        trace::close(store);
         store.background.stop();
         store.wake_writers();
         store.lane.stop();

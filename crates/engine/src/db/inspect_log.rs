@@ -120,6 +120,7 @@ pub fn no_header(path: &Path, kind: LogKind, behind: Option<(u64, u64)>) -> Erro
     let kind = match kind {
         LogKind::Wal => "log",
         LogKind::Manifest => "manifest",
+        LogKind::Trace => "trace",
     };
     Error::corruption(
         path,
@@ -192,6 +193,7 @@ pub fn open_log(
         let is = match other.kind {
             LogKind::Wal => "a write-ahead log; use `inspect wal`",
             LogKind::Manifest => "a manifest; use `inspect manifest`",
+            LogKind::Trace => "a trace; use `trace show`",
         };
         return Err(Error::invalid(format!("{} is {is}", path.display())));
     }

@@ -80,15 +80,26 @@ impl Keyspace {
     #[inline]
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         let store = &*self.handle.store;
-        store.slow.watch(Op::Get, Some(self.state.id), || lookup::get(store, &self.state, key))
+        let traced = store.trace.begin(|describe| describe.get(self.state.id.0, &[key]));
+        let found = store.slow.watch(Op::Get, Some(self.state.id), || lookup::get(store, &self.state, key));
+        if let Some(traced) = traced {
+            traced.end(found.is_ok());
+        }
+        found
     }
 
     /// The values of `keys`, all as of one moment.
     pub fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
         let store = &self.handle.store;
+        let traced = store.trace.begin(|describe| describe.get(self.state.id.0, keys));
         let (view, at) = scan::current(store, &self.state);
         let get = |key: &&[u8]| lookup::get_at(store, &view, key, at);
-        store.slow.watch(Op::Get, Some(self.state.id), || keys.iter().map(get).collect())
+        let found: Result<Vec<_>> =
+            store.slow.watch(Op::Get, Some(self.state.id), || keys.iter().map(get).collect());
+        if let Some(traced) = traced {
+            traced.end(found.is_ok());
+        }
+        found
     }
 
     /// Keys and values of a range, from either end, as of now.

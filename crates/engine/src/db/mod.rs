@@ -70,6 +70,9 @@ pub mod strategies;
 pub mod threads;
 pub mod ticker;
 pub mod ticker_state;
+pub mod trace;
+pub mod trace_file;
+pub mod tracing;
 pub mod unlinks;
 pub mod verify;
 #[cfg(test)]

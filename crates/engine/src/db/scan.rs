@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 
 use super::keyspace_state::{KeyspaceState, ReadView};
 use super::state::Store;
+use super::tracing::TracedCursor;
 use crate::base::class::IoClass;
 use crate::base::error::Result;
 use crate::base::iterator::InternalIterator;
@@ -136,6 +137,8 @@ pub struct Cursor {
     _pinned: Option<Arc<dyn std::fmt::Debug + Send + Sync>>,
     /// Where slow moves are remembered.
     slow: Arc<SlowOperations>,
+    /// Notes its scans, where a trace ran when it was made.
+    traced: Option<Box<TracedCursor>>,
     /// Counts what it holds in memory.
     _charge: CursorCharge,
 }
@@ -161,22 +164,22 @@ impl Cursor {
     /// # Errors
     /// `Io` or `Corruption`; an error is never a shorter scan. The same holds for every move.
     pub fn seek_to_first(&mut self) -> Result<()> {
-        self.slow.watch(Op::Scan, None, || self.visible.seek_to_first())
+        self.seek_traced(TracedCursor::first, VisibleIterator::seek_to_first)
     }
 
     /// To the last key.
     pub fn seek_to_last(&mut self) -> Result<()> {
-        self.slow.watch(Op::Scan, None, || self.visible.seek_to_last())
+        self.seek_traced(TracedCursor::last, VisibleIterator::seek_to_last)
     }
 
     /// To the first key at or above `key`.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.slow.watch(Op::Scan, None, || self.visible.seek(key))
+        self.seek_traced(|traced| traced.seek(key, false), |visible| visible.seek(key))
     }
 
     /// To the last key at or below `key`.
     pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
-        self.slow.watch(Op::Scan, None, || self.visible.seek_before(&after(key)))
+        self.seek_traced(|traced| traced.seek(key, true), |visible| visible.seek_before(&after(key)))
     }
 
     /// To the next key; from the last one to nowhere.
@@ -184,6 +187,7 @@ impl Cursor {
     pub fn next(&mut self) -> Result<()> {
         let moved = self.visible.next();
         self.slow.stepped();
+        self.trace_move(Some(false));
         moved
     }
 
@@ -191,7 +195,30 @@ impl Cursor {
     pub fn prev(&mut self) -> Result<()> {
         let moved = self.visible.prev();
         self.slow.stepped();
+        self.trace_move(Some(true));
         moved
+    }
+
+    #[inline]
+    fn seek_traced(
+        &mut self,
+        trace: impl FnOnce(&mut TracedCursor),
+        seek: impl FnOnce(&mut VisibleIterator<Source>) -> Result<()>,
+    ) -> Result<()> {
+        if let Some(traced) = &mut self.traced {
+            trace(traced);
+        }
+        let moved = self.slow.watch(Op::Scan, None, || seek(&mut self.visible));
+        self.trace_move(None);
+        moved
+    }
+
+    /// Notes where a move has led; `down` is where it went, if it was none of a seek.
+    #[inline]
+    fn trace_move(&mut self, down: Option<bool>) {
+        if let Some(traced) = &mut self.traced {
+            traced.moved(self.visible.valid().then(|| self.visible.key()), down);
+        }
     }
 }
 
@@ -253,6 +280,7 @@ pub fn cursor_at(
     // Memtables are not clipped to the range, so nothing is known of a common head.
     let merged = MergingIterator::new(sources, 0);
     Cursor {
+        traced: store.trace.cursor(keyspace.id.0, &range.lo),
         visible: VisibleIterator::new(merged, Coverage::new(ranges, at), range, at),
         _pinned: pinned,
         slow: Arc::clone(&store.slow),

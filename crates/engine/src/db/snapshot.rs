@@ -72,7 +72,12 @@ impl Snapshot {
     fn get_state(&self, keyspace: &KeyspaceState, key: &[u8]) -> Result<Option<Value>> {
         let store = &*self.0.handle.store;
         let get = || get_at(store, &keyspace.view_for_snapshot(self.0.seq), key, self.0.seq);
-        store.slow.watch(Op::Get, Some(keyspace.id), get)
+        let traced = store.trace.begin(|describe| describe.get(keyspace.id.0, &[key]));
+        let found = store.slow.watch(Op::Get, Some(keyspace.id), get);
+        if let Some(traced) = traced {
+            traced.end(found.is_ok());
+        }
+        found
     }
 
     fn cursor_state(&self, keyspace: &KeyspaceState, range: ScanRange) -> Cursor {

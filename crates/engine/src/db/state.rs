@@ -24,6 +24,7 @@ use super::lane::Lane;
 use super::outbox::{Events, Outbox};
 use super::snapshots::Snapshots;
 use super::ticker_state::Ticker;
+use super::tracing::Tracing;
 use crate::base::clock::Clock;
 use crate::base::error::{Error, Result};
 use crate::base::units::KeyspaceId;
@@ -100,6 +101,8 @@ pub struct Store {
     pub ticker: Mutex<Ticker>,
     /// Slow operations and their causes.
     pub slow: Arc<SlowOperations>,
+    /// Whether operations are recorded.
+    pub trace: Tracing,
     /// When the store was opened, and its unique name.
     pub opened: Opened,
     /// Opened to be read only: its files are held, not owned, and what recovery writes is in memory.

@@ -171,9 +171,9 @@ pub enum Event {
         /// Their time, nanoseconds, by cause: queue, commit-sync, throttle, block-read, cpu.
         nanos: [u64; 5],
     },
-    /// A file for people could not be written; the store goes on without it.
+    /// A file that the store does not need could not be written; the store goes on without it.
     NotWritten {
-        /// `LOG`, `STATS` or `SOCKET`.
+        /// `LOG`, `STATS`, `SOCKET`, or `trace` for the file of a trace.
         file: &'static str,
         /// Why.
         error: String,

@@ -3,16 +3,17 @@
 //! The block cache counts its own (blocks, and partitions of indexes and filters); everything else is charged here. Who
 //! enforces it is `db/memory.rs`: the cache yields first, then memtables are flushed early, then writers are slowed.
 
-use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use crate::base::clock::thread_number;
 
 /// What memory is taken for, the block cache aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryClass {
     /// Memtables: active, waiting, being flushed, and those that readers still hold; spare chunks for the next.
     Memtables,
-    /// Buffers of open jobs, also of those that are paused.
+    /// Buffers of open jobs, also of those that are paused, and of a trace that runs.
     Jobs,
     /// Batches on their way, where they are large or writers are slowed.
     Batches,
@@ -25,10 +26,6 @@ const STRIPES: usize = 16;
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Stripe(AtomicI64);
-
-thread_local! {
-    static STRIPE: Cell<usize> = const { Cell::new(usize::MAX) };
-}
 
 /// Counters of memory.
 #[derive(Debug, Default)]
@@ -101,7 +98,7 @@ impl CursorCharge {
     /// Charges `bytes`.
     pub fn new(budget: &Arc<MemoryBudget>, bytes: u64) -> CursorCharge {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-        let stripe = stripe();
+        let stripe = thread_number() % STRIPES;
         if let Some(counter) = budget.cursors.get(stripe) {
             counter.0.fetch_add(bytes, Ordering::Relaxed);
         }
@@ -115,17 +112,6 @@ impl Drop for CursorCharge {
             counter.0.fetch_sub(self.bytes, Ordering::Relaxed);
         }
     }
-}
-
-fn stripe() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let mine = STRIPE.get();
-    if mine != usize::MAX {
-        return mine;
-    }
-    let mine = NEXT.fetch_add(1, Ordering::Relaxed) % STRIPES;
-    STRIPE.set(mine);
-    mine
 }
 
 #[cfg(test)]

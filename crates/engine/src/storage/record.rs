@@ -1,6 +1,6 @@
 //! One record of a record log: its frame in bytes, and the header that opens every log.
 //!
-//! The write-ahead log and the manifest have the same format. A log is a header record, data records, and, if it was
+//! The write-ahead log, the manifest and a trace have the same format. A log is a header record, data records, and, if it was
 //! ended cleanly, a seal; nothing lies between them.
 //!
 //! ```text
@@ -48,6 +48,8 @@ pub enum LogKind {
     Wal = 1,
     /// Edits of the tree.
     Manifest = 2,
+    /// Operations of clients.
+    Trace = 3,
 }
 
 /// The log that a log follows.
@@ -107,6 +109,7 @@ impl LogHeader {
         let kind = match bytes.u8()? {
             1 => LogKind::Wal,
             2 => LogKind::Manifest,
+            3 => LogKind::Trace,
             _ => return None,
         };
         let (id, first_seq, allocated) = (bytes.u64()?, bytes.u64()?, bytes.u64()?);

@@ -27,3 +27,5 @@ mod ranges;
 mod side_by_side;
 /// How tables are written and read: compression, direct I/O, readahead, prefixes.
 mod tables;
+/// Operations recorded into a file, and what may go wrong with it.
+mod trace;
