@@ -99,6 +99,68 @@ pub fn follow(target: &Target) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A trace that the process which has the store open records for as long as this lives.
+#[cfg(unix)]
+pub struct LiveTrace(BufReader<std::os::unix::net::UnixStream>);
+
+#[cfg(unix)]
+impl LiveTrace {
+    /// Begins it; nothing if no process answers.
+    pub fn begin(target: &Target, question: &str) -> Result<Option<LiveTrace>, Failure> {
+        let Some(lines) = connect(target, question)? else { return Ok(None) };
+        let mut trace = LiveTrace(lines);
+        trace.answer().and_then(|line| parse(&line)).map(|_| Some(trace))
+    }
+
+    /// Looks for so long whether the store is still open.
+    pub fn lives(&mut self, within: Duration) -> Result<bool, Failure> {
+        self.0.get_ref().set_read_timeout(Some(within)).map_err(|error| broken(&error.to_string()))?;
+        match self.0.fill_buf() {
+            Ok(bytes) => Ok(!bytes.is_empty()),
+            Err(error) => Ok(matches!(
+                error.kind(),
+                ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+            )),
+        }
+    }
+
+    /// Ends it: what was recorded.
+    pub fn end(mut self) -> Result<Value, Failure> {
+        let mut stream = self.0.get_ref();
+        let asked = stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.write_all(b"end\n"));
+        asked.map_err(|error| broken(&error.to_string()))?;
+        self.answer().and_then(|line| parse(&line))
+    }
+
+    fn answer(&mut self) -> Result<String, Failure> {
+        let mut line = String::new();
+        match self.0.read_line(&mut line) {
+            Ok(0) => Err(broken("the store was closed")),
+            Ok(_) => Ok(line),
+            Err(error) => Err(broken(&error.to_string())),
+        }
+    }
+}
+
+/// There is none on this system.
+#[cfg(not(unix))]
+pub enum LiveTrace {}
+
+#[cfg(not(unix))]
+impl LiveTrace {
+    pub fn begin(_: &Target, _: &str) -> Result<Option<LiveTrace>, Failure> {
+        Ok(None)
+    }
+
+    pub fn lives(&mut self, _: Duration) -> Result<bool, Failure> {
+        match *self {}
+    }
+
+    pub fn end(self) -> Result<Value, Failure> {
+        match self {}
+    }
+}
+
 #[cfg(unix)]
 fn connect(
     target: &Target,

@@ -30,6 +30,7 @@ mod tree_view;
 
 mod evenkeel_engine;
 mod progress;
+mod tracing;
 
 mod shell_command;
 

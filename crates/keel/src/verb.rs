@@ -1,6 +1,6 @@
 //! The verbs, in the order of `keel --help`. Each file holds a verb's flags and what it does.
 
-mod bench;
+pub mod bench;
 mod checkpoint;
 mod compact;
 mod delete;
@@ -19,6 +19,7 @@ mod shell;
 mod soak;
 mod stats;
 mod strategy;
+mod trace;
 mod verify;
 
 use clap::Subcommand;
@@ -83,6 +84,9 @@ pub enum Verb {
     /// List, create or drop keyspaces (column families).
     #[command(after_help = keyspace::EXAMPLES)]
     Keyspace(keyspace::Args),
+    /// Record the operations of a running store, and replay them.
+    #[command(after_help = trace::EXAMPLES)]
+    Trace(trace::Args),
     /// Measure a workload on this machine.
     #[command(after_help = bench::EXAMPLES)]
     Bench(Box<bench::Args>),
@@ -110,6 +114,7 @@ impl Verb {
             Verb::Strategy(args) => args.run(target),
             Verb::Option(args) => args.run(target),
             Verb::Keyspace(args) => args.run(target),
+            Verb::Trace(args) => args.run(target),
             Verb::Bench(args) => args.run(target),
         }
     }

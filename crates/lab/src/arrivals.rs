@@ -22,10 +22,12 @@ pub enum Spacing {
     Even,
     /// At random, each on its own: a Poisson process.
     Poisson,
+    /// As they were recorded.
+    Recorded,
 }
 
 impl Spacing {
-    /// All of them, with the names that people type.
+    /// Those that follow from a rate, with the names that people type.
     pub const ALL: [(&'static str, Spacing); 2] = [("even", Spacing::Even), ("poisson", Spacing::Poisson)];
 }
 
@@ -47,6 +49,10 @@ pub struct Schedule {
     seed: u64,
     by_second: Vec<u64>,
     seconds: f64,
+    /// Nanoseconds at which requests are due, where they follow from no rate.
+    recorded: Vec<u64>,
+    /// A request comes when a thread is free for it.
+    closed: bool,
 }
 
 /// A stretch of one rate, with what came before it.
@@ -75,9 +81,34 @@ impl Schedule {
         }
         let seconds = end.seconds.unwrap_or(f64::INFINITY).min(start_seconds);
         let end = End { ops: end.ops, seconds: Some(seconds) };
-        let mut schedule = Schedule { segments, end, spacing, seed, by_second: Vec::new(), seconds };
+        let (by_second, recorded) = (Vec::new(), Vec::new());
+        let mut schedule =
+            Schedule { segments, end, spacing, seed, by_second, seconds, recorded, closed: false };
         schedule.count();
         schedule
+    }
+
+    /// The schedule of requests that are due after so many nanoseconds each, which never fall, and last so many seconds.
+    pub fn recorded(nanos: Vec<u64>, seconds: f64) -> Schedule {
+        let end = End { ops: Some(nanos.len() as u64), seconds: Some(seconds) };
+        let (segments, by_second, spacing) = (Vec::new(), Vec::new(), Spacing::Recorded);
+        let (seed, recorded, closed) = (0, nanos, false);
+        let mut schedule = Schedule { segments, end, spacing, seed, by_second, seconds, recorded, closed };
+        schedule.count();
+        schedule
+    }
+
+    /// The same requests, each as soon as a thread is free for it: a closed loop.
+    #[must_use]
+    pub fn as_fast_as_possible(mut self) -> Schedule {
+        self.closed = true;
+        self.recorded.fill(0);
+        self
+    }
+
+    /// True if a request comes when a thread is free for it.
+    pub fn is_closed(&self) -> bool {
+        self.closed
     }
 
     /// Walks through all of it once, so that what was offered is what was due and no formula of its own.
@@ -94,7 +125,9 @@ impl Schedule {
             }
             last = due;
         }
-        if let Some(ops) = self.end.ops.map(|ops| ops as f64) {
+        if self.spacing == Spacing::Recorded {
+            self.seconds = self.seconds.max(last.as_secs_f64());
+        } else if let Some(ops) = self.end.ops.map(|ops| ops as f64) {
             let fits = self.segments.iter().find(|segment| segment.to >= ops);
             let formula = fits.map_or(self.seconds, |s| s.start_seconds + (ops - s.from) / s.rate);
             self.seconds = self.seconds.min(formula.max(last.as_secs_f64()));
@@ -142,6 +175,9 @@ impl Arrivals<'_> {
     /// When request `n` is due, counted from the start of the run; `None` past the end. `n` never falls.
     pub fn due(&mut self, n: u64) -> Option<Duration> {
         let schedule = self.schedule;
+        if schedule.spacing == Spacing::Recorded {
+            return schedule.recorded.get(n as usize).copied().map(Duration::from_nanos);
+        }
         if schedule.end.ops.is_some_and(|ops| n >= ops) {
             return None;
         }
@@ -219,6 +255,18 @@ mod tests {
         let variance = counts.iter().map(|&c| (c as f64 - mean).powi(2)).sum::<f64>() / 4000.0;
         assert!((99.0..101.0).contains(&mean), "{mean}");
         assert!((90.0..110.0).contains(&variance), "{variance}");
+    }
+
+    #[test]
+    fn recorded_requests_are_due_when_they_were() {
+        let second = 1_000_000_000;
+        let schedule = Schedule::recorded(vec![0, 5, 5, 2 * second, 3 * second], 2.5);
+        assert_eq!((schedule.by_second(), schedule.requests()), (&[3, 0, 1, 1][..], 5));
+        assert_eq!(schedule.seconds(), 3.0);
+        let mut arrivals = schedule.arrivals();
+        assert_eq!(arrivals.due(1), Some(Duration::from_nanos(5)));
+        assert_eq!((arrivals.due(4), arrivals.due(5)), (Some(Duration::from_secs(3)), None));
+        assert_eq!(Schedule::recorded(Vec::new(), 1.5).seconds(), 1.5);
     }
 
     #[test]

@@ -10,13 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::arrivals::Spacing;
 use crate::distribution::Distribution;
-use crate::driver::{OpenLoad, Opened, Outcome, Plan};
+use crate::driver::{Opened, Outcome, Plan};
 use crate::driver_cost::{DriverCost, Percentiles};
 use crate::engine::{Engine, Figures};
 use crate::keys::KeyOrder;
 use crate::max_rate::MaxRate;
 use crate::phase::Sample;
 use crate::provenance::Provenance;
+use crate::recorded::Replay;
 use crate::recorder::Window;
 use crate::workload::OpKind;
 
@@ -52,6 +53,8 @@ pub struct Document {
     pub driver: DriverCost,
     pub open_loop: Option<OpenLoop>,
     pub max_rate: Option<MaxRate>,
+    #[serde(default)]
+    pub replay: Option<Replay>,
     pub provenance: Option<Provenance>,
 }
 
@@ -219,10 +222,27 @@ impl Document {
             peak_rss_bytes: outcome.peak_rss_bytes,
             disk_bytes: outcome.disk_bytes,
             driver: outcome.driver,
-            open_loop: plan.load.zip(outcome.opened).map(|(load, opened)| open_loop(load, &opened)),
+            open_loop: plan
+                .load
+                .zip(outcome.opened)
+                .map(|(load, opened)| open_loop(load.shape.to_string(), load.spacing, &opened)),
             max_rate: outcome.max_rate.clone(),
+            replay: None,
             provenance: None,
         }
+    }
+
+    /// The document of a trace that was replayed.
+    pub fn of_replay<E: Engine>(
+        engine: &E,
+        plan: &Plan<'_>,
+        outcome: &Outcome,
+        replay: Replay,
+        engine_config: BTreeMap<String, serde_json::Value>,
+    ) -> Document {
+        let shape = || "as recorded".to_owned();
+        let open_loop = outcome.opened.map(|opened| open_loop(shape(), Spacing::Recorded, &opened));
+        Document { open_loop, replay: Some(replay), ..Document::new(engine, plan, outcome, engine_config) }
     }
 
     /// The document that [`Document::to_json`] wrote; fields that this version does not know are left out.
@@ -239,11 +259,11 @@ impl Document {
     }
 }
 
-fn open_loop(load: &OpenLoad, opened: &Opened) -> OpenLoop {
+fn open_loop(shape: String, spacing: Spacing, opened: &Opened) -> OpenLoop {
     let queue = &opened.queue;
     OpenLoop {
-        shape: load.shape.to_string(),
-        spacing: load.spacing,
+        shape,
+        spacing,
         requests: queue.requests,
         seconds: queue.seconds,
         offered_ops_per_sec: queue.requests as f64 / queue.seconds.max(1e-3),
@@ -330,6 +350,7 @@ fn windows(outcome: &Outcome) -> Vec<WindowRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::driver::OpenLoad;
     use crate::load_shape::{LoadShape, Rate};
     use crate::max_rate::{Probe, Search};
     use crate::open_loop::Queue;
@@ -433,7 +454,8 @@ mod tests {
             peak_rss_bytes: None,
             disk_bytes: 0,
             driver: DriverCost { wake_up_us: Some(some), ..DriverCost::default() },
-            open_loop: Some(open_loop(&load, &opened)),
+            open_loop: Some(open_loop(load.shape.to_string(), load.spacing, &opened)),
+            replay: Some(Replay::default()),
             max_rate: Some(max_rate),
             provenance: Some(Provenance { command: String::new(), began_ms: 0, host: Host::default() }),
         };

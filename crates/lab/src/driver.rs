@@ -9,6 +9,9 @@
 //! Amplification and disk space are taken when the store is idle again, because work put off is not work saved.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
 
 use crate::arrivals::{End, Schedule, Spacing};
 use crate::catalog::filler;
@@ -21,7 +24,7 @@ use crate::execute;
 use crate::generator::Shared;
 use crate::keys::{KeyOrder, Keys};
 use crate::load_shape::LoadShape;
-use crate::machine;
+use crate::machine::{self, Cpu};
 use crate::max_rate::{self, MaxRate, Search, judge};
 use crate::open_loop::{self, OpenMeasured, OpenRun, Queue};
 use crate::phase::{Measured, Phase, Sample, Total, Watch};
@@ -248,6 +251,67 @@ pub fn run<E: Engine>(engine: &E, plan: &Plan<'_>, watch: &dyn Watch) -> Result<
     })
 }
 
+/// The CPU time and the moment at which a measurement began.
+pub(crate) struct Began(Option<Cpu>, Instant);
+
+impl Began {
+    /// Now.
+    pub(crate) fn now() -> Began {
+        Began(machine::cpu(), clock::now())
+    }
+}
+
+/// What came of a measurement without filling: waits until the engine is idle, and takes all figures. `live` says what is in
+/// the store then.
+pub(crate) fn outcome<E: Engine>(
+    engine: &E,
+    Began(before, started): Began,
+    (measured, opened): (Measured, Option<Opened>),
+    driver: DriverCost,
+    live: impl FnOnce() -> Result<Scanned, EngineError>,
+    watch: &dyn Watch,
+) -> Result<Outcome, EngineError> {
+    let idle_seconds = settle(engine, watch)?;
+    let elapsed = started.elapsed().as_secs_f64();
+    watch.end();
+    let cpu = before.zip(machine::cpu());
+    let (figures, disk_bytes) = (engine.figures(), engine.disk_bytes());
+    let live = live()?;
+    Ok(Outcome {
+        fill: None,
+        ops: measured.ops,
+        seconds: measured.seconds,
+        latencies: measured.latencies,
+        windows: measured.windows,
+        samples: measured.samples,
+        wrong_reads: measured.wrong_reads,
+        idle_seconds,
+        figures,
+        disk_bytes,
+        records: live.entries,
+        live_bytes: live.bytes,
+        cpu_seconds: cpu.map(|(before, after)| after.own_seconds - before.own_seconds),
+        others_cores: cpu.map(|(before, after)| after.others_cores_since(&before, elapsed)),
+        peak_rss_bytes: machine::peak_rss_bytes(),
+        opened,
+        max_rate: None,
+        driver,
+    })
+}
+
+/// How a phase of requests went.
+pub(crate) fn opened(
+    queue: Queue,
+    wake_ups: &Histogram<u64>,
+    windows: &[Window],
+    threads: usize,
+    p99: Option<Duration>,
+) -> Opened {
+    let rate = queue.requests as f64 / queue.seconds.max(1e-3);
+    let held = judge(rate, &queue, windows, threads, p99).held;
+    Opened { queue, wake_up_us: Percentiles::of(wake_ups), held }
+}
+
 /// The measurement itself.
 fn measure<E: Engine>(
     engine: &E,
@@ -262,17 +326,16 @@ fn measure<E: Engine>(
         let run = Run { engine, threads, ops, seconds: plan.seconds, watch };
         return Ok((run.go(Phase::Measure, shared)?, None));
     };
-    let drain_seconds = schedule.seconds().max(DRAIN_SECONDS_MIN);
-    let run = OpenRun { engine, threads, schedule, drain_seconds, watch };
-    let OpenMeasured { measured, queue, wake_ups } = run.go(Phase::Measure, shared)?;
+    let run = OpenRun { engine, threads, schedule, drain_seconds: drain_seconds(schedule), watch };
+    let OpenMeasured { measured, queue, wake_ups, .. } = run.go(Phase::Measure, shared)?;
     let p99 = plan.load.and_then(|load| load.search.p99);
-    let rate = queue.requests as f64 / queue.seconds.max(1e-3);
-    let opened = Opened {
-        queue,
-        wake_up_us: Percentiles::of(&wake_ups),
-        held: judge(rate, &queue, &measured.windows, threads, p99).held,
-    };
+    let opened = opened(queue, &wake_ups, &measured.windows, threads, p99);
     Ok((measured, Some(opened)))
+}
+
+/// How long the queue of a schedule may take to empty.
+pub(crate) fn drain_seconds(schedule: &Schedule) -> f64 {
+    schedule.seconds().max(DRAIN_SECONDS_MIN)
 }
 
 /// When requests come.

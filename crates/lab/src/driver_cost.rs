@@ -11,7 +11,7 @@ use crate::closed_loop::Run;
 use crate::engine::{Change, Engine, EngineError, Figures, Scanned};
 use crate::generator::Shared;
 use crate::load_shape::Piece;
-use crate::open_loop::OpenRun;
+use crate::open_loop::{OpenMeasured, OpenRun};
 use crate::phase::{Measured, Phase, Unwatched};
 use crate::recorder::{Latencies, run_histogram};
 use crate::records::Records;
@@ -77,19 +77,31 @@ pub(crate) fn of_closed(measured: &Measured) -> Result<DriverCost, EngineError> 
 /// # Errors
 /// If a thread dies.
 pub fn open(shared: &Shared<'_>, threads: usize, schedule: &Schedule) -> Result<DriverCost, EngineError> {
-    let constant = |rate: f64, end: End, spacing: Spacing| {
-        Schedule::new(std::iter::once(Piece { rate, seconds: 1e3 }), end, spacing, shared.seed)
-    };
-    let overdue = constant(OVERDUE, End { ops: Some(OPS), seconds: None }, schedule.spacing());
-    let rate = schedule.requests() as f64 / schedule.seconds().max(1e-3);
-    let end = End { ops: None, seconds: Some(FLOOR_SECONDS) };
-    let calm = constant(rate.clamp(FLOOR_RATES.0, FLOOR_RATES.1), end, schedule.spacing());
-    let serve = |schedule: &Schedule| {
+    of_open(schedule, shared.seed, |schedule| {
         with_own_records(shared, |shared| {
             let run = OpenRun { engine: &Nothing, threads, schedule, drain_seconds: 10.0, watch: &Unwatched };
             run.go(Phase::Settle, shared)
         })
+    })
+}
+
+/// The cost of an open loop of any kind, which `serve` runs on [`Nothing`] by a schedule like the given one.
+///
+/// # Errors
+/// Those of `serve`.
+pub(crate) fn of_open(
+    schedule: &Schedule,
+    seed: u64,
+    serve: impl Fn(&Schedule) -> Result<OpenMeasured, EngineError>,
+) -> Result<DriverCost, EngineError> {
+    let spacing = if schedule.spacing() == Spacing::Recorded { Spacing::Even } else { schedule.spacing() };
+    let constant = |rate: f64, end: End| {
+        Schedule::new(std::iter::once(Piece { rate, seconds: 1e3 }), end, spacing, seed)
     };
+    let overdue = constant(OVERDUE, End { ops: Some(OPS), seconds: None });
+    let rate = schedule.requests() as f64 / schedule.seconds().max(1e-3);
+    let end = End { ops: None, seconds: Some(FLOOR_SECONDS) };
+    let calm = constant(rate.clamp(FLOOR_RATES.0, FLOOR_RATES.1), end);
     let (busy, calm) = (serve(&overdue)?, serve(&calm)?);
     Ok(DriverCost {
         ns_per_op: ns_per_op(&busy.measured),

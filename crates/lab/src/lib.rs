@@ -57,6 +57,7 @@ pub mod driver;
 pub mod arguments;
 pub mod load_arguments;
 
+pub mod recorded;
 pub mod replay;
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use crate::execute::Executor;
 use crate::generator::{Generator, Op, Shared};
 use crate::phase::{Attendant, Control, Measured, Part, Phase, Total, Watch, joined};
 use crate::recorder::{Recorder, Windows, run_histogram, with_arrivals};
-use crate::workload::Workload;
+use crate::workload::{OpKind, Workload};
 
 /// Threads are started so long before the first request is due.
 const LEAD: Duration = Duration::from_millis(10);
@@ -53,6 +53,8 @@ pub struct OpenMeasured {
     pub queue: Queue,
     /// Nanoseconds from when a request was due to when the thread that had slept for it woke.
     pub wake_ups: Histogram<u64>,
+    /// Nanoseconds from when a request was due to when it was begun.
+    pub late: Histogram<u64>,
 }
 
 /// How requests came and waited.
@@ -77,6 +79,45 @@ impl Queue {
     }
 }
 
+/// What one thread serves: requests by their numbers.
+pub(crate) trait Requests {
+    /// Gets request `n` ready; none of it is in its latency, unless it is overdue.
+    fn prepare(&mut self, n: u64);
+    /// Does it: its kind, and the bytes of keys and values it moved.
+    fn execute(&mut self) -> Result<(OpKind, u64), EngineError>;
+    /// It is done and timed.
+    fn acknowledge(&mut self) {}
+    /// Reads so far that found nothing although the record exists, or something although it does not.
+    fn wrong_reads(&self) -> u64 {
+        0
+    }
+}
+
+/// Requests that are drawn.
+struct Drawn<'a, E> {
+    generator: Generator<'a>,
+    executor: Executor<'a, E>,
+    op: Op,
+}
+
+impl<E: Engine> Requests for Drawn<'_, E> {
+    fn prepare(&mut self, n: u64) {
+        self.generator.draw_nth(n, &mut self.op);
+    }
+
+    fn execute(&mut self) -> Result<(OpKind, u64), EngineError> {
+        Ok((self.op.kind, self.executor.execute(&self.op)?))
+    }
+
+    fn acknowledge(&mut self) {
+        self.executor.acknowledge(&self.op);
+    }
+
+    fn wrong_reads(&self) -> u64 {
+        self.executor.wrong_reads()
+    }
+}
+
 /// Why a workload cannot be run as an open loop.
 ///
 /// # Errors
@@ -97,40 +138,66 @@ impl<E: Engine> OpenRun<'_, E> {
     /// # Errors
     /// The first error of the engine.
     pub fn go(&self, phase: Phase, shared: &Shared<'_>) -> Result<OpenMeasured, EngineError> {
+        let drawn = |thread| Drawn {
+            generator: Generator::new(shared, thread),
+            executor: Executor::new(self.engine, shared),
+            op: Op::empty(),
+        };
+        self.serve_all(phase, drawn)
+    }
+
+    /// Serves the requests that `requests` gives each thread.
+    ///
+    /// # Errors
+    /// The first one of a request.
+    pub(crate) fn serve_all<R: Requests + Send>(
+        &self,
+        phase: Phase,
+        requests: impl Fn(usize) -> R,
+    ) -> Result<OpenMeasured, EngineError> {
         let control = Control::new(self.threads);
         let seconds = self.schedule.seconds();
-        self.watch.begin(phase, Total::Millis((seconds * 1e3) as u64));
+        self.watch.begin(
+            phase,
+            match self.schedule.is_closed() {
+                true => Total::Ops(self.schedule.requests()),
+                false => Total::Millis((seconds * 1e3) as u64),
+            },
+        );
         let windows = Windows::new(self.threads);
         // A generator may take long to make, and the first request must not wait for it.
-        let generators: Vec<_> = (0..self.threads).map(|thread| Generator::new(shared, thread)).collect();
+        let requests: Vec<_> = (0..self.threads).map(requests).collect();
         let start = clock::now() + LEAD;
         let next = AtomicU64::new(0);
         let (engine, schedule, control, next) = (self.engine, self.schedule, &control, &next);
         let drain = Duration::from_secs_f64(seconds + self.drain_seconds);
-        let attendant =
-            Attendant { engine, control, watch: self.watch, start, stop_after: Some(drain), by_time: true };
+        let paced = !schedule.is_closed();
+        let stop_after = paced.then_some(drain);
+        let attendant = Attendant { engine, control, watch: self.watch, start, stop_after, by_time: paced };
         let (results, samples) = std::thread::scope(|scope| {
             let mut threads = Vec::new();
-            for (thread, generator) in generators.into_iter().enumerate() {
+            for (thread, requests) in requests.into_iter().enumerate() {
                 let recorder = Recorder::new(&windows, thread, start);
                 threads.push(scope.spawn(move || {
                     let _leaving = control.leaving();
-                    serve(engine, shared, schedule, control, next, start, generator, recorder)
+                    serve(requests, schedule, control, next, start, recorder)
                 }));
             }
             let samples = attendant.attend(|| next.load(Ordering::Relaxed));
             let results: Vec<_> = threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
             (results, samples)
         });
-        let rows = with_arrivals(&windows.into_rows(), schedule.by_second());
+        let rows = windows.into_rows();
+        let rows = if schedule.is_closed() { rows } else { with_arrivals(&rows, schedule.by_second()) };
         let mut measured = Measured::new(start.elapsed().as_secs_f64(), rows, samples);
-        let mut wake_ups = run_histogram();
+        let (mut wake_ups, mut late) = (run_histogram(), run_histogram());
         for result in results {
-            let (part, woke) = joined(result)?;
-            measured.add(part);
-            wake_ups.add(woke)?;
+            let served = joined(result)?;
+            measured.add(served.part);
+            wake_ups.add(served.wake_ups)?;
+            late.add(served.late)?;
         }
-        Ok(OpenMeasured { queue: queue(&measured, schedule), measured, wake_ups })
+        Ok(OpenMeasured { queue: queue(&measured, schedule), measured, wake_ups, late })
     }
 }
 
@@ -147,23 +214,26 @@ fn queue(measured: &Measured, schedule: &Schedule) -> Queue {
     }
 }
 
+/// What one thread did.
+struct Served {
+    part: Part,
+    wake_ups: Histogram<u64>,
+    late: Histogram<u64>,
+}
+
 /// What one thread does.
-fn serve<E: Engine>(
-    engine: &E,
-    shared: &Shared<'_>,
+fn serve(
+    mut requests: impl Requests,
     schedule: &Schedule,
     control: &Control,
     next: &AtomicU64,
     start: Instant,
-    mut generator: Generator<'_>,
     mut recorder: Recorder<'_>,
-) -> Result<(Part, Histogram<u64>), EngineError> {
+) -> Result<Served, EngineError> {
     // Where the system has no such thing, sleeps are as punctual as they are; it shows in the figures.
     let _ = evenkeel_sys::set_timer_slack(Duration::ZERO);
     let mut arrivals = schedule.arrivals();
-    let mut wake_ups = run_histogram();
-    let mut executor = Executor::new(engine, shared);
-    let mut op = Op::empty();
+    let (mut wake_ups, mut late) = (run_histogram(), run_histogram());
     let mut ops = 0;
     let cpu = evenkeel_sys::thread_cpu_time();
     let mut now = clock::now();
@@ -171,8 +241,13 @@ fn serve<E: Engine>(
     while !control.is_over() {
         let n = next.fetch_add(1, Ordering::Relaxed);
         let Some(due) = arrivals.due(n) else { break };
-        let due = start + due;
-        generator.draw_nth(n, &mut op);
+        requests.prepare(n);
+        let due = if schedule.is_closed() {
+            now = clock::now();
+            now
+        } else {
+            start + due
+        };
         if due > now {
             let before = clock::now();
             now = sleep_until(due, before, control);
@@ -183,20 +258,23 @@ fn serve<E: Engine>(
                 wake_ups.saturating_record(now.duration_since(due).as_nanos() as u64);
             }
         }
-        let bytes = match executor.execute(&op) {
-            Ok(bytes) => bytes,
+        let begun = now;
+        let (kind, bytes) = match requests.execute() {
+            Ok(done) => done,
             Err(error) => {
                 control.stop();
                 return Err(error);
             }
         };
         now = clock::now();
-        recorder.record(op.kind, due, now, bytes);
-        executor.acknowledge(&op);
+        recorder.record(kind, due, now, bytes);
+        late.saturating_record(begun.duration_since(due).as_nanos() as u64);
+        requests.acknowledge();
         ops += 1;
     }
     let cpu = evenkeel_sys::thread_cpu_time().saturating_sub(cpu);
-    Ok((Part { ops, wrong_reads: executor.wrong_reads(), latencies: recorder.finish(), cpu }, wake_ups))
+    let part = Part { ops, wrong_reads: requests.wrong_reads(), latencies: recorder.finish(), cpu };
+    Ok(Served { part, wake_ups, late })
 }
 
 /// Sleeps from `now` until `due`, or until the run is over; the moment of waking.

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::random::Random;
+use crate::random::{Random, mix64};
 
 /// The pool is this much larger than a value.
 const SLACK_BYTES: usize = 1 << 20;
@@ -206,6 +206,12 @@ impl Values {
     pub fn after(&self, before: ValueAt, random: &mut Random) -> ValueAt {
         let start = (before.start as usize + before.bytes.max(1) as usize) % SLACK_BYTES;
         ValueAt { start: start as u32, bytes: self.sizes.draw(random) as u32 }
+    }
+
+    /// Bytes for value number `n` of a length of its own, at most the longest.
+    pub fn of_length(&self, n: u64, bytes: usize) -> &[u8] {
+        let start = mix64(n) as usize % SLACK_BYTES;
+        &self.pool[start..start + bytes.min(self.pool.len() - SLACK_BYTES)]
     }
 
     /// The bytes of a value that [`Values::draw`] or [`Values::after`] gave.

@@ -11,6 +11,8 @@ mod compare;
 mod operations;
 /// The processes of a comparison.
 mod process;
+/// Where results go.
+mod result;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,7 +28,7 @@ use evenkeel_lab::driver::{self, Dataset};
 use evenkeel_lab::load_arguments::LoadArgs;
 use evenkeel_lab::property_file::{self, Properties};
 use evenkeel_lab::provenance::Provenance;
-use evenkeel_lab::report::{self, Report, Run};
+use evenkeel_lab::report::{self, Run};
 use evenkeel_lab::settings::{OURS, PEERS};
 use evenkeel_lab::soak::SoakPlan;
 use evenkeel_lab::values::ValueSizes;
@@ -35,9 +37,12 @@ use evenkeel_lab::workload::Workload;
 use crate::evenkeel_engine::EvenkeelEngine;
 use crate::failure::Failure;
 use crate::files::{self, Place};
-use crate::output::{Output, note};
+use crate::output::note;
 use crate::progress::BenchProgress;
 use crate::store::{EngineArgs, Store, Target};
+use crate::tracing::{TraceArgs, TracedMeasurement};
+
+pub use result::ResultArgs;
 
 /// The workload that is none of the lab's table.
 const SOAK: &str = "soak";
@@ -81,12 +86,10 @@ pub struct Args {
     /// Allow writing benchmark records into a store that holds other data.
     #[arg(long)]
     use_existing: bool,
-    /// Write the result as JSON; `-` prints it instead of the table.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Write a report into a directory: a page with plots (report.html), and the figures as CSV and JSON.
-    #[arg(long, value_name = "DIR")]
-    report: Option<PathBuf>,
+    #[command(flatten)]
+    result: ResultArgs,
+    #[command(flatten)]
+    trace: TraceArgs,
     #[command(flatten)]
     load: LoadArgs,
     #[command(flatten)]
@@ -111,6 +114,7 @@ Examples:
   keel bench ycsb-a --shape peaks:20k,2k,10,5 --threads 8 --json peaks.json
   keel bench ycsb-a --find-max-rate --p99 10ms --threads 8
   keel bench ycsb-a --seconds 60 --report result   # then open result/report.html
+  keel bench ycsb-a --trace ycsb-a.trace           # what is measured, to be replayed: keel trace replay
   keel bench soak --seconds 120
   keel bench ycsb-a --engine evenkeel --engine rocksdb --engine fjall --settings both --rounds 5
 
@@ -132,6 +136,11 @@ impl Args {
         // The parser forgoes what conflicts with the workload that is given.
         if self.check && self.operations.is_none() {
             return Err(Failure::usage("--check compares the answers of a file; add --operations FILE"));
+        }
+        if self.trace.asked() && (self.compares() || matches!(self.subject, Some(Subject::Soak))) {
+            return Err(Failure::usage(
+                "--trace records one run of one workload; leave it away from comparisons and soak",
+            ));
         }
         let workload = match (&self.subject, &self.run.properties, &self.operations) {
             (Some(Subject::Workload(workload)), ..) => Properties::from(*workload),
@@ -172,13 +181,14 @@ impl Args {
             )));
         }
         let plan = compare::Plan::new(&self.compare, &self.engines, &self.options)?;
-        self.prepare_report(&place.dir)?;
+        self.result.prepare(&place.dir)?;
         let comparison = plan.run(&place.dir, self.keep)?;
-        self.print(|| serde_json::to_string_pretty(&comparison), || comparison_table::text(&comparison))?;
+        self.result
+            .print(|| serde_json::to_string_pretty(&comparison), || comparison_table::text(&comparison))?;
         let shown = comparison.groups.iter().flat_map(|group| {
             group.contestants.iter().filter_map(|c| Some(Run::new(&group.settings, c.middle_run()?.clone())))
         });
-        self.write_report(shown.collect())?;
+        self.result.report(shown.collect())?;
         if self.keep { place.leave() } else { Ok(()) }
     }
 
@@ -200,7 +210,7 @@ impl Args {
             }
             sizes => sizes.map_or(400, ValueSizes::max),
         };
-        if self.report.is_some() {
+        if self.result.report.is_some() {
             return Err(Failure::usage(
                 "soak has no report with plots; leave --report away, --json has every second",
             ));
@@ -226,7 +236,7 @@ impl Args {
         };
         let report = super::soak::run(&engine, plan)?;
         close(engine)?;
-        self.print(|| report.to_json(), || evenkeel_lab::soak::text(&report))?;
+        self.result.print(|| report.to_json(), || evenkeel_lab::soak::text(&report))?;
         place.leave()?;
         super::soak::verdict(&report)
     }
@@ -243,13 +253,16 @@ impl Args {
         let known = notes.0.get(&target.keyspace).copied();
         let before = self.before(&place, known)?;
         let data = self.dataset(described, known)?;
-        self.prepare_report(&place.dir)?;
+        self.result.prepare(&place.dir)?;
+        self.trace.check()?;
         let began_ms = clock::wall_ms();
         let (engine, config, sole) = self.open(target, &place, before)?;
         let plan = self.run.plan(described, data, known.is_some(), load.as_ref());
         let progress = BenchProgress::default();
-        let outcome = driver::run(&engine, &plan, &progress);
+        let traced = TracedMeasurement::new(&progress, &self.trace, &engine.db);
+        let outcome = driver::run(&engine, &plan, &traced);
         progress.clear();
+        traced.end()?;
         let outcome = outcome.map_err(|error| Failure::work(error.to_string()))?;
         let mut document = Document::new(&engine, &plan, &outcome, config);
         if !sole {
@@ -261,8 +274,8 @@ impl Args {
         let deleted = data.deleted || workload.deletes();
         notes.0.insert(target.keyspace.clone(), Dataset { records: outcome.records, deleted, ..data });
         notes.write(&place.dir)?;
-        self.print(|| document.to_json(), || report::text(&document))?;
-        self.write_report(vec![Run::new("", document)])?;
+        self.result.print(|| document.to_json(), || report::text(&document))?;
+        self.result.report(vec![Run::new("", document)])?;
         place.leave()?;
         if outcome.wrong_reads > 0 {
             let wrong = outcome.wrong_reads;
@@ -270,27 +283,6 @@ impl Args {
                 "{wrong} reads were wrong; the store does not hold what was written"
             )));
         }
-        Ok(())
-    }
-
-    /// A directory that cannot be written is told before the run, not after it.
-    fn prepare_report(&self, store: &Path) -> Result<(), Failure> {
-        let Some(dir) = &self.report else { return Ok(()) };
-        if dir == store || look(dir)? == Place::Store {
-            return Err(Failure::usage(format!(
-                "{} is a store; give another directory to --report",
-                dir.display()
-            )));
-        }
-        files::make_dir(dir).map_err(|error| Failure::work(format!("cannot make {}: {error}", dir.display())))
-    }
-
-    fn write_report(&self, runs: Vec<Run>) -> Result<(), Failure> {
-        let Some(dir) = &self.report else { return Ok(()) };
-        let failed =
-            |error| Failure::work(format!("cannot write the report into {}: {error}", dir.display()));
-        Report::new(runs).write(dir).map_err(failed)?;
-        note(&format!("keel: the report is {}", dir.join(report::PAGE).display()));
         Ok(())
     }
 
@@ -316,7 +308,12 @@ impl Args {
     ) -> Result<(EvenkeelEngine, BTreeMap<String, serde_json::Value>, bool), Failure> {
         let target = Target { db: Some(place.dir.clone()), keyspace: target.keyspace.clone() };
         let Store { db, keyspace, .. } = Store::open_or_create_all(&target, &self.options.answering())?;
-        let config = self.engine_config(&db.options(), &keyspace);
+        let mut config = engine_config(&self.options, &db.options(), &keyspace);
+        for (name, file) in [("properties", &self.run.properties), ("operations", &self.operations)] {
+            if let Some(file) = file {
+                config.insert(name.to_owned(), file.display().to_string().into());
+            }
+        }
         let sole = match before {
             Before::Nothing => true,
             Before::Records => db.keyspaces().len() == 1,
@@ -348,59 +345,6 @@ impl Args {
             )));
         }
         Ok(known)
-    }
-
-    /// What the engine was opened with, for the document.
-    fn engine_config(&self, options: &Options, keyspace: &Keyspace) -> BTreeMap<String, serde_json::Value> {
-        let set: serde_json::Map<String, serde_json::Value> = self
-            .options
-            .set
-            .iter()
-            .filter_map(|assignment| assignment.split_once('='))
-            .map(|(name, value)| (name.trim().to_owned(), value.trim().into()))
-            .collect();
-        let told: serde_json::Map<String, serde_json::Value> = TOLD
-            .iter()
-            .filter_map(|name| Options::info(name).ok())
-            .map(|option| (option.name.to_owned(), option.value(options).into()))
-            .collect();
-        let mut config = BTreeMap::from([
-            (
-                "strategy".to_owned(),
-                self.options.strategy.clone().unwrap_or_else(|| keyspace.strategy_text()).into(),
-            ),
-            ("schedule".to_owned(), options.schedule.as_str().into()),
-            (
-                "sync".to_owned(),
-                if keyspace.no_wal() { "no-wal".into() } else { options.durability.to_string().into() },
-            ),
-            ("set".to_owned(), set.into()),
-            ("options".to_owned(), told.into()),
-        ]);
-        for (name, file) in [("properties", &self.run.properties), ("operations", &self.operations)] {
-            if let Some(file) = file {
-                config.insert(name.to_owned(), file.display().to_string().into());
-            }
-        }
-        config
-    }
-
-    /// The result as JSON where that is asked for, and else, or beside a file, as text.
-    fn print(
-        &self,
-        json: impl Fn() -> Result<String, serde_json::Error>,
-        text: impl Fn() -> String,
-    ) -> Result<(), Failure> {
-        let json = || json().map_err(|error| Failure::work(format!("the result is no JSON: {error}")));
-        match &self.json {
-            Some(path) if path == Path::new("-") => Output::new().line(&json()?),
-            Some(path) => {
-                let failed = |error| Failure::work(format!("cannot write {}: {error}", path.display()));
-                files::write(path, &(json()? + "\n")).map_err(failed)?;
-                Output::new().text(&text())
-            }
-            None => Output::new().text(&text()),
-        }
     }
 }
 
@@ -447,7 +391,8 @@ impl Drop for Workspace {
     }
 }
 
-fn look(dir: &Path) -> Result<Place, Failure> {
+/// What a path is.
+pub fn look(dir: &Path) -> Result<Place, Failure> {
     files::look(dir).map_err(|error| Failure::work(format!("cannot look into {}: {error}", dir.display())))
 }
 
@@ -490,6 +435,45 @@ impl Notes {
         let text = serde_json::to_string_pretty(&self.0).map_err(|error| failed(error.to_string()))?;
         files::write(&path, &(text + "\n")).map_err(|error| failed(error.to_string()))
     }
+}
+
+/// What the engine was opened with, for the document.
+pub fn engine_config(
+    args: &EngineArgs,
+    options: &Options,
+    keyspace: &Keyspace,
+) -> BTreeMap<String, serde_json::Value> {
+    let set: serde_json::Map<String, serde_json::Value> = args
+        .set
+        .iter()
+        .filter_map(|assignment| assignment.split_once('='))
+        .map(|(name, value)| (name.trim().to_owned(), value.trim().into()))
+        .collect();
+    let told: serde_json::Map<String, serde_json::Value> = TOLD
+        .iter()
+        .filter_map(|name| Options::info(name).ok())
+        .map(|option| (option.name.to_owned(), option.value(options).into()))
+        .collect();
+    BTreeMap::from([
+        ("strategy".to_owned(), args.strategy.clone().unwrap_or_else(|| keyspace.strategy_text()).into()),
+        ("schedule".to_owned(), options.schedule.as_str().into()),
+        (
+            "sync".to_owned(),
+            if keyspace.no_wal() { "no-wal".into() } else { options.durability.to_string().into() },
+        ),
+        ("set".to_owned(), set.into()),
+        ("options".to_owned(), told.into()),
+    ])
+}
+
+/// The records of a store are no longer what the bench noted of it: something else is about to write to it.
+pub fn outdate_notes(dir: &Path) -> Result<(), Failure> {
+    let mut notes = Notes::read(dir)?;
+    if notes.0.is_empty() {
+        return Ok(());
+    }
+    notes.0.values_mut().for_each(|data| data.deleted = true);
+    notes.write(dir)
 }
 
 fn close(engine: EvenkeelEngine) -> Result<(), Failure> {

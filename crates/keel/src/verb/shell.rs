@@ -8,6 +8,7 @@ use std::io::{self, BufRead};
 use std::time::Duration;
 
 use evenkeel::background::Paused;
+use evenkeel::trace::RunningTrace;
 use evenkeel::{Error, Keyspace, Snapshot, WriteBatch};
 use evenkeel_lab::clock;
 
@@ -16,10 +17,13 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::shell_command::{Command, parse};
 use crate::store::{EngineArgs, Store, Target, range};
+use crate::tracing::{TraceArgs, told};
 
 /// See `keel shell --help`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
+    #[command(flatten)]
+    trace: TraceArgs,
     #[command(flatten)]
     engine: EngineArgs,
 }
@@ -39,12 +43,15 @@ An error answers `error KIND message`, and the shell goes on; the exit code says
 1 if the last batch has no commit, or if nobody reads the answers.
 
 Example:
-  printf 'put apple 3\\nget apple\\n' | keel shell --db shop.db";
+  printf 'put apple 3\\nget apple\\n' | keel shell --db shop.db
+  keel shell --db shop.db --trace today.trace < commands    records what the store was asked, to be replayed";
 
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
+        self.trace.check()?;
         let store = Store::open_or_create(target, &self.engine.answering())?;
+        let traced = self.trace.start(&store.db)?;
         let mut shell =
             Shell { store, snapshots: HashMap::new(), batch: None, paused: None, out: Output::new() };
         let mut input = io::stdin().lock();
@@ -65,7 +72,12 @@ impl Args {
         }
         let Shell { store, snapshots, batch, mut out, .. } = shell;
         drop(snapshots);
+        // The trace is only told about once all answers are given.
+        let recorded = traced.map(RunningTrace::end);
         store.close()?;
+        if let Some(recorded) = recorded {
+            told(&recorded?);
+        }
         if batch.is_some() {
             return Err(Failure::work("the last batch has no `commit`, and is not written"));
         }

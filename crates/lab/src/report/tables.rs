@@ -46,6 +46,7 @@ fn until(doc: &Document) -> String {
         (Some(ops), Some(s)) => format!("{} operations or {}", count(ops), seconds(s)),
         (Some(ops), None) => format!("{} operations", count(ops)),
         (None, Some(s)) => seconds(s),
+        (None, None) if doc.replay.is_some() => "the trace was over".to_owned(),
         (None, None) if doc.open_loop.is_some() => "the load was over".to_owned(),
         (None, None) if doc.config.engine.contains_key("operations") => "the file was over".to_owned(),
         (None, None) => "every record was inserted".to_owned(),

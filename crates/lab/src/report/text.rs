@@ -25,6 +25,7 @@ pub fn text(doc: &Document) -> String {
     let _ = table(&mut out, doc);
     let _ = timeline(&mut out, doc);
     let _ = open_loop(&mut out, doc);
+    let _ = replayed(&mut out, doc);
     let _ = figures(&mut out, doc);
     out
 }
@@ -154,6 +155,30 @@ fn open_loop(out: &mut String, doc: &Document) -> std::fmt::Result {
         )?;
     }
     Ok(())
+}
+
+/// What was replayed, and how well its times were held.
+fn replayed(out: &mut String, doc: &Document) -> std::fmt::Result {
+    let Some(replay) = &doc.replay else { return Ok(()) };
+    let keys = if replay.hashed { "hashed keys" } else { "plain keys" };
+    let operations = count(replay.operations);
+    match replay.speed {
+        None => writeln!(out, "\n  trace of {operations} operations with {keys}, as fast as possible")?,
+        Some(speed) => writeln!(
+            out,
+            "  trace of {operations} operations with {keys}, at {speed} times their speed; {:.1} % began within 1 ms of \
+             their time,\n  late by {} (p50), {} (p99), {} at most",
+            replay.on_time_share * 100.0,
+            micros(replay.late_us.p50),
+            micros(replay.late_us.p99),
+            micros(replay.late_max_us)
+        )?,
+    }
+    match replay.missed {
+        Some(0) => Ok(()),
+        Some(missed) => writeln!(out, "  MISSED: {} operations are not in the trace", count(missed)),
+        None => writeln!(out, "  CUT: the trace has no end; what followed was never written"),
+    }
 }
 
 /// What the lab itself costs.

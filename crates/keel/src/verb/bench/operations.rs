@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::files::{self, Place};
 use crate::progress::BenchProgress;
 use crate::store::Target;
+use crate::tracing::TracedMeasurement;
 
 const BUFFER_BYTES: usize = 1 << 20;
 
@@ -40,9 +41,12 @@ pub fn run(args: &Args, file: &Path, target: &Target) -> Result<(), Failure> {
     }
     let (engine, config, sole) = args.open(target, &place, before)?;
     let progress = BenchProgress::default();
+    args.trace.check()?;
+    let traced = TracedMeasurement::new(&progress, &args.trace, &engine.db);
     let answers = args.check.then_some(&engine as &dyn Answers);
-    let done = replay::run::<EvenkeelEngine>(&engine, input, answers, &progress);
+    let done = replay::run::<EvenkeelEngine>(&engine, input, answers, &traced);
     progress.clear();
+    traced.end()?;
     let (data, outcome) = done.map_err(|error| Failure::work(format!("{}: {error}", file.display())))?;
     let plan = Plan {
         workload: &OPERATIONS,
@@ -61,7 +65,7 @@ pub fn run(args: &Args, file: &Path, target: &Target) -> Result<(), Failure> {
         document.amplification.space = outcome.figures.space_amplification;
     }
     close(engine)?;
-    args.print(|| document.to_json(), || report::text(&document))?;
+    args.result.print(|| document.to_json(), || report::text(&document))?;
     place.leave()
 }
 

@@ -1,0 +1,63 @@
+//! What comes of a measurement: a table on the terminal, a document, a report.
+
+use std::path::{Path, PathBuf};
+
+use evenkeel_lab::report::{self, Report, Run};
+
+use super::look;
+use crate::failure::Failure;
+use crate::files::{self, Place};
+use crate::output::{Output, note};
+
+/// Where results go.
+#[derive(clap::Args, Debug)]
+pub struct ResultArgs {
+    /// Write the result as JSON; `-` prints it instead of the table.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a report into a directory: a page with plots (report.html), and the figures as CSV and JSON.
+    #[arg(long, value_name = "DIR")]
+    pub report: Option<PathBuf>,
+}
+
+impl ResultArgs {
+    /// A directory that cannot be written is told before the run, not after it.
+    pub fn prepare(&self, store: &Path) -> Result<(), Failure> {
+        let Some(dir) = &self.report else { return Ok(()) };
+        if dir == store || look(dir)? == Place::Store {
+            return Err(Failure::usage(format!(
+                "{} is a store; give another directory to --report",
+                dir.display()
+            )));
+        }
+        files::make_dir(dir).map_err(|error| Failure::work(format!("cannot make {}: {error}", dir.display())))
+    }
+
+    /// Writes the report, if one is wanted.
+    pub fn report(&self, runs: Vec<Run>) -> Result<(), Failure> {
+        let Some(dir) = &self.report else { return Ok(()) };
+        let failed =
+            |error| Failure::work(format!("cannot write the report into {}: {error}", dir.display()));
+        Report::new(runs).write(dir).map_err(failed)?;
+        note(&format!("keel: the report is {}", dir.join(report::PAGE).display()));
+        Ok(())
+    }
+
+    /// The result as JSON where that is asked for, and else, or beside a file, as text.
+    pub fn print(
+        &self,
+        json: impl Fn() -> Result<String, serde_json::Error>,
+        text: impl Fn() -> String,
+    ) -> Result<(), Failure> {
+        let json = || json().map_err(|error| Failure::work(format!("the result is no JSON: {error}")));
+        match &self.json {
+            Some(path) if path == Path::new("-") => Output::new().line(&json()?),
+            Some(path) => {
+                let failed = |error| Failure::work(format!("cannot write {}: {error}", path.display()));
+                files::write(path, &(json()? + "\n")).map_err(failed)?;
+                Output::new().text(&text())
+            }
+            None => Output::new().text(&text()),
+        }
+    }
+}
