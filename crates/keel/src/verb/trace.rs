@@ -101,6 +101,11 @@ fn record(
     let Some(mut trace) = LiveTrace::begin(target, &format!("trace {keys} {}", argument(name)))? else {
         return Err(nobody(dir));
     };
+    let until = match seconds {
+        Some(seconds) => format!("for {seconds} s"),
+        None => "until Ctrl-C, or the end of stdin".to_owned(),
+    };
+    note(&format!("keel: recording into {} {until}", file.display()));
     if !is_over(&mut trace, seconds)? {
         return Err(Failure::work(format!(
             "the store was closed, and so was the trace; `keel trace show {}` shows it",
@@ -131,9 +136,6 @@ fn is_over(trace: &mut LiveTrace, seconds: Option<f64>) -> Result<bool, Failure>
     let began = clock::now();
     let ended = Arc::new(AtomicBool::new(false));
     if seconds.is_none() {
-        if console::user_attended() {
-            note("keel: recording; Ctrl-C ends it");
-        }
         let ended = Arc::clone(&ended);
         // It may wait for ever, and ends with the process.
         std::thread::Builder::new()

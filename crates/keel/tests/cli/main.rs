@@ -18,6 +18,8 @@ mod kill;
 mod observe;
 /// `checkpoint`, `inspect`, `--read-only`.
 mod operations;
+/// `trace`.
+mod record_replay;
 /// What a store remembers of what it was opened with.
 mod settings;
 /// `shell`.
