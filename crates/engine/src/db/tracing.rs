@@ -101,7 +101,7 @@ impl Tracing {
 impl Traced {
     /// The operation has ended.
     #[cold]
-    pub fn end(self: Box<Self>, succeeded: bool) {
+    pub fn end(self, succeeded: bool) {
         if succeeded {
             self.recording.add(self.began, ticks(), &self.described);
         }

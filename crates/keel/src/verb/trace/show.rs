@@ -173,13 +173,13 @@ impl Profile {
                 report::rate(most)
             );
         }
-        match trace.missed {
-            Some(0) => {}
+        text += &match trace.missed {
+            Some(0) => String::new(),
             Some(missed) => {
-                text += &format!("\n  MISSED: {} operations had no room in memory\n", report::count(missed))
+                format!("\n  MISSED: {} operations had no room in memory\n", report::count(missed))
             }
-            None => text += "\n  the trace has no end, so nobody knows how many operations were missed\n",
-        }
+            None => "\n  the trace has no end, so nobody knows how many operations were missed\n".to_owned(),
+        };
         if let End::Cut { offset } = trace.end {
             text +=
                 &format!("  CUT at byte {offset}: whoever recorded it was killed, or the disk was full\n");
