@@ -136,9 +136,10 @@ pub fn summary_text(summary: &Value) -> String {
         missed => format!("; MISSED {}, for which there was no room", report::count(missed)),
     };
     format!(
-        "{}: {} operations{each} in {}, {}{missed}",
+        "{}: {} {}{each} in {}, {}{missed}",
         summary["path"].as_str().unwrap_or("?"),
         report::count(total),
+        if total == 1 { "operation" } else { "operations" },
         report::seconds(summary["seconds"].as_f64().unwrap_or(0.0)),
         report::bytes(number("bytes")),
     )

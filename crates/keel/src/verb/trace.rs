@@ -101,6 +101,7 @@ fn record(
     let Some(mut trace) = LiveTrace::begin(target, &format!("trace {keys} {}", argument(name)))? else {
         return Err(nobody(dir));
     };
+    evenkeel_sys::catch_interrupt();
     let until = match seconds {
         Some(seconds) => format!("for {seconds} s"),
         None => "until Ctrl-C, or the end of stdin".to_owned(),
@@ -132,7 +133,6 @@ fn nobody(dir: &Path) -> Failure {
 
 /// Waits for the end that was asked for; false if the store was closed before.
 fn is_over(trace: &mut LiveTrace, seconds: Option<f64>) -> Result<bool, Failure> {
-    evenkeel_sys::catch_interrupt();
     let began = clock::now();
     let ended = Arc::new(AtomicBool::new(false));
     if seconds.is_none() {

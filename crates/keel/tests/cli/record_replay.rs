@@ -178,7 +178,7 @@ fn what_is_no_whole_trace_is_told() {
 #[cfg(unix)]
 mod live {
     use std::io::{BufRead, BufReader};
-    use std::process::{Child, Stdio};
+    use std::process::{Child, Command, Stdio};
 
     use super::{json, show};
     use crate::Keel;
@@ -215,6 +215,15 @@ mod live {
         assert_eq!(shell.ask("put after 1"), "ok");
         assert_eq!(show(&keel, &file)["operations"], 101);
         keel.run(&["trace", "record", &file]).fails(1, &["live.trace exists"]);
+        let interrupted = keel.path("interrupted.trace").to_str().unwrap().to_owned();
+        let mut child = record(&keel, &interrupted, &[]);
+        let stdin = child.stdin.take();
+        assert_eq!(shell.ask("put last 1"), "ok");
+        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+        let done = child.wait_with_output().unwrap();
+        drop(stdin);
+        let out = String::from_utf8(done.stdout).unwrap();
+        assert!(done.status.success() && out.contains(": 1 operation (1 put)"), "{out}");
         let timed = keel.path("timed.trace").to_str().unwrap().to_owned();
         let done = keel.run(&["trace", "record", &timed, "--seconds", "0.01"]);
         assert!(done.code == 0 && done.out.contains("0 operations in "), "{done:?}");

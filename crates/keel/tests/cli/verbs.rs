@@ -114,6 +114,16 @@ const ROWS: &[Row] = &[
         &[(&["keyspace", "drop", "none"], 1, "none"), (&["keyspace"], 2, "--help")],
     ),
     row(
+        "trace",
+        &[],
+        "",
+        &[
+            (&["trace", "record", "DIR"], 1, "nobody has"),
+            (&["trace", "show", "DIR"], 2, "not --db"),
+            (&["trace"], 2, "--help"),
+        ],
+    ),
+    row(
         "bench",
         &["bench", "fillseq", "--records", "50", "--use-existing"],
         "fillseq",

@@ -54,7 +54,7 @@ pub fn asked(doc: &Document) -> [String; 4] {
     [
         format!("{} records of {} + {} bytes", count(doc.records), c.key_bytes, c.value_lengths()),
         if c.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", c.threads) },
-        c.distribution.name().to_owned(),
+        if doc.replay.is_some() { "as recorded" } else { c.distribution.name() }.to_owned(),
         format!("seed {}", doc.seed),
     ]
 }
