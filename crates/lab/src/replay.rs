@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::catalog::YCSB;
 use crate::clock;
+use crate::distribution::Distribution;
 use crate::driver::{Dataset, Outcome};
 use crate::driver_cost::{DriverCost, Nothing, of_closed};
 use crate::engine::{Engine, EngineError};
@@ -24,6 +25,7 @@ pub const OPERATIONS: Workload = Workload {
     what: "a file of operations",
     mix: Mix::of(&[]),
     limit: Limit::Ops(0),
+    distribution: Distribution::Sequential,
     ..YCSB
 };
 
