@@ -92,7 +92,7 @@ fn findings(f: &Value, now_ms: u64) -> Vec<String> {
         // Some stand for those of which only a sample is timed.
         let slow = some(n("/slow/recent"), "slow operation", "slow operations");
         let cause = slow_cause(f);
-        out.push(format!("about {slow} in 10 min, mostly {cause}: `keel explain --slow`"));
+        out.push(format!("about {slow} lately, mostly {cause}: `keel explain --slow`"));
     }
     out.extend(array(f, "/keyspaces").filter_map(|keyspace| lag(f, keyspace)));
     let since = n("/snapshots/oldest_since_ms");
@@ -139,7 +139,7 @@ fn lag(f: &Value, keyspace: &Value) -> Option<String> {
     };
     let rate = f.pointer("/schedule/limit_bytes_per_sec").and_then(Value::as_u64).filter(|rate| *rate > 0);
     let brake = rate.map_or_else(String::new, |rate| format!(" at {}/s", bytes(rate)));
-    Some(format!("{behind}, {} of debt{brake}; see `keel explain`", bytes(debt)))
+    Some(format!("{behind}, {} of debt{brake}: `keel explain`", bytes(debt)))
 }
 
 fn stall_reason(f: &Value) -> String {
@@ -337,8 +337,8 @@ mod tests {
             "2 failures of background work; LOG says which",
             "1 compaction refused for want of disk space",
             "writers waited 3 times, 1.50 s, mostly for flushes and compactions",
-            "about 1 234 slow operations in 10 min, mostly block-read: `keel explain --slow`",
-            "L1 of default is 326 % full, 23.0 MiB of debt at 1.0 KiB/s; see `keel explain`",
+            "about 1 234 slow operations lately, mostly block-read: `keel explain --slow`",
+            "L1 of default is 326 % full, 23.0 MiB of debt at 1.0 KiB/s: `keel explain`",
             "the oldest snapshot is 20 min old and may pin 2.0 KiB",
             "the cache finds 5 % of its blocks; raise cache_bytes",
             "L0 of default: 75 % of the entries are tombstones",
@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn changes_stand_below_their_heads() {
         let now = serde_json::json!({
-            "writes": 999_999_999, "user_bytes": 1023 << 20, "stalls": {"seconds": 9.0}, "slow": {"count": 999_999},
+            "writes": 99_000_000, "user_bytes": 1023 << 20, "stalls": {"seconds": 9.0}, "slow": {"count": 999_999},
             "io": {"client": {"read": 1023 << 20}, "flush": {"written": 1023 << 20}, "deep": {"read": 1023 << 20}},
             "levels": [{"runs": 1000}],
         });

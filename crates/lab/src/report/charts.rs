@@ -42,7 +42,7 @@ pub fn charts(report: &Report) -> Vec<Chart> {
     let mut charts = vec![timelines.latency(), timelines.throughput()];
     charts.extend(timelines.queue());
     charts.extend(percentiles(report));
-    charts.extend([timelines.bytes(), timelines.runs(), timelines.limit(), timelines.others()]);
+    charts.extend([timelines.bytes(), timelines.runs(), timelines.others(), timelines.limit()]);
     charts.push(amplification(report));
     charts
 }
