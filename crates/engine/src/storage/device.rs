@@ -26,7 +26,9 @@ use crate::base::units::{GIB, KIB};
 /// A caller that comes again so soon came at once: this is what it needs between two requests.
 const AT_ONCE_NANOS: u64 = 20_000;
 /// What a caller is made good for coming back late, at most; later than that the machine is busy with other things.
-const LATE_NANOS_MAX: u64 = 1_000_000;
+const LATE_NANOS_MAX: u64 = 10_000_000;
+/// A sleep takes so long, however short it is; what is less is waited for awake.
+const SLEEP_MIN: Duration = Duration::from_micros(10);
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 /// Moments are in nanoseconds since the clock's start.
@@ -234,8 +236,11 @@ impl Time for SystemClock {
 
     fn sleep_until(&self, at: Duration) {
         let left = at.saturating_sub(Clock::now(self));
-        if !left.is_zero() {
+        if left >= SLEEP_MIN {
             evenkeel_sys::sleep_punctually(left);
+        }
+        while Clock::now(self) < at {
+            std::hint::spin_loop();
         }
     }
 }
