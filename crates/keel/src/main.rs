@@ -9,6 +9,7 @@
 //! says what to do.
 #![forbid(unsafe_code)]
 
+mod answer;
 mod escape;
 mod failure;
 mod files;
@@ -22,7 +23,10 @@ mod records;
 mod csv_records;
 mod ndjson_records;
 
+mod device;
+mod loop_device;
 mod store;
+mod throttle;
 
 mod live;
 mod stats_view;

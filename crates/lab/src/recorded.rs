@@ -11,9 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::arrivals::Schedule;
 use crate::catalog::YCSB;
-use crate::driver::{self, Began, Outcome, drain_seconds};
+use crate::driver::{self, Outcome, at_rest, drain_seconds};
 use crate::driver_cost::{self, DriverCost, Nothing, Percentiles};
 use crate::engine::{Engine, EngineError, Scanned};
+use crate::machine::Meter;
 use crate::open_loop::{OpenMeasured, OpenRun, Requests};
 use crate::phase::{Phase, Unwatched, Watch};
 use crate::workload::{Limit, Mix, OpKind, Workload};
@@ -100,7 +101,7 @@ pub fn run<E: Engine, R: Recorded>(
 ) -> Result<(Outcome, Replay), EngineError> {
     let schedule = schedule(recorded, pace);
     let driver = own_cost(&schedule, threads)?;
-    let began = Began::now();
+    let meter = Meter::start();
     let run =
         OpenRun { engine, threads, schedule: &schedule, drain_seconds: drain_seconds(&schedule), watch };
     let replayer = |_| Replayer { recorded, n: 0, operation: None };
@@ -109,7 +110,8 @@ pub fn run<E: Engine, R: Recorded>(
         Pace::AsFastAsPossible => None,
         Pace::Speed(_) => Some(driver::opened(queue, &wake_ups, &measured.windows, threads, None)),
     };
-    let outcome = driver::outcome(engine, began, (measured, opened), driver, || recorded.live(), watch)?;
+    let outcome = at_rest(engine, measured, &meter, driver, watch, || recorded.live())?;
+    let outcome = Outcome { opened, ..outcome };
     let replay = Replay {
         operations: recorded.operations(),
         speed: match pace {

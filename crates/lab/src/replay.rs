@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::catalog::YCSB;
 use crate::clock;
-use crate::driver::{self, Began, Dataset, Outcome};
+use crate::distribution::Distribution;
+use crate::driver::{Dataset, Outcome, at_rest};
 use crate::driver_cost::{DriverCost, Nothing, of_closed};
 use crate::engine::{Engine, EngineError};
 use crate::keys::KeyOrder;
+use crate::machine::Meter;
 use crate::phase::{Attendant, Control, Measured, Part, Phase, Total, Unwatched, Watch, joined};
 use crate::recorder::{Recorder, Windows};
 use crate::text_operations::{TextOperation, TextOperations};
@@ -23,6 +25,7 @@ pub const OPERATIONS: Workload = Workload {
     what: "a file of operations",
     mix: Mix::of(&[]),
     limit: Limit::Ops(0),
+    distribution: Distribution::Sequential,
     ..YCSB
 };
 
@@ -50,14 +53,13 @@ pub fn run<E: Engine>(
     watch: &dyn Watch,
 ) -> Result<(Dataset, Outcome), EngineError> {
     let mut model = answers.map(|answers| Model { answers, map: BTreeMap::new() });
-    let cost = own_cost()?;
-    let began = Began::now();
+    let driver = own_cost()?;
+    let meter = Meter::start();
     let (measured, written) = measure(engine, TextOperations::new(input), model.as_mut(), watch)?;
     if let Some(model) = &model {
         model.check_all()?;
     }
-    let live = || engine.scan(b"", usize::MAX);
-    let outcome = driver::outcome(engine, began, (measured, None), cost, live, watch)?;
+    let outcome = at_rest(engine, measured, &meter, driver, watch, || engine.scan(b"", usize::MAX))?;
     Ok((written.dataset(outcome.records), outcome))
 }
 

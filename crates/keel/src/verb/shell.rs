@@ -12,6 +12,7 @@ use evenkeel::trace::RunningTrace;
 use evenkeel::{Error, Keyspace, Snapshot, WriteBatch};
 use evenkeel_lab::clock;
 
+use crate::device::DeviceArgs;
 use crate::escape::{self, escape};
 use crate::failure::Failure;
 use crate::output::Output;
@@ -26,6 +27,8 @@ pub struct Args {
     trace: TraceArgs,
     #[command(flatten)]
     engine: EngineArgs,
+    #[command(flatten)]
+    device: DeviceArgs,
 }
 
 /// Shown below the help.
@@ -50,7 +53,8 @@ impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
         self.trace.check()?;
-        let store = Store::open_or_create(target, &self.engine.answering())?;
+        let engine = self.engine.answering().on(self.device.emulated()?);
+        let store = Store::open_or_create(target, &engine)?;
         let traced = self.trace.start(&store.db)?;
         let mut shell =
             Shell { store, snapshots: HashMap::new(), batch: None, paused: None, out: Output::new() };

@@ -30,7 +30,7 @@ mod csv;
 mod page;
 mod tables;
 
-pub use numbers::{bytes, count, micros, rate, seconds};
+pub use numbers::{bytes, count, micros, moment, rate, seconds};
 pub use text::text;
 
 /// Runs to be looked at together. One run is a report as well.
