@@ -102,7 +102,8 @@ pub mod inspect {
 
 /// Operations of a running store, recorded into a file: see [`Db::start_trace`].
 pub mod trace {
-    pub use crate::db::trace::{RunningTrace, Summary};
+    pub use crate::db::running_trace::RunningTrace;
+    pub use crate::db::trace::Summary;
     pub use crate::db::trace_file::{Action, Change, End, Keys, Kind, Operation, Trace};
 }
 

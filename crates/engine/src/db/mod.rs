@@ -60,6 +60,7 @@ pub mod read_only;
 mod read_only_tests;
 pub mod recovery;
 pub mod rotating_file;
+pub mod running_trace;
 pub mod scan;
 pub mod settings;
 pub mod settling;

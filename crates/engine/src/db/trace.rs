@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::handle::Handle;
 use super::state::{CLOSED, Store};
 use super::trace_file::{Keys, Kind, TraceWriter};
 use super::tracing::{Recording, Written};
@@ -18,13 +17,6 @@ use crate::base::error::{Error, Result};
 use crate::observe::event::Event;
 use crate::observe::json::Object;
 use crate::storage::file_name::FileName;
-
-/// A trace under way: it ends when this is dropped, or with [`RunningTrace::end`]. Keeps the store open.
-#[derive(Debug)]
-pub struct RunningTrace {
-    handle: Arc<Handle>,
-    recording: Arc<Recording>,
-}
 
 /// What a trace has recorded.
 #[derive(Clone, Debug)]
@@ -48,30 +40,6 @@ impl Summary {
         let object = Object::new().text("path", &self.path.display().to_string());
         let object = object.raw("operations", kinds.end()).raw("missed", self.missed);
         object.fraction("seconds", self.nanos as f64 / 1e9).raw("bytes", self.bytes).end()
-    }
-}
-
-impl RunningTrace {
-    pub(crate) fn new(handle: &Arc<Handle>, path: &Path, keys: Keys) -> Result<RunningTrace> {
-        handle.store.listener.check_outside()?;
-        let recording = start(&handle.store, path, keys)?;
-        Ok(RunningTrace { handle: Arc::clone(handle), recording })
-    }
-
-    /// Ends the trace. Every operation that has ended before the call and after the trace began is in it, unless it was missed;
-    /// the file is durable.
-    ///
-    /// # Errors
-    /// `Io`, `NoSpace`: the trace ended early, when that happened. What was written by then can be read.
-    pub fn end(self) -> Result<Summary> {
-        end(&self.handle.store, &self.recording)
-    }
-}
-
-impl Drop for RunningTrace {
-    fn drop(&mut self) {
-        // What went wrong was told as an event; `end` is how to hear of it.
-        let _ = end(&self.handle.store, &self.recording);
     }
 }
 
