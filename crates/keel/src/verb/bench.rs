@@ -10,7 +10,7 @@ mod compare;
 /// A file of operations.
 mod operations;
 /// The processes of a comparison.
-mod process;
+pub mod process;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ const TOLD: [&str; 8] = [
 ];
 
 /// The note in the store's directory: what the bench put into which keyspace.
-const NOTE: &str = "BENCH.json";
+pub const NOTE: &str = "BENCH.json";
 
 /// See `keel bench --help`.
 #[derive(clap::Args, Debug)]
