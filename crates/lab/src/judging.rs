@@ -7,6 +7,8 @@
 //!
 //! A result that is not valid has no verdict, and says why. One that is valid and does not hold is reported as it is.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::cells::{Cell as LabCell, Finished};
@@ -110,22 +112,22 @@ pub struct Evidence<'a> {
 /// A verdict for each claim of `experiment` under each of the settings that were to be run; claims without a bar have none.
 pub fn judge(
     experiment: &Experiment,
-    bars: &std::collections::BTreeMap<String, Expected>,
+    bars: &BTreeMap<String, Expected>,
     evidence: &Evidence<'_>,
 ) -> Vec<Verdict> {
+    let mut settings: Vec<&'static str> = Vec::new();
+    for name in evidence.planned.iter().map(|cell| cell.system.settings.name()) {
+        if !settings.contains(&name) {
+            settings.push(name);
+        }
+    }
     let mut verdicts = Vec::new();
-    for claim in experiment.claims {
-        let Some(&expected) = bars.get(claim.id) else { continue };
-        let mut settings: Vec<&'static str> = Vec::new();
-        for cell in evidence.planned.iter().filter(|cell| is_of(cell, claim)) {
-            if !settings.contains(&cell.system.settings.name()) {
-                settings.push(cell.system.settings.name());
+    for settings in settings {
+        for claim in experiment.claims {
+            if let Some(&expected) = bars.get(claim.id) {
+                verdicts.push(About { claim, settings, evidence }.verdict(experiment.id, expected));
             }
         }
-        verdicts.extend(settings.into_iter().map(|s| {
-            let about = About { claim, settings: s, evidence };
-            about.verdict(experiment.id, expected)
-        }));
     }
     verdicts
 }

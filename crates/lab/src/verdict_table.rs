@@ -16,19 +16,10 @@ pub use crate::comparison_table::COLUMNS;
 /// The verdicts as text.
 pub fn text(verdicts: &[Verdict]) -> String {
     let mut out = String::new();
-    let mut head = ("", "");
-    for v in verdicts {
-        if head != (v.experiment.as_str(), v.settings.as_str()) {
-            head = (&v.experiment, &v.settings);
-            let title = format!("{}, {}", v.experiment, v.settings);
-            // Writing to a string does not fail.
-            let _ = writeln!(
-                out,
-                "\n{title:<29} {:>9} {:>8} {:>13} {:>9} {:>9}  verdict",
-                "wanted", "found", "spread", OURS, v.baseline
-            );
-        }
-        let _ = row(&mut out, v);
+    // Writing to a string does not fail.
+    let alike = |a: &Verdict, b: &Verdict| a.experiment == b.experiment && a.settings == b.settings;
+    for group in verdicts.chunk_by(alike) {
+        let _ = table(&mut out, group);
     }
     if verdicts.iter().any(|v| v.quick) {
         let why =
@@ -36,6 +27,37 @@ pub fn text(verdicts: &[Verdict]) -> String {
         let _ = writeln!(out, "\n{why}");
     }
     out
+}
+
+/// The verdicts of an experiment under one of the settings. What holds for all of them is said once.
+fn table(out: &mut String, group: &[Verdict]) -> std::fmt::Result {
+    let Some(first) = group.first() else { return Ok(()) };
+    let title = format!("{}, {}", first.experiment, first.settings);
+    writeln!(
+        out,
+        "\n{title:<29} {:>9} {:>8} {:>13} {:>9} {:>9}  verdict",
+        "wanted", "found", "spread", OURS, first.baseline
+    )?;
+    let shared = remark(first).is_some() && group.iter().all(|v| remark(v) == remark(first));
+    for v in group {
+        row(out, v)?;
+        if !shared {
+            say(out, remark(v))?;
+        }
+    }
+    say(out, remark(first).filter(|_| shared))
+}
+
+/// What to know of a verdict.
+fn remark(v: &Verdict) -> Option<&String> {
+    v.why_not_valid.as_ref().or(v.note.as_ref())
+}
+
+fn say(out: &mut String, remark: Option<&String>) -> std::fmt::Result {
+    for line in remark.into_iter().flat_map(|why| lines(why)) {
+        writeln!(out, "    {line}")?;
+    }
+    Ok(())
 }
 
 fn row(out: &mut String, v: &Verdict) -> std::fmt::Result {
@@ -53,11 +75,7 @@ fn row(out: &mut String, v: &Verdict) -> std::fmt::Result {
         figure(OURS),
         figure(&v.baseline),
         word(v)
-    )?;
-    for line in v.why_not_valid.as_ref().or(v.note.as_ref()).into_iter().flat_map(|why| lines(why)) {
-        writeln!(out, "    {line}")?;
-    }
-    Ok(())
+    )
 }
 
 /// A reason broken between words, to be put four columns in.
