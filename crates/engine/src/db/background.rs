@@ -14,6 +14,7 @@ use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
 use super::keyspace_state::KeyspaceState;
+use super::priority::Priorities;
 use crate::base::class::Class;
 use crate::base::error::Error;
 use crate::base::units::{JobId, TableId};
@@ -41,6 +42,8 @@ pub struct Background {
     flusher: OnceLock<Thread>,
     /// Callers that wait for background work: while there are any, it does not run below others.
     waiting: AtomicUsize,
+    /// How eagerly the threads run.
+    pub priorities: Priorities,
     /// Pauses in force: while there is one no step begins. Grows under the lock.
     pauses: AtomicUsize,
     /// False where a test steps.
@@ -189,6 +192,7 @@ impl Background {
             changes: AtomicU64::new(0),
             flusher: OnceLock::new(),
             waiting: AtomicUsize::new(0),
+            priorities: Priorities::default(),
             pauses: AtomicUsize::new(0),
             threaded,
         }
@@ -288,6 +292,7 @@ impl Background {
     /// A caller waits for background work until what this answers is dropped.
     pub fn caller_waits(&self) -> impl Drop + '_ {
         self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.priorities.raise_all();
         Waits(&self.waiting)
     }
 

@@ -52,6 +52,7 @@ pub mod options_file;
 pub mod outbox;
 pub mod pause;
 pub mod pressure;
+pub mod priority;
 pub mod prometheus;
 pub mod properties;
 pub mod read_only;

@@ -109,6 +109,9 @@ fn steer(
     let stopping = failure.as_ref().map(ToString::to_string);
     let steered = gate.steer(now, pressures, failure);
     store.admission.pressed.fetch_add(steered.gates, Ordering::Relaxed);
+    if steered.gates > 0 {
+        store.background.priorities.raise_all();
+    }
     if let (true, Some(reason)) = (steered.failed_now, stopping) {
         store.event(&Event::Stopping { reason });
     }
@@ -199,16 +202,33 @@ fn memtable_pressure(store: &Store, keyspace: &KeyspaceState, now: Duration) -> 
     )
 }
 
+/// What L0 of a keyspace has beyond what the strategy wants there.
+pub struct L0Debt {
+    /// Bytes too many; runs too many count as a memtable each.
+    pub debt: u64,
+    /// How much of it there may be.
+    pub slack: u64,
+    runs: u64,
+    bytes: u64,
+    limit: u64,
+}
+
+impl L0Debt {
+    /// As it is now.
+    pub fn of(store: &Store, keyspace: &KeyspaceState) -> L0Debt {
+        let (runs, bytes) = keyspace.l0();
+        let strategy = keyspace.strategy.load();
+        let wanted = u64::from(strategy.strategy.levels.first.layout.max_runs());
+        let unit = keyspace.memtable_bytes();
+        let limit = u64::from(store.options.load().l0_limit).max(wanted + 2);
+        let capacity = strategy.strategy.size.l0_bytes.max(wanted.saturating_mul(unit));
+        let debt = bytes.saturating_sub(capacity).max(runs.saturating_sub(wanted).saturating_mul(unit));
+        L0Debt { debt, slack: (limit - wanted).saturating_mul(unit), runs, bytes, limit }
+    }
+}
+
 fn l0_pressure(store: &Store, keyspace: &KeyspaceState, now: Duration) -> (Pressure, Why) {
-    let (runs, bytes) = keyspace.l0();
-    let strategy = keyspace.strategy.load();
-    let wanted = u64::from(strategy.strategy.levels.first.layout.max_runs());
-    let unit = keyspace.memtable_bytes();
-    let limit = u64::from(store.options.load().l0_limit).max(wanted + 2);
-    // Debt is what the strategy does not want there: bytes above its capacity, and runs, each as a memtable.
-    let capacity = strategy.strategy.size.l0_bytes.max(wanted.saturating_mul(unit));
-    let debt = bytes.saturating_sub(capacity).max(runs.saturating_sub(wanted).saturating_mul(unit));
-    let slack = (limit - wanted).saturating_mul(unit);
+    let L0Debt { debt, slack, runs, bytes, limit } = L0Debt::of(store, keyspace);
     keyspace.l0_drain.set_busy(now, debt > 0);
     let pressure = Pressure {
         debt,

@@ -1,8 +1,8 @@
 //! The background threads' bodies: loops around one step each.
 //!
-//! They run below the clients' priority, so that nobody feels them, until a deadline nears: a caller waits, L0 is three quarters
-//! full, the memtable after the one being flushed is half full. Then they run as everyone does. A process that may not raise
-//! a priority again lowers its workers only as far as they still get their share, and the flush lane not at all.
+//! They run below the clients' priority, so that nobody feels them, until a deadline nears: a caller waits, writers are slowed or
+//! will be soon because of L0, the memtable after the one being flushed is half full. Then they run as everyone does. A process
+//! that may not raise a priority again lowers its workers only as far as they still get their share, and the flush lane not at all.
 //!
 //! A panic in one is caught, makes the store read-only, and is reported by the next write (`docs/durability.md`, C13).
 
@@ -12,12 +12,14 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use evenkeel_sys::{Priority, can_raise_priority, set_background_priority, yield_now};
+use evenkeel_sys::{Priority, yield_now};
 
 use super::background::Threads;
 use super::control::maintain;
 use super::flushing;
 use super::jobs::{self, Stepped};
+use super::pressure::L0Debt;
+use super::priority::ThreadPriority;
 use super::state::Store;
 use super::ticker;
 use crate::base::clock::spawn;
@@ -70,10 +72,9 @@ fn start(store: &Arc<Store>, name: &str, body: impl Fn(&Store) + Send + 'static)
 
 fn flush_loop(store: &Store) {
     store.background.be_flusher();
-    let mut own = OwnPriority::new(if can_raise_priority() { Priority::Nice19 } else { Priority::Normal });
+    let own = store.background.priorities.join(Priority::Nice19, Priority::Normal);
     while !store.background.is_stopping() {
-        let pressed = store.admission.pressed.load(Ordering::Relaxed) > 0;
-        own.set(store.background.is_waited_for() || pressed || memtable_fills(store));
+        set(&own, store.background.is_waited_for() || writers_are_slowed(store) || memtable_fills(store));
         let seen = store.background.changes();
         if let Some(longest) = rest(store, flushing::step(store), &own) {
             store.background.sleep_as_flusher(seen, longest);
@@ -83,11 +84,10 @@ fn flush_loop(store: &Store) {
 
 /// The body of worker `index`: it rests while fewer workers are wanted.
 fn work_loop(store: &Store, index: u32) {
-    let may_raise = can_raise_priority();
-    let mut own = OwnPriority::new(if may_raise { Priority::Idle } else { Priority::Nice19 });
+    let own = store.background.priorities.join(Priority::Idle, Priority::Nice19);
     let mut choose = jobs::by_schedule(store);
     while !store.background.is_stopping() {
-        own.set(may_raise && (store.background.is_waited_for() || l0_fills(store)));
+        set(&own, store.background.is_waited_for() || writers_are_slowed(store) || l0_fills(store));
         let seen = store.background.changes();
         let wanted = index < store.options.load().workers;
         let stepped = if wanted { jobs::step(store, &mut choose) } else { Stepped::Idle };
@@ -95,6 +95,14 @@ fn work_loop(store: &Store, index: u32) {
             store.background.sleep(seen, longest);
         }
     }
+}
+
+fn set(own: &ThreadPriority, raised: bool) {
+    if raised { own.raise() } else { own.lower() }
+}
+
+fn writers_are_slowed(store: &Store) -> bool {
+    store.admission.pressed.load(Ordering::Relaxed) > 0
 }
 
 /// True if a keyspace's active memtable is half full while another one waits for its flush.
@@ -105,39 +113,21 @@ fn memtable_fills(store: &Store) -> bool {
     })
 }
 
-/// True if a keyspace's L0 has three quarters of the runs at which its writers wait.
+/// True if a keyspace's L0 has three quarters of the debt at which its writers are slowed.
 fn l0_fills(store: &Store) -> bool {
-    let near = store.options.load().l0_limit as usize / 4 * 3;
-    store.keyspaces.load().by_name.values().any(|keyspace| keyspace.l0_runs() >= near.max(1))
-}
-
-/// A thread's own priority: low, or raised to everyone's.
-struct OwnPriority {
-    low: Priority,
-    raised: Option<bool>,
-}
-
-impl OwnPriority {
-    fn new(low: Priority) -> OwnPriority {
-        OwnPriority { low, raised: None }
-    }
-
-    /// Asks the system only for a change. One that it refuses costs calm, not answers.
-    fn set(&mut self, raised: bool) {
-        if self.raised != Some(raised) {
-            self.raised = Some(raised);
-            let _ = set_background_priority(if raised { Priority::Normal } else { self.low });
-        }
-    }
+    store.keyspaces.load().by_name.values().any(|keyspace| {
+        let l0 = L0Debt::of(store, keyspace);
+        l0.debt > 0 && l0.debt >= l0.slack / 8 * 3
+    })
 }
 
 /// After a step: on to the next, or how long to wait for a change. A change told since the step began is not waited for: it may
 /// have come too late for the step, and would come too early for the sleep.
-fn rest(store: &Store, stepped: Stepped, own: &OwnPriority) -> Option<Duration> {
+fn rest(store: &Store, stepped: Stepped, own: &ThreadPriority) -> Option<Duration> {
     let longest = match stepped {
         Stepped::Worked => {
             // Beside many busy threads each yield costs a round of all of them: where a deadline is near, the share is used up.
-            if own.raised != Some(true) {
+            if !own.is_raised() {
                 yield_now();
             }
             return None;
