@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use evenkeel_lab::arguments::RunArgs;
@@ -13,7 +14,7 @@ use evenkeel_lab::driver::{self, Dataset};
 use evenkeel_lab::engine::Engine;
 use evenkeel_lab::execute;
 use evenkeel_lab::load_arguments::LoadArgs;
-use evenkeel_lab::phase::Unwatched;
+use evenkeel_lab::phase::{Crash, FIRST_QUESTION, Unwatched};
 use evenkeel_lab::property_file::{self, Properties};
 use evenkeel_lab::report;
 use evenkeel_lab::settings::{Common, PEERS, Settings};
@@ -68,6 +69,9 @@ impl Args {
         if let Some(load) = self.load.load().map_err(Failure::usage)? {
             load.check(&described.workload, self.run.limits(&described).1).map_err(Failure::usage)?;
         }
+        if self.run.crash && self.db.is_none() {
+            return Err(Failure::usage("--crash leaves the store as it is; give it a --db"));
+        }
         let settings = Settings::parse(&self.settings).unwrap_or(Settings::Equal);
         let common = common(&self.set, settings)?;
         let place = Place::choose(self.db.as_deref(), self.use_existing)?;
@@ -108,12 +112,15 @@ impl Args {
         Ok(known)
     }
 
-    /// Runs the workload on an engine that is open.
+    /// Runs the workload on an engine that is open; `opening` is when it began to be opened.
     pub fn measure<E: Engine>(
         &self,
         engine: &E,
         mut config: BTreeMap<String, serde_json::Value>,
+        opening: Instant,
     ) -> Result<(), Failure> {
+        engine.get(FIRST_QUESTION).map_err(Failure::work)?;
+        let open_seconds = opening.elapsed().as_secs_f64();
         let described = self.described()?;
         execute::check(engine, &described.workload).map_err(Failure::usage)?;
         if let Some(file) = &self.run.properties {
@@ -122,8 +129,13 @@ impl Args {
         let data = self.dataset(&described)?;
         let load = self.load.load().map_err(Failure::usage)?;
         let plan = self.run.plan(&described, data, self.use_existing, load.as_ref());
-        let outcome = driver::run(engine, &plan, &Unwatched).map_err(Failure::work)?;
-        let document = Document::new(engine, &plan, &outcome, config);
+        let outcome = match self.run.crash {
+            true => driver::run(engine, &plan, &Crash::after(&Unwatched)),
+            false => driver::run(engine, &plan, &Unwatched),
+        };
+        let outcome = outcome.map_err(Failure::work)?;
+        let mut document = Document::new(engine, &plan, &outcome, config);
+        document.open_seconds = Some(open_seconds);
         if let Some(dir) = &self.db {
             let deleted = data.deleted || described.workload.deletes();
             write_note(dir, Dataset { records: outcome.records, deleted, ..data })?;

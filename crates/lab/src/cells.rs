@@ -138,6 +138,9 @@ pub struct Asked {
     pub arguments: Vec<String>,
     /// The arguments of the command that filled the store that it started from.
     pub store: Option<Vec<String>>,
+    /// The arguments of the command that wrote into it and died.
+    #[serde(default)]
+    pub crash: Option<Vec<String>>,
     /// What tells one build of the measuring command from another.
     pub program: String,
 }
@@ -187,6 +190,13 @@ impl Cell {
         let mut words = words(&["bench", "fillrandom"]);
         amounts(&mut words, records, data, FIRST_SEED);
         Some((name, words))
+    }
+
+    /// What writes into the copy of the store and dies before the cell begins, if that is asked for.
+    pub fn crash(&self, scale: Scale) -> Option<Vec<String>> {
+        let ops = (self.work.crash_ops? / scale.divide).max(100);
+        let seed = self.seed().to_string();
+        Some(words(&["bench", "overwrite", "--ops", &ops.to_string(), "--seed", &seed, "--crash"]))
     }
 
     /// What asks for it; `rate` is the one that another work found, if it needs one.

@@ -40,6 +40,9 @@ pub struct Work {
     pub pace: Pace,
     /// What a write promises: the words of `--sync`.
     pub sync: &'static str,
+    /// Before it is measured, so many records are overwritten by a process that then dies, so that the log holds them. They
+    /// must have room in a memtable.
+    pub crash_ops: Option<u64>,
     /// Runs of each system.
     pub rounds: u16,
 }
@@ -116,6 +119,8 @@ pub enum Take {
     CpuPerOp,
     /// The highest rate that was sustained.
     HighestRate,
+    /// From opening the store to its first answer.
+    OpenSeconds,
 }
 
 impl Take {
@@ -133,6 +138,7 @@ impl Take {
             Take::SpaceAmplification => d.amplification.space,
             Take::PeakMemory => d.peak_rss_bytes.map(|bytes| bytes as f64),
             Take::CpuPerOp => d.cpu_seconds.map(|s| s * 1e6 / d.ops.max(1) as f64),
+            Take::OpenSeconds => d.open_seconds,
             Take::HighestRate => d.max_rate.as_ref().map(|found| found.ops_per_sec),
         };
         figure.filter(|x| x.is_finite())
@@ -151,6 +157,7 @@ impl Take {
             Take::Largest(_) | Take::P99 | Take::P999 | Take::WorstSecond | Take::CpuPerOp => Unit::Micros,
             Take::WriteAmplification | Take::SpaceAmplification => Unit::Times,
             Take::PeakMemory => Unit::Bytes,
+            Take::OpenSeconds => Unit::Seconds,
         }
     }
 

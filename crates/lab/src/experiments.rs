@@ -6,8 +6,15 @@ use crate::experiment::Experiment;
 mod peers;
 
 /// All, in the order in which they are listed and run.
-pub const ALL: &[&Experiment] =
-    &[&peers::FILL, &peers::FILL_SYNC, &peers::READ, &peers::YCSB, &peers::MAX_RATE, &peers::COST];
+pub const ALL: &[&Experiment] = &[
+    &peers::FILL,
+    &peers::FILL_SYNC,
+    &peers::READ,
+    &peers::YCSB,
+    &peers::MAX_RATE,
+    &peers::COST,
+    &peers::OPEN,
+];
 
 /// The engine that claims compare with.
 pub const BASELINE: &str = "rocksdb";

@@ -23,7 +23,7 @@ fn finished(cell: &LabCell, throughput: f64, us: f64) -> Finished {
         experiment: cell.experiment.to_owned(),
         work: cell.work.name.to_owned(),
         seed: cell.seed(),
-        asked: Asked { arguments: Vec::new(), store: None, program: "p".to_owned() },
+        asked: Asked { arguments: Vec::new(), store: None, crash: None, program: "p".to_owned() },
         wall_seconds: 1.0,
         run: Run { settings: cell.system.settings.name().to_owned(), repeats: 0, document },
     }

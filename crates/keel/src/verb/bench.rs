@@ -24,6 +24,7 @@ use evenkeel_lab::comparison_table;
 use evenkeel_lab::document::Document;
 use evenkeel_lab::driver::{self, Dataset};
 use evenkeel_lab::load_arguments::LoadArgs;
+use evenkeel_lab::phase::{Crash, FIRST_QUESTION};
 use evenkeel_lab::property_file::{self, Properties};
 use evenkeel_lab::provenance::Provenance;
 use evenkeel_lab::report::{self, Report, Run};
@@ -149,6 +150,11 @@ impl Args {
             (None, None, None) => return Err(Failure::usage("say what to measure")),
         };
         self.run.check(&workload.workload).map_err(Failure::usage)?;
+        if self.run.crash && (self.compares() || target.db.is_none()) {
+            return Err(Failure::usage(
+                "--crash leaves one store as it is; give it a --db, and no other engine",
+            ));
+        }
         if self.compares() { self.compare(target) } else { self.run_workload(&workload, target) }
     }
 
@@ -245,10 +251,16 @@ impl Args {
         let data = self.dataset(described, known)?;
         self.prepare_report(&place.dir)?;
         let began_ms = clock::wall_ms();
+        let opening = clock::now();
         let (engine, config, sole) = self.open(target, &place, before)?;
+        engine.keyspace.get(FIRST_QUESTION)?;
+        let open_seconds = opening.elapsed().as_secs_f64();
         let plan = self.run.plan(described, data, known.is_some(), load.as_ref());
         let progress = BenchProgress::default();
-        let outcome = driver::run(&engine, &plan, &progress);
+        let outcome = match self.run.crash {
+            true => driver::run(&engine, &plan, &Crash::after(&progress)),
+            false => driver::run(&engine, &plan, &progress),
+        };
         progress.clear();
         let outcome = outcome.map_err(|error| Failure::work(error.to_string()))?;
         let mut document = Document::new(&engine, &plan, &outcome, config);
@@ -257,6 +269,7 @@ impl Args {
             document.amplification.space = outcome.figures.space_amplification;
         }
         document.provenance = Some(Provenance::here(began_ms, &place.dir));
+        document.open_seconds = Some(open_seconds);
         close(engine)?;
         let deleted = data.deleted || workload.deletes();
         notes.0.insert(target.keyspace.clone(), Dataset { records: outcome.records, deleted, ..data });

@@ -111,6 +111,27 @@ fn reads_start_from_copies_of_one_settled_store() {
     assert_eq!(dumped.lines().count(), 1000);
 }
 
+/// A log that its writer left by dying is there when the store is opened, and is told from one that was closed.
+#[cfg(unix)]
+#[test]
+fn opening_is_measured_after_a_close_and_after_a_crash() {
+    let keel = Keel::new();
+    let done = run(&keel, &["peers-open", "--engine", "evenkeel"]);
+    assert_eq!((done.code, ran(&done)), (0, 2), "{done:?}");
+    for work in ["closed", "killed"] {
+        let cell = json(&keel, &format!("cells/peers-open/evenkeel-equal-{work}-42.json"));
+        let document = &cell["run"]["document"];
+        assert!(document["open_seconds"].as_f64().unwrap() > 0.0, "{cell}");
+        assert_eq!((&document["records"], &document["wrong_reads"]), (&1000.into(), &0.into()));
+        assert_eq!(cell["asked"]["crash"].is_array(), work == "killed", "{cell}");
+    }
+    keel.bare(&["bench", "overwrite", "--crash"]).fails(2, &["--crash", "--db"]);
+    let small = ["--records", "1000", "--ops", "700"];
+    let killed = keel.run(&[&["bench", "overwrite", "--crash"], &small[..]].concat());
+    assert!(killed.code < 0 && killed.out.is_empty(), "{killed:?}");
+    assert_eq!(keel.ok(&["scan", "--json"]).lines().count(), 1000);
+}
+
 #[test]
 fn a_budget_ends_the_run_and_says_what_is_left() {
     let keel = Keel::new();

@@ -20,6 +20,7 @@ const WORK: Work = Work {
     seconds: Some(30.0),
     pace: Pace::Closed,
     sync: "os",
+    crash_ops: None,
     rounds: 3,
 };
 
@@ -188,6 +189,35 @@ pub const MAX_RATE: Experiment = Experiment {
         of: ("peers-max-rate", "a-10ms"),
         take: Take::HighestRate,
     }],
+};
+
+/// 10 GB.
+const HUGE: Data = Data { records: 10_000_000, ..LARGE };
+/// A tenth of a second of reads, so that there is a run; what counts is how long the store took to open.
+const OPEN_WORK: Work = Work { workload: "readrandom", data: HUGE, seconds: Some(0.1), ..WORK };
+
+/// How long a store takes to open.
+pub const OPEN: Experiment = Experiment {
+    id: "peers-open",
+    title: "open a store of 10 GB: after it was closed, and after a kill with 30 MB in the log",
+    works: &[
+        Work { name: "closed", ..OPEN_WORK },
+        Work { name: "killed", crash_ops: Some(30_000), ..OPEN_WORK },
+    ],
+    claims: &[
+        Claim {
+            id: "peers-open.closed",
+            text: "a store that was closed opens as fast",
+            of: ("peers-open", "closed"),
+            take: Take::OpenSeconds,
+        },
+        Claim {
+            id: "peers-open.killed",
+            text: "a store whose process was killed opens as fast",
+            of: ("peers-open", "killed"),
+            take: Take::OpenSeconds,
+        },
+    ],
 };
 
 const FILLED: (&str, &str) = ("peers-fill", "fillrandom");

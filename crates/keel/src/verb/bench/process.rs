@@ -5,7 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use evenkeel_lab::comparison::Run;
 use evenkeel_lab::document::Document;
@@ -92,29 +92,48 @@ impl Process {
         &self.program
     }
 
-    /// Runs it in a directory that is not there yet, or holds a store that it is told to use.
-    pub fn run(&self, dir: &Path) -> Result<Document, Broken> {
-        let broken = |message: String| Broken { message, usage: false };
+    /// Runs it in a directory, and expects that it dies of a signal.
+    pub fn run_to_death(&self, dir: &Path) -> Result<(), Broken> {
+        match self.output(dir)? {
+            output if output.status.code().is_none() => Ok(()),
+            output => Err(self.failed(&output)),
+        }
+    }
+
+    fn output(&self, dir: &Path) -> Result<Output, Broken> {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).arg("--db").arg(dir).args(["--json", "-"]).stdin(Stdio::null());
-        let output = command
-            .output()
-            .map_err(|error| broken(format!("cannot start {}: {error}", self.program.display())))?;
-        if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            // The last line says why; what is before it are notes.
-            let last = said.trim_end().lines().last().unwrap_or_default();
-            let message = last.split_once(": ").map_or(last, |(_, message)| message);
-            return Err(Broken {
-                message: match message {
-                    "" => format!("{} ended with {}", self.program.display(), output.status),
-                    message => message.to_owned(),
-                },
-                usage: output.status.code() == Some(2),
-            });
+        command.output().map_err(|error| Broken {
+            message: format!("cannot start {}: {error}", self.program.display()),
+            usage: false,
+        })
+    }
+
+    /// What a process said that did not do what it was started for.
+    fn failed(&self, output: &Output) -> Broken {
+        let said = String::from_utf8_lossy(&output.stderr);
+        // The last line says why; what is before it are notes.
+        let last = said.trim_end().lines().last().unwrap_or_default();
+        let message = last.split_once(": ").map_or(last, |(_, message)| message);
+        Broken {
+            message: match message {
+                "" => format!("{} ended with {}", self.program.display(), output.status),
+                message => message.to_owned(),
+            },
+            usage: output.status.code() == Some(2),
         }
-        serde_json::from_slice(&output.stdout)
-            .map_err(|error| broken(format!("{} gave no document: {error}", self.program.display())))
+    }
+
+    /// Runs it in a directory that is not there yet, or holds a store that it is told to use.
+    pub fn run(&self, dir: &Path) -> Result<Document, Broken> {
+        let output = self.output(dir)?;
+        if !output.status.success() {
+            return Err(self.failed(&output));
+        }
+        serde_json::from_slice(&output.stdout).map_err(|error| Broken {
+            message: format!("{} gave no document: {error}", self.program.display()),
+            usage: false,
+        })
     }
 }
 

@@ -120,6 +120,8 @@ struct Ready<'a> {
     asked: Asked,
     /// The store that it starts from, and what fills that.
     store: Option<(String, Process)>,
+    /// Writes into the copy and dies.
+    crash: Option<Process>,
 }
 
 impl Runner<'_> {
@@ -140,42 +142,10 @@ impl Runner<'_> {
             ended: Ended::Through,
         };
         for (at, cell) in cells.iter().enumerate() {
-            if ran.has_failed(cell) {
-                bar.advance();
-                continue;
-            }
-            let known = match self.ready(cell, &ran.finished) {
-                Ok(ready) => self.finished(&ready).map_or_else(|| Err(ready), Ok),
-                Err(failure) => {
-                    ran.fail(cell, failure);
-                    bar.advance();
-                    continue;
-                }
-            };
-            match known {
-                Ok(finished) => ran.finished.push(finished),
-                Err(ready) => {
-                    if let Some(ended) = self.ends(&ready, &ran, &stores, started) {
-                        ran.ended = ended;
-                        ran.leave(self, &cells[at..]);
-                        break;
-                    }
-                    let left = cells[at..].iter().map(|cell| ran.estimate(cell, self.scale)).sum();
-                    bar.now(&format!("{}, about {} left", cell.title(), duration(left)));
-                    match self.run_one(&ready, &stores) {
-                        Ok(finished) => {
-                            tell(&finished, cell);
-                            ran.finished.push(finished);
-                            ran.run += 1;
-                        }
-                        Err(_) if evenkeel_sys::was_interrupted() => {
-                            ran.ended = Ended::Interrupted;
-                            ran.leave(self, &cells[at..]);
-                            break;
-                        }
-                        Err(failure) => ran.fail(cell, failure),
-                    }
-                }
+            if let Some(ended) = self.next(&cells[at..], &mut ran, &stores, &bar, started) {
+                ran.ended = ended;
+                ran.leave(self, &cells[at..]);
+                break;
             }
             bar.advance();
             self.drop_store(cell, &cells[at + 1..], &stores)?;
@@ -186,6 +156,47 @@ impl Runner<'_> {
             stores.remove_all()?;
         }
         Ok(ran)
+    }
+
+    /// Takes the first cell as it is, or runs it; tells if the run ends before it.
+    fn next(
+        &self,
+        cells: &[Cell],
+        ran: &mut Ran,
+        stores: &Stores,
+        bar: &RunsBar,
+        started: Instant,
+    ) -> Option<Ended> {
+        let cell = cells.first()?;
+        if ran.has_failed(cell) {
+            return None;
+        }
+        let ready = match self.ready(cell, &ran.finished) {
+            Ok(ready) => ready,
+            Err(failure) => {
+                ran.fail(cell, failure);
+                return None;
+            }
+        };
+        if let Some(finished) = self.finished(&ready) {
+            ran.finished.push(finished);
+            return None;
+        }
+        if let Some(ended) = self.ends(&ready, ran, stores, started) {
+            return Some(ended);
+        }
+        let left = cells.iter().map(|cell| ran.estimate(cell, self.scale)).sum();
+        bar.now(&format!("{}, about {} left", cell.title(), duration(left)));
+        match self.run_one(&ready, stores) {
+            Ok(finished) => {
+                tell(&finished, cell);
+                ran.finished.push(finished);
+                ran.run += 1;
+            }
+            Err(_) if evenkeel_sys::was_interrupted() => return Some(Ended::Interrupted),
+            Err(failure) => ran.fail(cell, failure),
+        }
+        None
     }
 
     /// The cell with its words.
@@ -201,13 +212,23 @@ impl Runner<'_> {
             }
             None => None,
         };
+        let crash = match cell.crash(self.scale) {
+            Some(mut words) => {
+                if cell.system.engine != OURS {
+                    words.push("--use-existing".to_owned());
+                }
+                Some(self.programs.process(cell, words, cell.work.sync, &common)?)
+            }
+            None => None,
+        };
         let process = self.programs.process(cell, words, cell.work.sync, &common)?;
         let asked = Asked {
             arguments: process.arguments(),
             store: store.as_ref().map(|(_, process)| process.arguments()),
+            crash: crash.as_ref().map(Process::arguments),
             program: self.programs.fingerprint(&cell.system.engine).to_owned(),
         };
-        Ok(Ready { cell, process, asked, store })
+        Ok(Ready { cell, process, asked, store, crash })
     }
 
     /// The cell as an earlier run left it, if that was asked for the same. A file that cannot be read is as none.
@@ -250,6 +271,9 @@ impl Runner<'_> {
             let dir = work.join(format!("{}-{repeats}", cell.system.name()));
             if let Some((name, _)) = &ready.store {
                 stores.copy(name, engine, &dir)?;
+            }
+            if let Some(crash) = &ready.crash {
+                crash.run_to_death(&dir).map_err(|error| error.of(engine))?;
             }
             let began_ms = clock::wall_ms();
             let host = Host::here(&work);
