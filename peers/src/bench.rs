@@ -273,7 +273,7 @@ mod tests {
             <Command as clap::Parser>::try_parse_from(words).unwrap().args
         };
         let filled = parse("fillrandom --engine fjall --records 70 --seed 5").run.dataset(&described);
-        write_note(dir.path(), filled).unwrap();
+        assert!(write_note(dir.path(), filled).is_ok());
         assert!(Place::choose(Some(dir.path()), true).is_ok());
         assert!(Place::choose(Some(dir.path()), false).is_err(), "it is not empty");
         let known = |words: &str| parse(&format!("readrandom --engine fjall --use-existing{words}"));
