@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use evenkeel_arena::{Tree, Writer, tree};
+use evenkeel_arena::{Block, BlockPool, Tree, Writer, tree};
 use loom::sync::atomic::{AtomicUsize, Ordering};
 
 /// Runs `test` under all combinations of at most `preemptions` preemptions.
@@ -143,5 +143,32 @@ fn the_last_entry_beside_appends() {
         let mut cursor = tree.cursor();
         cursor.seek_to_last();
         assert!(Some(&cursor.key()[0]) >= present.as_bytes().last());
+    });
+}
+
+/// The last holder of a block gives its memory to the next block, whoever it is and whatever else has happened by then.
+#[test]
+fn a_block_ends_once_and_with_its_last_holder() {
+    explore(3, || {
+        let pool = BlockPool::new();
+        let block = pool.block(b"first");
+        let others: Vec<Block> = vec![block.clone(), block];
+        let readers: Vec<_> = others
+            .into_iter()
+            .map(|block| {
+                loom::thread::spawn(move || {
+                    assert_eq!(*block, *b"first");
+                    let copy = block.clone();
+                    drop(block);
+                    assert_eq!(*copy, *b"first");
+                })
+            })
+            .collect();
+        let second = pool.block(b"second");
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+        assert_eq!(*second, *b"second");
+        assert_eq!(pool.memory_bytes() - pool.free_bytes(), second.slot_bytes());
+        drop(pool);
+        assert_eq!(*second, *b"second");
     });
 }

@@ -18,7 +18,7 @@ use crate::observe::memory::MemoryClass;
 pub struct MemoryMetrics {
     /// Memtables: active, waiting, being flushed, held by readers, and spare memory for the next.
     pub memtables: u64,
-    /// Data blocks in the cache.
+    /// Data blocks in the cache, those that readers still have, and memory that the next will fill.
     pub blocks: u64,
     /// Indexes and filters of open tables, and pieces of them that scans and jobs read ahead.
     pub tables: u64,
@@ -56,7 +56,7 @@ pub fn in_use(store: &Store) -> MemoryMetrics {
     MemoryMetrics {
         memtables: budget.used(MemoryClass::Memtables),
         blocks: cache.block_bytes(),
-        tables: cache.used().saturating_sub(cache.block_bytes()),
+        tables: cache.table_bytes(),
         cursors: budget.cursors(),
         jobs: budget.used(MemoryClass::Jobs),
         batches: budget.used(MemoryClass::Batches),

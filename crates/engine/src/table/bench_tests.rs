@@ -146,7 +146,7 @@ fn bench_cache() {
     let cache = BlockCache::new(300 << 20, 4096);
     let blocks = 60_000u64;
     for i in 0..blocks {
-        cache.insert(TableId(1 + i % 30), i * 4096, &Arc::from(vec![1u8; 4096]));
+        cache.insert(TableId(1 + i % 30), i * 4096, &cache.block(&[1u8; 4096]));
     }
     let n = 500_000u64;
     time("cache hit and the block's first line, dependent", n, || {

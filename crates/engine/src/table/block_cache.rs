@@ -2,29 +2,31 @@
 //! and read ahead.
 //!
 //! ```text
-//! bucket (128 bytes) = lock | 5 keys, each with a touched bit | 5 × Arc<[u8]>     a hit: bucket, block's first line
+//! bucket (128 bytes) = lock | 7 keys, each with a touched bit | 7 blocks     a hit: bucket, block's first line
 //! ```
 //! Set-associative: a block has one bucket. The touched bit is written only when it is clear. Capacity is in bytes,
 //! kept by one counter that only insertions and evictions change; a clock hand sweeps the buckets when it is exceeded.
 //! Growing doubles the buckets in place: what then lies in the wrong one is swept away in time. Partitions of indexes
 //! and filters are charged here too, and dropped when they exceed half the capacity.
 //!
-//! Memory goes round: what a thread evicts to insert a block it fills with the next ([`BlockCache::copy`]). So a cache
-//! that is full allocates nothing, and leaves no holes in the heaps of an allocator that gives each thread another.
+//! Blocks have memory of their own ([`BlockPool`]): a cache that is full allocates nothing, and leaves no holes in the heaps of
+//! an allocator that gives each thread another.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use evenkeel_arena::{Block, BlockPool};
 
 use super::pieces::Pieces;
 use super::residents::Residents;
 use crate::base::units::TableId;
 
-const WAYS: usize = 5;
-/// Blocks aimed at per bucket: low enough that few buckets overflow (4 % by Poisson).
-const LOAD: f64 = 2.5;
-/// Memory of a block beside its bytes: its header, its share of a bucket, what the allocator rounds up.
-const BLOCK_OVERHEAD_BYTES: u64 = 96;
+const WAYS: usize = 7;
+/// Blocks aimed at per bucket: low enough that few buckets overflow (5 % by Poisson).
+const LOAD: f64 = 4.0;
+/// Memory of a block beside its slot: its share of a bucket.
+const BLOCK_OVERHEAD_BYTES: u64 = 48;
 /// Buckets double at most this often after the cache is made.
 const DOUBLINGS: usize = 24;
 const STRIPES: usize = 16;
@@ -36,7 +38,7 @@ const TOUCHED: u64 = 1;
 #[derive(Default)]
 struct Slots {
     keys: [u64; WAYS],
-    blocks: [Option<Arc<[u8]>>; WAYS],
+    blocks: [Option<Block>; WAYS],
 }
 
 #[derive(Default)]
@@ -58,17 +60,14 @@ struct Stripe {
     skipped: AtomicU64,
 }
 
-/// Blocks are allocated in multiples of this, so that one fits where another of about its size was.
-const STEP_BYTES: usize = 512;
-/// Evicted blocks up to this size are filled again.
-const SPARE_BYTES_MAX: usize = 64 << 10;
-/// A thread keeps one of them; all threads together keep so many bytes more, and at most this share of the capacity.
-const SHARED_BYTES_MAX: u64 = 4 << 20;
-const SHARED_PART: u64 = 32;
+/// Room left for slots that are free and will be filled again: a share of the capacity, up to so many bytes. Beyond twice as much,
+/// and a little, memory is given back.
+const FREE_PART: u64 = 32;
+const FREE_BYTES_MAX: u64 = 4 << 20;
+const LITTLE_BYTES: u64 = 128 << 10;
 
 thread_local! {
     static STRIPE: Cell<usize> = const { Cell::new(usize::MAX) };
-    static SPARE: Cell<Option<Arc<[u8]>>> = const { Cell::new(None) };
 }
 
 /// Blocks in memory.
@@ -84,9 +83,9 @@ pub struct BlockCache {
     hand: AtomicUsize,
     residents: Residents,
     pieces: Pieces,
-    /// Evicted blocks that no thread has a use for yet, and their bytes.
-    shared: Mutex<Vec<Arc<[u8]>>>,
-    shared_bytes: AtomicU64,
+    pool: BlockPool,
+    /// True while a thread gives memory back.
+    trimming: AtomicBool,
     /// What open tables keep in memory as long as they are open.
     pinned: AtomicU64,
     stripes: [Stripe; STRIPES],
@@ -107,8 +106,8 @@ impl BlockCache {
             hand: AtomicUsize::new(0),
             residents: Residents::default(),
             pieces: Pieces::default(),
-            shared: Mutex::default(),
-            shared_bytes: AtomicU64::new(0),
+            pool: BlockPool::new(),
+            trimming: AtomicBool::new(false),
             pinned: AtomicU64::new(0),
             stripes: Default::default(),
         };
@@ -118,7 +117,7 @@ impl BlockCache {
 
     /// The block, if it is here. Allocates nothing.
     #[inline]
-    pub fn get(&self, table: TableId, offset: u64) -> Option<Arc<[u8]>> {
+    pub fn get(&self, table: TableId, offset: u64) -> Option<Block> {
         let found = pack(table, offset).and_then(|key| {
             let mut slots = self.bucket(self.place(key))?.lock();
             let way = slots.find(key)?;
@@ -134,63 +133,13 @@ impl BlockCache {
         found
     }
 
-    /// A block that begins with `payload`, in memory that was evicted, if there is some that fits. Zeros may follow.
-    pub fn copy(&self, payload: &[u8]) -> Arc<[u8]> {
-        let bytes = payload.len().next_multiple_of(STEP_BYTES);
-        let fits = |spare: &Arc<[u8]>| (bytes..=bytes + bytes / 4).contains(&spare.len());
-        let mut block = match SPARE.take() {
-            Some(spare) if fits(&spare) => spare,
-            other => {
-                let found = self.take_shared(fits);
-                other.into_iter().for_each(|spare| self.share(spare));
-                found.unwrap_or_else(|| std::iter::repeat_n(0, bytes).collect())
-            }
-        };
-        if let Some((head, tail)) =
-            Arc::get_mut(&mut block).and_then(|b| b.split_at_mut_checked(payload.len()))
-        {
-            head.copy_from_slice(payload);
-            tail.fill(0);
-        }
-        block
-    }
-
-    /// Keeps an evicted block to be filled again, if nobody else has it.
-    fn spare(&self, mut block: Arc<[u8]>) {
-        if block.len() > SPARE_BYTES_MAX || Arc::get_mut(&mut block).is_none() {
-            return;
-        }
-        // A thread that ends has let go of its spare already.
-        let before = SPARE.try_with(|kept| kept.replace(Some(block))).ok().flatten();
-        before.into_iter().for_each(|spare| self.share(spare));
-    }
-
-    fn share(&self, spare: Arc<[u8]>) {
-        let bytes = cost(&spare);
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.shared_bytes.load(Ordering::Relaxed) + bytes <= self.shared_max() {
-            self.shared_bytes.fetch_add(bytes, Ordering::Relaxed);
-            shared.push(spare);
-        }
-    }
-
-    fn shared_max(&self) -> u64 {
-        (self.capacity() / SHARED_PART).min(SHARED_BYTES_MAX)
-    }
-
-    fn take_shared(&self, fits: impl Fn(&Arc<[u8]>) -> bool) -> Option<Arc<[u8]>> {
-        if self.shared_bytes.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = shared.iter().rposition(fits)?;
-        let found = shared.swap_remove(at);
-        self.shared_bytes.fetch_sub(cost(&found), Ordering::Relaxed);
-        Some(found)
+    /// A block of these bytes, to be kept or not.
+    pub fn block(&self, payload: &[u8]) -> Block {
+        self.pool.block(payload)
     }
 
     /// Keeps a block, and lets others go if there is too much.
-    pub fn insert(&self, table: TableId, offset: u64, block: &Arc<[u8]>) {
+    pub fn insert(&self, table: TableId, offset: u64, block: &Block) {
         let bytes = cost(block);
         let Some(key) = pack(table, offset).filter(|_| bytes <= self.capacity()) else { return };
         let Some(bucket) = self.bucket(self.place(key)) else { return };
@@ -208,11 +157,10 @@ impl BlockCache {
             return;
         };
         *slot_key = key;
-        let old = slot.replace(Arc::clone(block));
+        let old = slot.replace(block.clone());
         drop(slots);
         if let Some(old) = old {
             self.used.fetch_sub(cost(&old), Ordering::Relaxed);
-            self.spare(old);
         }
         self.evict();
     }
@@ -226,29 +174,24 @@ impl BlockCache {
     pub fn set_capacity(&self, capacity: u64) {
         self.capacity.store(capacity, Ordering::Relaxed);
         self.grow_to(bits_for(capacity, self.block_bytes));
-        if self.shared_bytes.load(Ordering::Relaxed) > self.shared_max() {
-            let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-            shared.clear();
-            self.shared_bytes.store(0, Ordering::Relaxed);
-        }
         self.shrink_residents();
         self.evict();
     }
 
-    /// Bytes in use: blocks and everything charged.
+    /// Bytes in use: blocks that are kept and everything charged.
     pub fn used(&self) -> u64 {
-        self.taken().saturating_add(self.shared_bytes.load(Ordering::Relaxed))
+        self.used.load(Ordering::Relaxed).saturating_add(self.table_bytes())
     }
 
-    /// The same without the blocks that will be filled again.
-    fn taken(&self) -> u64 {
+    /// Bytes of everything charged: what tables keep, and pieces that are read ahead.
+    pub fn table_bytes(&self) -> u64 {
         let tables = self.residents.bytes().saturating_add(self.pinned.load(Ordering::Relaxed));
-        self.used.load(Ordering::Relaxed).saturating_add(tables).saturating_add(self.pieces.bytes())
+        tables.saturating_add(self.pieces.bytes())
     }
 
-    /// Bytes of blocks alone, evicted ones that will be filled again included.
+    /// Memory of blocks alone: those that are kept, those that readers still have, and slots that will be filled again.
     pub fn block_bytes(&self) -> u64 {
-        self.used.load(Ordering::Relaxed).saturating_add(self.shared_bytes.load(Ordering::Relaxed))
+        self.used.load(Ordering::Relaxed).max(self.pool.memory_bytes() as u64)
     }
 
     /// Counts memory that hangs elsewhere as part of the cache.
@@ -309,18 +252,44 @@ impl BlockCache {
         self.stripes.iter().map(|s| s.skipped.load(Ordering::Relaxed)).sum()
     }
 
-    /// Sweeps until what is used fits, or everything has been seen twice.
+    /// Lets blocks go until what is used fits, and gives back the memory of those that nothing will fill again.
     fn evict(&self) {
+        self.sweep();
+        let free = self.pool.free_bytes() as u64;
+        if free > self.free_room() * 2 + LITTLE_BYTES && !self.trimming.swap(true, Ordering::Acquire) {
+            self.trim(free - self.free_room());
+            self.trimming.store(false, Ordering::Release);
+        }
+    }
+
+    fn free_room(&self) -> u64 {
+        (self.capacity() / FREE_PART).min(FREE_BYTES_MAX)
+    }
+
+    /// Empties chunks of about so many bytes: blocks in them move to free slots of others.
+    #[cold]
+    fn trim(&self, bytes: u64) {
+        self.pool.vacate(bytes as usize);
+        for place in 0..1usize << self.bits.load(Ordering::Relaxed) {
+            let Some(bucket) = self.bucket(place) else { return };
+            let mut slots = bucket.lock();
+            for block in slots.blocks.iter_mut().flatten().filter(|block| block.is_leaving()) {
+                *block = self.pool.block(block);
+            }
+        }
+    }
+
+    /// Sweeps until what is used fits, or everything has been seen twice.
+    fn sweep(&self) {
         let buckets = 1usize << self.bits.load(Ordering::Relaxed);
         for _ in 0..buckets * 2 {
-            // Room is left for what was evicted and will be filled again.
-            let mut excess = self.taken().saturating_sub(self.capacity() - self.shared_max());
+            let mut excess = self.used().saturating_sub(self.capacity() - self.free_room());
             if excess == 0 || self.used.load(Ordering::Relaxed) == 0 {
                 return;
             }
             let hand = self.hand.fetch_add(1, Ordering::Relaxed) & (buckets - 1);
             let Some(bucket) = self.bucket(hand) else { return };
-            let mut gone: [Option<Arc<[u8]>>; WAYS] = Default::default();
+            let mut gone: [Option<Block>; WAYS] = Default::default();
             let mut slots = bucket.lock();
             let Slots { keys, blocks } = &mut *slots;
             for ((key, block), gone) in keys.iter_mut().zip(blocks).zip(&mut gone) {
@@ -335,7 +304,6 @@ impl BlockCache {
             drop(slots);
             for block in gone.into_iter().flatten() {
                 self.used.fetch_sub(cost(&block), Ordering::Relaxed);
-                self.spare(block);
             }
         }
     }
@@ -408,8 +376,8 @@ impl std::fmt::Debug for BlockCache {
     }
 }
 
-fn cost(block: &Arc<[u8]>) -> u64 {
-    block.len() as u64 + BLOCK_OVERHEAD_BYTES
+fn cost(block: &Block) -> u64 {
+    block.slot_bytes() as u64 + BLOCK_OVERHEAD_BYTES
 }
 
 /// The key of a block, not touched; never 0, which is the key of an empty way.

@@ -13,6 +13,7 @@ use std::ops::{Deref, Range};
 use std::sync::{Arc, PoisonError, Weak};
 
 use arc_swap::Guard;
+use evenkeel_arena::Block;
 
 use super::block::{Content, Layout};
 use super::block_cache::BlockCache;
@@ -50,13 +51,13 @@ pub struct ReadStats {
 /// A value, and the block that holds it. The bytes stay as long as this does.
 #[derive(Clone)]
 pub struct PinnedValue {
-    block: Arc<[u8]>,
+    block: Block,
     range: Range<u32>,
 }
 
 impl PinnedValue {
     /// The bytes of `block` in `range`.
-    pub fn new(block: Arc<[u8]>, range: Range<usize>) -> PinnedValue {
+    pub fn new(block: Block, range: Range<usize>) -> PinnedValue {
         // A block's size fits into 32 bits, because its handle's does.
         PinnedValue { block, range: range.start as u32..range.end as u32 }
     }
@@ -382,7 +383,7 @@ impl TableReader {
         class: IoClass,
         fill_cache: bool,
         stats: &mut ReadStats,
-    ) -> Result<Arc<[u8]>> {
+    ) -> Result<Block> {
         match self.cached_block(handle, stats) {
             Some(block) => Ok(block),
             None => self.block_from_file(handle, class, fill_cache, stats),
@@ -391,7 +392,7 @@ impl TableReader {
 
     /// A data block, if the cache has it.
     #[inline]
-    pub fn cached_block(&self, handle: BlockHandle, stats: &mut ReadStats) -> Option<Arc<[u8]>> {
+    pub fn cached_block(&self, handle: BlockHandle, stats: &mut ReadStats) -> Option<Block> {
         let block = self.cache.get(self.id, handle.offset)?;
         stats.block_hits += 1;
         Some(block)
@@ -402,13 +403,13 @@ impl TableReader {
         self.cache.pieces()
     }
 
-    /// A block with these bytes, for the cache to keep.
-    pub fn copy(&self, payload: &[u8]) -> Arc<[u8]> {
-        self.cache.copy(payload)
+    /// A block of these bytes, for the cache to keep.
+    pub fn copy(&self, payload: &[u8]) -> Block {
+        self.cache.block(payload)
     }
 
     /// Has the cache keep a block.
-    pub fn keep_block(&self, handle: BlockHandle, block: &Arc<[u8]>) {
+    pub fn keep_block(&self, handle: BlockHandle, block: &Block) {
         self.cache.insert(self.id, handle.offset, block);
     }
 
@@ -419,11 +420,11 @@ impl TableReader {
         class: IoClass,
         fill_cache: bool,
         stats: &mut ReadStats,
-    ) -> Result<Arc<[u8]>> {
+    ) -> Result<Block> {
         stats.block_reads += 1;
         let block = self.blocks.read(handle, class, |payload| {
             Layout::check(payload, Content::Data)?;
-            Ok(self.cache.copy(payload))
+            Ok(self.cache.block(payload))
         })?;
         if fill_cache {
             self.keep_block(handle, &block);

@@ -13,6 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arc_swap::Guard;
+use evenkeel_arena::Block;
 
 use super::block::{Content, Layout};
 use super::format::{BlockHandle, PAGE_BYTES};
@@ -60,7 +61,7 @@ impl TableReadOptions {
 #[derive(Debug)]
 enum Source {
     Nowhere,
-    Pinned(Arc<[u8]>),
+    Pinned(Block),
     /// In the readahead buffer, as it was stored, without its trailer.
     Ahead(Range<usize>),
     Unpacked,
@@ -143,7 +144,7 @@ impl TableIterator {
     pub fn pinned_value(&self) -> Option<super::reader::PinnedValue> {
         match &self.source {
             Source::Pinned(block) if self.valid => {
-                Some(super::reader::PinnedValue::new(Arc::clone(block), self.value.clone()))
+                Some(super::reader::PinnedValue::new(block.clone(), self.value.clone()))
             }
             _ => None,
         }
