@@ -16,6 +16,10 @@ use crate::settings::{Common, Settings};
 /// The first round's seed; each further one has the next.
 pub const FIRST_SEED: u64 = 42;
 
+/// How long finding the highest rate may take, and what it needs.
+const SEARCH_SECONDS: f64 = 120.0;
+const SEARCH_SECONDS_MIN: f64 = 3.0;
+
 /// `--quick`: this part of data and memory, at most so many seconds, one round.
 const QUICK_DIVIDE: u64 = 8;
 const QUICK_SECONDS: f64 = 60.0;
@@ -215,7 +219,7 @@ impl Cell {
                 flag("--rate", format!("{:.0}", rate.max(1.0)));
             }
             Pace::Highest { p99, .. } => {
-                flag("--budget", scale.seconds(120.0).max(1.0).to_string());
+                flag("--budget", scale.seconds(SEARCH_SECONDS).max(SEARCH_SECONDS_MIN).to_string());
                 if let Some(p99) = p99 {
                     flag("--p99", p99.to_owned());
                 }
@@ -237,7 +241,7 @@ impl Cell {
         let filling = fill_seconds(scale, work.data);
         let measured = work.seconds.map_or(filling, |seconds| scale.seconds(seconds));
         let searched = match work.pace {
-            Pace::Highest { .. } => scale.seconds(120.0),
+            Pace::Highest { .. } => scale.seconds(SEARCH_SECONDS).max(SEARCH_SECONDS_MIN),
             _ => 0.0,
         };
         // Copying a store and reading it once goes some times faster than filling it; each ends with waiting until it is idle.
@@ -312,7 +316,11 @@ fn engines_of<'a>(work: &Work, engines: &'a [String], baseline: &str) -> &'a [St
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments::RunArgs;
+    use crate::catalog;
     use crate::experiments::{ALL, BASELINE, find};
+    use crate::load_arguments::LoadArgs;
+    use crate::property_file::Properties;
 
     fn plan_of(names: &[&str], engines: &[&str], scale: Scale) -> Vec<Cell> {
         let chosen: Vec<_> = names.iter().map(|name| find(name).unwrap()).collect();
@@ -383,9 +391,40 @@ mod tests {
         assert_eq!(quick.common(), ["memtable_bytes=8388608", "cache_bytes=33554432"]);
         assert!(word("fillrandom", quick, None).0.contains("--records 1250000"));
         let highest =
-            "bench ycsb-a --threads 8 --seconds 0.6 --budget 1.2 --p99 10ms --find-max-rate --seed 42";
+            "bench ycsb-a --threads 8 --seconds 0.6 --budget 3 --p99 10ms --find-max-rate --seed 42";
         assert_eq!(word("a-10ms", Scale::part(100, None), None).0, highest);
         assert_eq!(Scale::part(1000, None).common(), ["memtable_bytes=1048576", "cache_bytes=1048576"]);
+    }
+
+    /// What the lab asks for is what the measuring commands take.
+    #[test]
+    fn all_words_are_understood() {
+        #[derive(clap::Parser)]
+        struct Command {
+            workload: String,
+            #[command(flatten)]
+            run: RunArgs,
+            #[command(flatten)]
+            load: LoadArgs,
+        }
+        let names: Vec<&str> = ALL.iter().map(|experiment| experiment.id).collect();
+        for scale in [Scale::full(None), Scale::quick(None), Scale::part(1_000_000, None)] {
+            for cell in plan_of(&names, &["evenkeel", "rocksdb"], scale) {
+                let all = [
+                    Some(cell.arguments(scale, Some(1e5))),
+                    cell.crash(scale),
+                    cell.store(scale).map(|(_, words)| words),
+                ];
+                for words in all.into_iter().flatten() {
+                    let parsed: Command = clap::Parser::try_parse_from(&words).unwrap();
+                    let described = Properties::from(catalog::find(&parsed.workload).unwrap());
+                    parsed.run.check(&described.workload).unwrap();
+                    if let Some(load) = parsed.load.load().unwrap() {
+                        load.check(&described.workload, parsed.run.limits(&described).1).unwrap();
+                    }
+                }
+            }
+        }
     }
 
     #[test]

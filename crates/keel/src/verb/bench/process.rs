@@ -112,8 +112,9 @@ impl Process {
     /// What a process said that did not do what it was started for.
     fn failed(&self, output: &Output) -> Broken {
         let said = String::from_utf8_lossy(&output.stderr);
-        // The last line says why; what is before it are notes.
-        let last = said.trim_end().lines().last().unwrap_or_default();
+        // The last line says why; what is before it are notes. A parser's words go on with how to get help.
+        let parsed = said.lines().find(|line| line.starts_with("error: "));
+        let last = parsed.or(said.trim_end().lines().last()).unwrap_or_default();
         let message = last.split_once(": ").map_or(last, |(_, message)| message);
         Broken {
             message: match message {
