@@ -1,16 +1,18 @@
 //! The table of steps that CI runs, and the loop that runs them: each with its name and time, up to the first that fails.
 //!
 //! ```text
-//! lock fmt tidy packages licences deny │ clippy clippy-plain docs │ test-debug test-zstd test-release loom
+//! lock fmt tidy packages licences deny │ clippy clippy-plain docs │ test-debug test-zstd test-release loom instructions
 //!              seconds                        minutes                         minutes
 //! ```
 //!
 //! What fails fast stands first. A step either runs cargo or is a check written here.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::instructions;
 use crate::packages;
 use crate::tidy::tree;
 
@@ -95,7 +97,11 @@ pub const STEPS: &[Step] = &[
         &["test", "-p", "evenkeel-arena", "--release", "--test", "loom", "--target-dir", "target/loom"],
         &[("RUSTFLAGS", "--cfg loom")],
     ),
+    check("instructions", "no operation takes more instructions than is recorded", instruction_counts),
 ];
+
+/// The recorded counts of instructions.
+const RECORDED: &str = "crates/engine/instructions.toml";
 
 /// The project's root.
 pub fn root() -> PathBuf {
@@ -233,6 +239,87 @@ fn zstd(root: &Path) -> Outcome {
         &["test", "-p", "evenkeel", "--features", "zstd", "--lib", "--", "table::", "options"],
         &[],
     )
+}
+
+/// Counts, and compares with what is recorded for this architecture.
+fn instruction_counts(root: &Path) -> Outcome {
+    if !instructions::can_count() {
+        return Ok(Done::Skipped("valgrind is not installed (apt-get install valgrind)".to_owned()));
+    }
+    let recorded = recorded_instructions(root)?;
+    let architecture = std::env::consts::ARCH;
+    let Some(recorded) = recorded.iter().find(|section| section.architecture == architecture) else {
+        return Ok(Done::Skipped(format!(
+            "no counts are recorded for {architecture}: record them with --record"
+        )));
+    };
+    let (table, worse) = instructions::compare(&recorded.counts, &instructions::count(&counted(root)?)?);
+    print!("{table}");
+    let compiler = compiler()?;
+    if compiler != recorded.compiler {
+        println!("recorded with {}, counted with {compiler}", recorded.compiler);
+    }
+    instructions::judge(&worse)?;
+    Ok(Done::Yes(String::new()))
+}
+
+/// Counts, and records that.
+///
+/// # Errors
+/// Why that cannot be done here.
+pub fn record_instructions(root: &Path) -> Result<(), String> {
+    if !instructions::can_count() {
+        return Err("valgrind is not installed (apt-get install valgrind)".to_owned());
+    }
+    let counts = instructions::count(&counted(root)?)?;
+    let recorded = recorded_instructions(root)?;
+    let section = instructions::Section {
+        architecture: std::env::consts::ARCH.to_owned(),
+        compiler: compiler()?,
+        counts,
+    };
+    let before = recorded.iter().find(|old| old.architecture == section.architecture);
+    let (table, _) = instructions::compare(before.map_or(&[], |old| &old.counts), &section.counts);
+    print!("{table}");
+    let text = instructions::recorded(recorded, section);
+    std::fs::write(root.join(RECORDED), text).map_err(|error| format!("{RECORDED}: {error}"))
+}
+
+fn recorded_instructions(root: &Path) -> Result<Vec<instructions::Section>, String> {
+    let text = match std::fs::read_to_string(root.join(RECORDED)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        text => text.map_err(|error| format!("{RECORDED}: {error}"))?,
+    };
+    instructions::parse(&text).map_err(|what| format!("{RECORDED}: {what}"))
+}
+
+/// Builds the program that is counted, and says where it is.
+fn counted(root: &Path) -> Result<PathBuf, String> {
+    let args = [
+        "build",
+        "--release",
+        "-p",
+        "evenkeel",
+        "--example",
+        "instructions",
+        "--message-format",
+        "json-render-diagnostics",
+    ];
+    let messages = cargo_output(root, &args)?;
+    let program =
+        messages.lines().rev().find_map(|line| line.split_once("\"executable\":\"")?.1.split('"').next());
+    program
+        .map(PathBuf::from)
+        .ok_or_else(|| "cargo does not say where the program is that it built".to_owned())
+}
+
+/// `rustc 1.95.0`.
+fn compiler() -> Result<String, String> {
+    let output =
+        Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())).arg("--version").output();
+    let output = output.map_err(|error| format!("rustc cannot be started: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    Ok(said.split_whitespace().take(2).collect::<Vec<_>>().join(" "))
 }
 
 fn deny(root: &Path) -> Outcome {

@@ -1,9 +1,10 @@
 //! The project's own checks, behind `cargo xtask`.
 //!
 //! ```text
-//! ci        the table of steps that CI runs, one after the other
-//! packages  what the library pulls in: few packages, no C, known licences and sources
-//! tidy      what the compiler does not see: floors, cycles, headers, lengths, words
+//! ci            the table of steps that CI runs, one after the other
+//! packages      what the library pulls in: few packages, no C, known licences and sources
+//! tidy          what the compiler does not see: floors, cycles, headers, lengths, words
+//! instructions  how many instructions an operation takes, beside how many it took
 //! ```
 //!
 //! Nothing here is shipped, so it reads files and clocks directly.
@@ -14,5 +15,6 @@
 )]
 
 pub mod ci;
+pub mod instructions;
 pub mod packages;
 pub mod tidy;

@@ -1,11 +1,13 @@
-//! `cargo xtask ci` runs what CI runs; `cargo xtask STEP…` runs single steps; `--list` names them.
+//! `cargo xtask ci` runs what CI runs; `cargo xtask STEP…` runs single steps; `--list` names them. `cargo xtask instructions
+//! --record` records what that step compares with.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 
 use xtask::ci::{self, STEPS, Step};
 
-const USAGE: &str = "usage: cargo xtask ci [--skip STEP]... | cargo xtask STEP... | cargo xtask ci --list";
+const USAGE: &str = "usage: cargo xtask ci [--skip STEP]... | cargo xtask STEP... | cargo xtask ci --list | \
+                     cargo xtask instructions --record";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -15,6 +17,9 @@ fn main() -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
+    if args == ["instructions", "--record"] {
+        return ended(ci::record_instructions(&ci::root()));
+    }
     let steps = match chosen(&args) {
         Ok(steps) => steps,
         Err(message) => {
@@ -22,7 +27,11 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match ci::run(&steps, &ci::root()) {
+    ended(ci::run(&steps, &ci::root()))
+}
+
+fn ended(outcome: Result<(), String>) -> ExitCode {
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("xtask: {message}");

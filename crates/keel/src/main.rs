@@ -9,6 +9,7 @@
 //! says what to do.
 #![forbid(unsafe_code)]
 
+mod answer;
 mod escape;
 mod failure;
 mod files;

@@ -3,6 +3,7 @@
 use evenkeel_lab::report::{bytes, count, micros, rate, seconds};
 use serde_json::Value;
 
+use crate::answer::{array, float, number, text};
 use crate::escape::one_line;
 
 /// Below this many lookups the cache's share of hits says nothing.
@@ -39,7 +40,7 @@ pub fn change(before: &Value, now: &Value, elapsed: f64) -> String {
         jobs.iter().map(|c| per_sec(&format!("/io/{c}/read")) + per_sec(&format!("/io/{c}/written"))).sum();
     let stalled = (float(now, "/stalls/seconds") - float(before, "/stalls/seconds")) / elapsed.max(1e-3);
     format!(
-        "{:>9}/s {:>11}/s {:>11}/s {:>11}/s {:>11}/s {:>5} {:>6} {:>6}",
+        "{:>7}/s {:>10}/s {:>10}/s {:>10}/s {:>10}/s {:>4} {:>5} {:>6}",
         rate(per_sec("/writes")),
         rate_of("/user_bytes"),
         rate_of("/io/client/read"),
@@ -53,7 +54,7 @@ pub fn change(before: &Value, now: &Value, elapsed: f64) -> String {
 
 /// The head of the lines of [`change`].
 pub const CHANGE_HEAD: &str =
-    "     writes    user bytes   client read         flush    compaction    L0  stall   slow";
+    "   writes   user bytes  client read        flush   compaction   L0 stall   slow";
 
 fn first(out: &mut String, figures: &Value, now_ms: u64) {
     let found = findings(figures, now_ms);
@@ -91,7 +92,7 @@ fn findings(f: &Value, now_ms: u64) -> Vec<String> {
         // Some stand for those of which only a sample is timed.
         let slow = some(n("/slow/recent"), "slow operation", "slow operations");
         let cause = slow_cause(f);
-        out.push(format!("about {slow} in ten minutes, mostly {cause}; see `keel explain --slow`"));
+        out.push(format!("about {slow} lately, mostly {cause}: `keel explain --slow`"));
     }
     out.extend(array(f, "/keyspaces").filter_map(|keyspace| lag(f, keyspace)));
     let since = n("/snapshots/oldest_since_ms");
@@ -138,7 +139,7 @@ fn lag(f: &Value, keyspace: &Value) -> Option<String> {
     };
     let rate = f.pointer("/schedule/limit_bytes_per_sec").and_then(Value::as_u64).filter(|rate| *rate > 0);
     let brake = rate.map_or_else(String::new, |rate| format!(" at {}/s", bytes(rate)));
-    Some(format!("{behind}, {} of debt{brake}; see `keel explain`", bytes(debt)))
+    Some(format!("{behind}, {} of debt{brake}: `keel explain`", bytes(debt)))
 }
 
 fn stall_reason(f: &Value) -> String {
@@ -267,7 +268,8 @@ fn files(out: &mut String, f: &Value) {
         let cpu = f.pointer(&format!("/cpu_seconds/{name}")).and_then(Value::as_f64);
         let cpu = cpu.map_or_else(String::new, seconds);
         let (read, written) = (bytes(number(io, "/read")), bytes(number(io, "/written")));
-        out.push_str(&format!("  {name:<8} {read:>10} {written:>11} {cpu:>11}\n"));
+        out.push_str(format!("  {name:<8} {read:>10} {written:>11} {cpu:>11}").trim_end());
+        out.push('\n');
     }
     out.push('\n');
 }
@@ -300,22 +302,6 @@ fn percent(part: u64, whole: u64) -> String {
     if part > 0 && share < 1.0 { format!("{share:.1} %") } else { format!("{share:.0} %") }
 }
 
-fn number(value: &Value, path: &str) -> u64 {
-    value.pointer(path).and_then(Value::as_u64).unwrap_or(0)
-}
-
-fn float(value: &Value, path: &str) -> f64 {
-    value.pointer(path).and_then(Value::as_f64).unwrap_or(0.0)
-}
-
-fn text<'a>(value: &'a Value, path: &str) -> &'a str {
-    value.pointer(path).and_then(Value::as_str).unwrap_or("")
-}
-
-fn array<'a>(value: &'a Value, path: &str) -> impl Iterator<Item = &'a Value> {
-    value.pointer(path).and_then(Value::as_array).into_iter().flatten()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -345,19 +331,22 @@ mod tests {
         levels.push(serde_json::json!({"level": 1, "bytes": 3260, "target_bytes": 1000, "debt_bytes": 1}));
         busy["jobs"] = serde_json::json!({"refused": 1});
         busy["log_failures"] = 1.into();
+        busy["io"] = serde_json::json!({"wal": {"written": 4096}});
         let found = findings(&busy, 1_200_001);
         let expected = [
             "2 failures of background work; LOG says which",
             "1 compaction refused for want of disk space",
             "writers waited 3 times, 1.50 s, mostly for flushes and compactions",
-            "about 1 234 slow operations in ten minutes, mostly block-read; see `keel explain --slow`",
-            "L1 of default is 326 % full, 23.0 MiB of debt at 1.0 KiB/s; see `keel explain`",
+            "about 1 234 slow operations lately, mostly block-read: `keel explain --slow`",
+            "L1 of default is 326 % full, 23.0 MiB of debt at 1.0 KiB/s: `keel explain`",
             "the oldest snapshot is 20 min old and may pin 2.0 KiB",
             "the cache finds 5 % of its blocks; raise cache_bytes",
             "L0 of default: 75 % of the entries are tombstones",
             "LOG or STATS could not be written; is the disk full?",
         ];
         assert_eq!(found, expected);
+        let shown = view(&busy, 1_200_001);
+        assert!(shown.lines().all(|line| line.chars().count() <= 80 && !line.ends_with(' ')), "{shown}");
     }
 
     #[test]
@@ -366,6 +355,20 @@ mod tests {
         slow["slow"] = serde_json::json!({"count": 64, "recent": 0, "seconds": {"cpu": 1.0}});
         assert!(findings(&slow, 0).is_empty());
         assert!(view(&slow, 0).contains("without a name, sequence"));
+    }
+
+    #[test]
+    fn changes_stand_below_their_heads() {
+        let now = serde_json::json!({
+            "writes": 99_000_000, "user_bytes": 1023 << 20, "stalls": {"seconds": 9.0}, "slow": {"count": 999_999},
+            "io": {"client": {"read": 1023 << 20}, "flush": {"written": 1023 << 20}, "deep": {"read": 1023 << 20}},
+            "levels": [{"runs": 1000}],
+        });
+        for now in [now, quiet()] {
+            let line = change(&quiet(), &now, 1.0);
+            assert_eq!(line.chars().count(), CHANGE_HEAD.chars().count(), "{line}");
+        }
+        assert!(CHANGE_HEAD.chars().count() <= 80);
     }
 
     #[test]

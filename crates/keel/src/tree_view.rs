@@ -4,6 +4,7 @@
 use evenkeel_lab::report::{bytes, count};
 use serde_json::Value;
 
+use crate::answer::{array, number, text};
 use crate::escape::{escape, one_line, unescape};
 
 /// Runs that are listed below a level.
@@ -27,11 +28,11 @@ pub struct Style {
 /// Draws the engine's answer to `levels`.
 pub fn draw(report: &Value, style: Style) -> String {
     let mut out = String::new();
-    let name = one_line(text(report, "keyspace"));
-    out.push_str(&format!("{}  {}\n\n", style.paint(Colour::Bold, &name), text(report, "strategy")));
+    let name = one_line(text(report, "/keyspace"));
+    out.push_str(&format!("{}  {}\n\n", style.paint(Colour::Bold, &name), text(report, "/strategy")));
     memory(&mut out, report, style);
-    let levels: Vec<&Value> = list(report, "levels").collect();
-    if levels.iter().all(|level| number(level, "tables") == 0) {
+    let levels: Vec<&Value> = array(report, "/levels").collect();
+    if levels.iter().all(|level| number(level, "/tables") == 0) {
         out.push_str("\nno tables yet\n");
         return out;
     }
@@ -49,9 +50,9 @@ pub fn draw(report: &Value, style: Style) -> String {
     if !legend.is_empty() {
         out.push_str(&format!("\nBars: {}\n", legend.join(", ")));
     }
-    if list(report, "levels")
-        .flat_map(|level| list(level, "run_list"))
-        .any(|run| number(run, "tombstones") > 0)
+    if array(report, "/levels")
+        .flat_map(|level| array(level, "/run_list"))
+        .any(|run| number(run, "/tombstones") > 0)
     {
         out.push_str("\nTombstones along a run: . none  - some  + a third  * half  # nearly all\n");
     }
@@ -59,11 +60,11 @@ pub fn draw(report: &Value, style: Style) -> String {
 }
 
 fn memory(out: &mut String, report: &Value, style: Style) {
-    let (full, memtables) = (number(report, "memtable_bytes"), &report["memtables"]);
-    let active = number(memtables, "active_bytes");
-    let waiting = match number(memtables, "waiting") {
+    let (full, memtables) = (number(report, "/memtable_bytes"), &report["memtables"]);
+    let active = number(memtables, "/active_bytes");
+    let waiting = match number(memtables, "/waiting") {
         0 => String::new(),
-        n => format!(", {n} waiting ({})", bytes(number(memtables, "waiting_bytes"))),
+        n => format!(", {n} waiting ({})", bytes(number(memtables, "/waiting_bytes"))),
     };
     let bar = style.bar(active, 0, full);
     out.push_str(&format!("mem {bar} {:>10} of {}{waiting}\n", bytes(active), bytes(full)));
@@ -71,23 +72,23 @@ fn memory(out: &mut String, report: &Value, style: Style) {
 
 fn draw_level(out: &mut String, level: &Value, style: Style) {
     let [held, busy, target, debt] =
-        ["bytes", "busy_bytes", "target_bytes", "debt_bytes"].map(|name| number(level, name));
-    let (runs, max) = (number(level, "runs"), number(level, "max_runs"));
+        ["/bytes", "/busy_bytes", "/target_bytes", "/debt_bytes"].map(|path| number(level, path));
+    let (runs, max) = (number(level, "/runs"), number(level, "/max_runs"));
     // Where runs are counted, bytes say nothing about when it is full.
-    let counted = text(level, "full_by") == "runs";
+    let counted = text(level, "/full_by") == "runs";
     let bar = match counted {
         true => style.bar(runs * held.max(1), runs * busy, max * held.max(1)),
         false => style.bar(held, busy, target),
     };
     let shape = if max == 1 { "leveled".to_owned() } else { format!("{runs} of {max} runs") };
     let full = if target == 0 || counted { String::new() } else { format!(" of {}", bytes(target)) };
-    let tables = match number(level, "tables") {
+    let tables = match number(level, "/tables") {
         1 => "1 table".to_owned(),
         n => format!("{} tables", count(n)),
     };
     out.push_str(&format!(
         "L{:<2} {bar} {:>10}{full}, {tables}, {shape}\n",
-        number(level, "level"),
+        number(level, "/level"),
         bytes(held)
     ));
     let mut notes = Vec::new();
@@ -96,7 +97,7 @@ fn draw_level(out: &mut String, level: &Value, style: Style) {
             style.paint(Colour::Yellow, &format!("{} of debt: to write until it is in shape", bytes(debt))),
         );
     }
-    let (dels, entries) = (number(level, "tombstones"), number(level, "entries"));
+    let (dels, entries) = (number(level, "/tombstones"), number(level, "/entries"));
     if dels > 0 {
         let share = 100.0 * dels as f64 / entries.max(1) as f64;
         let age = level["tombstone_oldest_seconds"].as_u64();
@@ -106,7 +107,7 @@ fn draw_level(out: &mut String, level: &Value, style: Style) {
     if !notes.is_empty() {
         out.push_str(&format!("      {}\n", notes.join("; ")));
     }
-    let listed: Vec<&Value> = list(level, "run_list").collect();
+    let listed: Vec<&Value> = array(level, "/run_list").collect();
     // One run over the whole level says nothing that the level does not, but for its keys.
     for run in listed.iter().take(RUNS_SHOWN) {
         draw_run(out, run, style);
@@ -117,43 +118,44 @@ fn draw_level(out: &mut String, level: &Value, style: Style) {
 }
 
 fn draw_run(out: &mut String, run: &Value, style: Style) {
-    let heat: String = list(run, "heat").map(|share| shade(share.as_f64().unwrap_or(0.0))).collect();
-    let heat = if number(run, "tombstones") == 0 { String::new() } else { format!("  {heat}") };
-    let mut held: Vec<String> = list(run, "jobs").take(JOBS_SHOWN).map(|job| format!("job {job}")).collect();
-    if list(run, "jobs").count() > JOBS_SHOWN {
+    let heat: String = array(run, "/heat").map(|share| shade(share.as_f64().unwrap_or(0.0))).collect();
+    let heat = if number(run, "/tombstones") == 0 { String::new() } else { format!("  {heat}") };
+    let mut held: Vec<String> =
+        array(run, "/jobs").take(JOBS_SHOWN).map(|job| format!("job {job}")).collect();
+    if array(run, "/jobs").count() > JOBS_SHOWN {
         held.push("…".to_owned());
     }
     let held = held.join(" ");
     let beside = heat.chars().count() + if held.is_empty() { 0 } else { held.chars().count() + 2 };
     let [least, most] = KEY_COLUMNS;
     let room = (style.columns.saturating_sub(RUN_COLUMNS + beside) / 2).clamp(least, most);
-    let keys = format!("{} .. {}", key(text(run, "from"), room), key(text(run, "to"), room));
+    let keys = format!("{} .. {}", key(text(run, "/from"), room), key(text(run, "/to"), room));
     let jobs = match held.is_empty() {
         true => String::new(),
         false => format!("  {}", style.paint(Colour::Cyan, &held)),
     };
-    let (size, id) = (bytes(number(run, "bytes")), format!("run {}", number(run, "run")));
+    let (size, id) = (bytes(number(run, "/bytes")), format!("run {}", number(run, "/run")));
     out.push_str(format!("      {id:<9} {size:>10}  {keys}{heat}{jobs}").trim_end());
     out.push('\n');
 }
 
 fn jobs(out: &mut String, report: &Value, style: Style) {
-    let open: Vec<&Value> = list(report, "jobs").collect();
+    let open: Vec<&Value> = array(report, "/jobs").collect();
     if open.is_empty() {
         return;
     }
     out.push('\n');
     for job in open {
-        let (from, to) = (number(job, "level"), number(job, "output_level"));
-        let id = style.paint(Colour::Cyan, &format!("job {}", number(job, "job")));
-        let (class, state) = (text(job, "class"), text(job, "state"));
-        let size = match number(job, "read_bytes") {
-            0 => bytes(number(job, "bytes")),
-            read => format!("{} of {} read", bytes(read), bytes(number(job, "bytes"))),
+        let (from, to) = (number(job, "/level"), number(job, "/output_level"));
+        let id = style.paint(Colour::Cyan, &format!("job {}", number(job, "/job")));
+        let class = text(job, "/class");
+        let size = match number(job, "/read_bytes") {
+            0 => bytes(number(job, "/bytes")),
+            read => format!("{} of {} read", bytes(read), bytes(number(job, "/bytes"))),
         };
-        let age = age_words(number(job, "seconds"));
-        out.push_str(&format!("{id}  {class}, L{from} to L{to}, {size}, for {age}, {state}\n"));
-        out.push_str(&format!("      {}\n", text(job, "because")));
+        let age = age_words(number(job, "/seconds"));
+        out.push_str(&format!("{id}  {class}, L{from} to L{to}, {size}, for {age}\n"));
+        out.push_str(&format!("      {}; {}\n", text(job, "/because"), text(job, "/state")));
     }
 }
 
@@ -257,18 +259,6 @@ fn age_words(s: u64) -> String {
     }
 }
 
-fn number(value: &Value, name: &str) -> u64 {
-    value.get(name).and_then(Value::as_u64).unwrap_or(0)
-}
-
-fn text<'a>(value: &'a Value, name: &str) -> &'a str {
-    value.get(name).and_then(Value::as_str).unwrap_or("")
-}
-
-fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
-    value.get(name).and_then(Value::as_array).into_iter().flatten()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -307,8 +297,8 @@ L0  ██████████▒▒▒▒▒·····    2.9 KiB of 3.9 Ki
 L1  ███████████████████▶   87.9 KiB of 39.1 KiB, 1 table, leveled
       48.8 KiB of debt: to write until it is in shape
 
-job 7  l0-to-l1, L0 to L1, 500 B of 1000 B read, for 3 s, running
-      because of runs, score 1.00 at L0
+job 7  l0-to-l1, L0 to L1, 500 B of 1000 B read, for 3 s
+      because of runs, score 1.00 at L0; running
 
 Bars: ▒ held by a job, ▶ more than fits
 

@@ -21,7 +21,7 @@ use crate::execute;
 use crate::generator::Shared;
 use crate::keys::{KeyOrder, Keys};
 use crate::load_shape::LoadShape;
-use crate::machine;
+use crate::machine::{self, Meter};
 use crate::max_rate::{self, MaxRate, Search, judge};
 use crate::open_loop::{self, OpenMeasured, OpenRun, Queue};
 use crate::phase::{Measured, Phase, Sample, Total, Watch};
@@ -179,36 +179,18 @@ pub struct Outcome {
 /// # Errors
 /// The first error of the engine, or an argument that makes no sense.
 pub fn run<E: Engine>(engine: &E, plan: &Plan<'_>, watch: &dyn Watch) -> Result<Outcome, EngineError> {
-    let data = plan.data;
+    let (data, workload) = (plan.data, plan.workload);
     let keys = Keys::new(data.key_bytes, data.order, data.seed, data.records)?;
     let values = Values::new(data.value_bytes, data.seed);
-    let workload = plan.workload;
     execute::check(engine, workload)?;
     if let Some(load) = plan.load {
         load.check(workload, plan.seconds)?;
     }
-    let mut fill = None;
-    if !workload.fills() && !plan.filled {
-        let filler = filler(data.order);
-        let records = Records::new(0);
-        let shared = shared(plan, filler, &keys, &values, &records);
-        let run = Run { engine, threads: plan.threads, ops: Some(data.records), seconds: None, watch };
-        let done = run.go(Phase::Fill, &shared)?;
-        fill = Some(Fill { seconds: done.seconds, idle_seconds: settle(engine, watch)? });
-    } else if plan.filled {
-        settle(engine, watch)?;
-    }
+    let fill = fill(engine, plan, &keys, &values, watch)?;
     warm(engine, workload, watch)?;
     let records = Records::new(if workload.fills() { 0 } else { data.records });
     let shared = shared(plan, workload, &keys, &values, &records);
-    let mut max_rate = None;
-    if let Some(load) = plan.load.filter(|load| load.shape.needs_maximum()) {
-        let idle = || settle(engine, watch).map(drop);
-        max_rate =
-            Some(max_rate::find(engine, plan.threads, load.spacing, load.search, &shared, watch, &idle)?);
-        idle()?;
-        warm(engine, workload, watch)?;
-    }
+    let max_rate = find_max_rate(engine, plan, &shared, watch)?;
     let schedule = plan.load.map(|load| schedule(plan, load, max_rate.as_ref()));
     let inserts = schedule.as_ref().map_or(shared.inserts, |s| workload.inserts(s.requests()));
     let shared = Shared { inserts, ..shared };
@@ -216,36 +198,47 @@ pub fn run<E: Engine>(engine: &E, plan: &Plan<'_>, watch: &dyn Watch) -> Result<
         Some(schedule) => driver_cost::open(&shared, plan.threads, schedule)?,
         None => driver_cost::closed(&shared, plan.threads)?,
     };
-    let before = machine::cpu();
-    let started = clock::now();
+    let meter = Meter::start();
     let (measured, opened) = measure(engine, plan, &shared, schedule.as_ref(), watch)?;
-    let idle_seconds = settle(engine, watch)?;
-    let elapsed = started.elapsed().as_secs_f64();
-    watch.end();
-    let cpu = before.zip(machine::cpu());
-    let figures = engine.figures();
-    let disk_bytes = engine.disk_bytes();
-    let live = live(engine, &shared)?;
-    Ok(Outcome {
-        fill,
-        ops: measured.ops,
-        seconds: measured.seconds,
-        latencies: measured.latencies,
-        windows: measured.windows,
-        samples: measured.samples,
-        wrong_reads: measured.wrong_reads + max_rate.as_ref().map_or(0, |found| found.wrong_reads),
-        idle_seconds,
-        figures,
-        disk_bytes,
-        records: live.entries,
-        live_bytes: live.bytes,
-        cpu_seconds: cpu.map(|(before, after)| after.own_seconds - before.own_seconds),
-        others_cores: cpu.map(|(before, after)| after.others_cores_since(&before, elapsed)),
-        peak_rss_bytes: machine::peak_rss_bytes(),
-        opened,
-        max_rate,
-        driver,
-    })
+    let done = at_rest(engine, measured, &meter, driver, watch, || live(engine, &shared))?;
+    let wrong_before = max_rate.as_ref().map_or(0, |found| found.wrong_reads);
+    Ok(Outcome { fill, wrong_reads: wrong_before + done.wrong_reads, opened, max_rate, ..done })
+}
+
+/// Writes the records before the measurement, unless they are there or the workload writes them itself.
+fn fill<E: Engine>(
+    engine: &E,
+    plan: &Plan<'_>,
+    keys: &Keys,
+    values: &Values,
+    watch: &dyn Watch,
+) -> Result<Option<Fill>, EngineError> {
+    if plan.filled {
+        settle(engine, watch)?;
+    }
+    if plan.filled || plan.workload.fills() {
+        return Ok(None);
+    }
+    let records = Records::new(0);
+    let shared = shared(plan, filler(plan.data.order), keys, values, &records);
+    let run = Run { engine, threads: plan.threads, ops: Some(plan.data.records), seconds: None, watch };
+    let done = run.go(Phase::Fill, &shared)?;
+    Ok(Some(Fill { seconds: done.seconds, idle_seconds: settle(engine, watch)? }))
+}
+
+/// The highest rate that the store sustains, if the load is a share of it. The store is idle and warm again afterwards.
+fn find_max_rate<E: Engine>(
+    engine: &E,
+    plan: &Plan<'_>,
+    shared: &Shared<'_>,
+    watch: &dyn Watch,
+) -> Result<Option<MaxRate>, EngineError> {
+    let Some(load) = plan.load.filter(|load| load.shape.needs_maximum()) else { return Ok(None) };
+    let idle = || settle(engine, watch).map(drop);
+    let found = max_rate::find(engine, plan.threads, load.spacing, load.search, shared, watch, &idle)?;
+    idle()?;
+    warm(engine, plan.workload, watch)?;
+    Ok(Some(found))
 }
 
 /// The measurement itself.
@@ -273,6 +266,42 @@ fn measure<E: Engine>(
         held: judge(rate, &queue, &measured.windows, threads, p99).held,
     };
     Ok((measured, Some(opened)))
+}
+
+/// What a measurement gave, once the store is idle again. `live` says what is in it then.
+pub(crate) fn at_rest<E: Engine>(
+    engine: &E,
+    measured: Measured,
+    meter: &Meter,
+    driver: DriverCost,
+    watch: &dyn Watch,
+    live: impl FnOnce() -> Result<Scanned, EngineError>,
+) -> Result<Outcome, EngineError> {
+    let idle_seconds = settle(engine, watch)?;
+    let used = meter.used();
+    watch.end();
+    let (figures, disk_bytes) = (engine.figures(), engine.disk_bytes());
+    let live = live()?;
+    Ok(Outcome {
+        fill: None,
+        ops: measured.ops,
+        seconds: measured.seconds,
+        latencies: measured.latencies,
+        windows: measured.windows,
+        samples: measured.samples,
+        wrong_reads: measured.wrong_reads,
+        idle_seconds,
+        figures,
+        disk_bytes,
+        records: live.entries,
+        live_bytes: live.bytes,
+        cpu_seconds: used.map(|used| used.own_seconds),
+        others_cores: used.map(|used| used.others_cores),
+        peak_rss_bytes: machine::peak_rss_bytes(),
+        opened: None,
+        max_rate: None,
+        driver,
+    })
 }
 
 /// When requests come.

@@ -3,6 +3,10 @@
 //! Read from `/proc`; where there is none, the answers are `None` and the report says so. CPU that others used says whether
 //! a measurement can be believed at all.
 
+use std::time::Instant;
+
+use crate::clock;
+
 /// The kernel's unit for CPU time in `/proc`, fixed for user space.
 const TICKS_PER_SECOND: f64 = 100.0;
 
@@ -28,6 +32,37 @@ pub fn cpu() -> Option<Cpu> {
     let own = parse_own(&read("/proc/self/stat")?)?;
     let all = parse_all(&read("/proc/stat")?)?;
     Some(Cpu { own_seconds: own, all_seconds: all })
+}
+
+/// CPU that is used from a moment on.
+#[derive(Debug)]
+pub struct Meter {
+    since: Option<Cpu>,
+    started: Instant,
+}
+
+/// What a [`Meter`] shows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Used {
+    /// CPU seconds of this process.
+    pub own_seconds: f64,
+    /// Cores that other processes used, in the mean.
+    pub others_cores: f64,
+}
+
+impl Meter {
+    /// From now on.
+    pub fn start() -> Meter {
+        Meter { since: cpu(), started: clock::now() }
+    }
+
+    /// Up to now.
+    pub fn used(&self) -> Option<Used> {
+        let seconds = self.started.elapsed().as_secs_f64();
+        let (before, after) = self.since.zip(cpu())?;
+        let own_seconds = after.own_seconds - before.own_seconds;
+        Some(Used { own_seconds, others_cores: after.others_cores_since(&before, seconds) })
+    }
 }
 
 /// The most memory this process has held, in bytes.
@@ -111,6 +146,8 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn this_machine_answers() {
+        let used = Meter::start().used().unwrap();
+        assert!(used.own_seconds >= 0.0 && used.others_cores >= 0.0, "{used:?}");
         let cpu = cpu().unwrap();
         assert!(cpu.own_seconds >= 0.0 && cpu.all_seconds > 0.0);
         assert!(peak_rss_bytes().unwrap() > 1 << 16);

@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::catalog::YCSB;
 use crate::clock;
-use crate::driver::{Dataset, Outcome};
+use crate::distribution::Distribution;
+use crate::driver::{Dataset, Outcome, at_rest};
 use crate::driver_cost::{DriverCost, Nothing, of_closed};
 use crate::engine::{Engine, EngineError};
 use crate::keys::KeyOrder;
-use crate::machine;
+use crate::machine::Meter;
 use crate::phase::{Attendant, Control, Measured, Part, Phase, Total, Unwatched, Watch, joined};
 use crate::recorder::{Recorder, Windows};
 use crate::text_operations::{TextOperation, TextOperations};
@@ -24,6 +25,7 @@ pub const OPERATIONS: Workload = Workload {
     what: "a file of operations",
     mix: Mix::of(&[]),
     limit: Limit::Ops(0),
+    distribution: Distribution::Sequential,
     ..YCSB
 };
 
@@ -52,42 +54,13 @@ pub fn run<E: Engine>(
 ) -> Result<(Dataset, Outcome), EngineError> {
     let mut model = answers.map(|answers| Model { answers, map: BTreeMap::new() });
     let driver = own_cost()?;
-    let before = machine::cpu();
-    let started = clock::now();
+    let meter = Meter::start();
     let (measured, written) = measure(engine, TextOperations::new(input), model.as_mut(), watch)?;
     if let Some(model) = &model {
         model.check_all()?;
     }
-    watch.begin(Phase::Settle, Total::Open);
-    let idle = clock::now();
-    engine.wait_idle()?;
-    let idle_seconds = idle.elapsed().as_secs_f64();
-    let elapsed = started.elapsed().as_secs_f64();
-    watch.end();
-    let cpu = before.zip(machine::cpu());
-    let (figures, disk_bytes) = (engine.figures(), engine.disk_bytes());
-    let live = engine.scan(b"", usize::MAX)?;
-    let outcome = Outcome {
-        fill: None,
-        ops: measured.ops,
-        seconds: measured.seconds,
-        latencies: measured.latencies,
-        windows: measured.windows,
-        samples: measured.samples,
-        wrong_reads: 0,
-        idle_seconds,
-        figures,
-        disk_bytes,
-        records: live.entries,
-        live_bytes: live.bytes,
-        cpu_seconds: cpu.map(|(before, after)| after.own_seconds - before.own_seconds),
-        others_cores: cpu.map(|(before, after)| after.others_cores_since(&before, elapsed)),
-        peak_rss_bytes: machine::peak_rss_bytes(),
-        opened: None,
-        max_rate: None,
-        driver,
-    };
-    Ok((written.dataset(live.entries), outcome))
+    let outcome = at_rest(engine, measured, &meter, driver, watch, || engine.scan(b"", usize::MAX))?;
+    Ok((written.dataset(outcome.records), outcome))
 }
 
 /// What reading, timing and recording costs, on an engine that does nothing.

@@ -135,7 +135,7 @@ fn words_of(candidate: &Candidate) -> String {
     format!("L{} ({}): {why}, score {:.2}", candidate.level, candidate.class, candidate.urgency)
 }
 
-/// The explanation in lines of at most 100 columns or so.
+/// The explanation in lines that fit 80 columns, but for texts of the user and of errors.
 pub fn lines(e: &Explanation) -> Vec<String> {
     let mut out = vec![format!("Keyspace {}, strategy {}, schedule {}", e.keyspace, e.strategy, e.schedule)];
     if let Some(cause) = &e.poisoned {
@@ -154,7 +154,7 @@ pub fn lines(e: &Explanation) -> Vec<String> {
     let (snapshots, age, pinned) = e.snapshots;
     if snapshots > 0 {
         let (open, age, pinned) = (count(snapshots, "snapshot"), duration(age), bytes(pinned));
-        out.push(format!("{open} open, the oldest for {age}: it may keep {pinned} from being dropped"));
+        out.push(format!("{open} open, the oldest for {age}: {pinned} may be kept for it"));
     }
     out
 }
@@ -169,12 +169,12 @@ fn debt(e: &Explanation) -> Vec<String> {
     let all = owed(e);
     let mut out = vec![format!("Debt: {} to write until no trigger fires", bytes(all))];
     let levels = e.debt.0.iter().enumerate().filter(|(_, debt)| **debt > 0);
-    let mut parts: Vec<String> = levels.map(|(level, debt)| format!("L{level} {}", bytes(*debt))).collect();
-    if e.debt.1 > 0 {
-        parts.push(format!("distance {}, where the strategy would not have it", bytes(e.debt.1)));
-    }
+    let parts: Vec<String> = levels.map(|(level, debt)| format!("L{level} {}", bytes(*debt))).collect();
     if !parts.is_empty() {
         out.push(format!("  {}", parts.join(", ")));
+    }
+    if e.debt.1 > 0 {
+        out.push(format!("  distance {}, where the strategy would not have it", bytes(e.debt.1)));
     }
     if let Some(rate) = e.rate.filter(|_| all > 0) {
         // What is written was read before, and both count.
@@ -222,14 +222,8 @@ fn jobs(e: &Explanation) -> Vec<String> {
     for job in &e.jobs {
         let (from, to) = job.levels;
         let age = duration(job.open_for);
-        out.push(format!(
-            "  job {}, {}, L{from} to L{to}, {}, for {age}, {}",
-            job.id,
-            job.class,
-            progress(job),
-            job.state
-        ));
-        out.push(format!("    {}", because(&job.reason)));
+        out.push(format!("  job {}, {}, L{from} to L{to}, {}, for {age}", job.id, job.class, progress(job)));
+        out.push(format!("    {}; {}", because(&job.reason), job.state));
     }
     out
 }

@@ -6,7 +6,9 @@ use crate::base::units::KeyspaceId;
 
 #[track_caller]
 fn check(e: &Explanation, expected: &str) {
-    assert_eq!(lines(e).join("\n"), expected.trim_matches('\n'));
+    let lines = lines(e);
+    assert_eq!(lines.join("\n"), expected.trim_matches('\n'));
+    assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:#?}");
 }
 
 fn quiet() -> Explanation {
@@ -91,10 +93,10 @@ Writers: held back
   L0 is three quarters full: compactions run at the clients' priority
 
 Under way: 2 compactions
-  job 7, l0-to-l1, L0 to L1, 1.0 MiB of 3.0 MiB read, for 1.50 s, running
-    because of runs, score 1.25 at L0
-  job 5, deep, L1 to L2, 3.0 MiB, for 1.50 s, set aside for a more urgent job
-    because of runs, score 1.25 at L0
+  job 7, l0-to-l1, L0 to L1, 1.0 MiB of 3.0 MiB read, for 1.50 s
+    because of runs, score 1.25 at L0; running
+  job 5, deep, L1 to L2, 3.0 MiB, for 1.50 s
+    because of runs, score 1.25 at L0; set aside for a more urgent job
 
 Wanted, most urgent first:
   L0 (l0-to-l1): its trigger `runs`, score 2.00
@@ -108,8 +110,9 @@ Wanted, most urgent first:
   L4 (deep): room for the level above, score 1.00
     nothing that may start would help it now
 Debt: 5.0 MiB to write until no trigger fires
-  L0 3.0 MiB, L2 2.0 MiB, distance 1.0 KiB, where the strategy would not have it
-2 snapshots open, the oldest for 3 min 20 s: it may keep 9.0 MiB from being dropped
+  L0 3.0 MiB, L2 2.0 MiB
+  distance 1.0 KiB, where the strategy would not have it
+2 snapshots open, the oldest for 3 min 20 s: 9.0 MiB may be kept for it
 ",
     );
 }
@@ -166,5 +169,5 @@ fn nothing_is_wanted_in_three_ways() {
     };
     let busy = Explanation { jobs: vec![job], ..owing };
     assert_eq!(first(&busy), "Wanted: nothing beyond what is under way");
-    assert_eq!(jobs(&busy)[2], "    it merges flushes while older ones move down");
+    assert_eq!(jobs(&busy)[2], "    it merges flushes while older ones move down; running");
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::inspect_log::{no_header, open_log};
 use crate::base::error::{Error, Result};
+use crate::observe::words::count;
 use crate::storage::file_system::FileSystem;
 use crate::storage::record::{LogHeader, LogKind};
 use crate::storage::record_reader::{RecordReader, Tail};
@@ -141,25 +142,17 @@ pub fn manifest(
     Ok(report)
 }
 
-/// What cannot be a crash's doing: CURRENT names a manifest once its snapshot is on the disk, and each record is there before the
-/// next is begun.
+/// What cannot be a crash's doing: CURRENT names a manifest once its first record is on the disk. A later record that is lost is
+/// damage if whole ones follow it, and the reader has said so.
 fn cut_short(path: &Path, reader: &RecordReader, records: u64) -> Option<Error> {
     if reader.header().is_none() {
         return Some(no_header(path, LogKind::Manifest, reader.behind()));
     }
-    let at = match reader.tail() {
-        Some(Tail::Torn { offset } | Tail::End { offset }) => offset,
-        _ => return None,
-    };
-    match reader.behind() {
-        Some((behind, _)) => {
-            let what = format!("a record is not whole, and whole ones follow, the first at byte {behind}");
-            Some(Error::corruption(path, at, what))
+    match reader.tail() {
+        Some(Tail::Torn { offset } | Tail::End { offset }) if records == 0 => {
+            Some(Error::corruption(path, offset, "the first record, which holds the trees, is not whole"))
         }
-        None if records == 0 => {
-            Some(Error::corruption(path, at, "the first record, which holds the trees, is not whole"))
-        }
-        None => None,
+        _ => None,
     }
 }
 
@@ -188,14 +181,23 @@ fn edit_words(edit: &VersionEdit, key: &dyn Fn(&[u8]) -> String) -> Vec<String> 
     words
 }
 
+fn runs(n: u32) -> String {
+    count(n.into(), "run")
+}
+
+fn entry_count(n: u64) -> String {
+    if n == 1 { "1 entry".to_owned() } else { format!("{n} entries") }
+}
+
 fn step_words(step: &EditStep, key: &dyn Fn(&[u8]) -> String) -> String {
     match step {
         EditStep::AddLevel { group, run_bound } => {
-            format!("a new last level of group {group}, shaped for {run_bound} runs")
+            format!("a new last level of group {group}, shaped for {}", runs(*run_bound))
         }
         EditStep::RemoveLastLevel => "the last level, which is empty, goes".to_owned(),
         EditStep::InsertLevel { level, group, run_bound } => {
-            format!("a new level {level} above what was there, of group {group}, shaped for {run_bound} runs")
+            let runs = runs(*run_bound);
+            format!("a new level {level} above what was there, of group {group}, shaped for {runs}")
         }
         EditStep::RemoveLevel { level } => format!("level {level}, which is empty, goes"),
         EditStep::AddRun { level, group, run, place } => {
@@ -216,7 +218,8 @@ fn step_words(step: &EditStep, key: &dyn Fn(&[u8]) -> String) -> String {
                 0 => String::new(),
                 n => format!(", {n} of them consumed"),
             };
-            format!("table {id} {range} {size}, {} entries{consumed}, joins run {run}", meta.entries)
+            let entries = entry_count(meta.entries);
+            format!("table {id} joins run {run}: {size}, {entries}{consumed}, {range}")
         }
         EditStep::TrimTable { table, bounds, consumed } => {
             format!("table {table} is visible from {} on, {consumed} entries are consumed", key(&bounds.lo))
@@ -230,6 +233,8 @@ fn step_words(step: &EditStep, key: &dyn Fn(&[u8]) -> String) -> String {
             )
         }
         EditStep::MergeGroups { left, right } => format!("group {right} becomes part of group {left}"),
-        EditStep::SetRunBound { group, run_bound } => format!("group {group} is shaped for {run_bound} runs"),
+        EditStep::SetRunBound { group, run_bound } => {
+            format!("group {group} is shaped for {}", runs(*run_bound))
+        }
     }
 }

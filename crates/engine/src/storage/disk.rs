@@ -17,9 +17,10 @@ use rustix::io::{Errno, retry_on_intr};
 use crate::base::class::IoClass;
 use crate::base::error::{Error, Result};
 use crate::observe::io_counters::IoCounters;
-use crate::storage::disk_direct::{DIRECT, DirectReader, DirectWriter};
-use crate::storage::disk_file::{DiskReader, DiskWriter};
+use crate::storage::disk_direct::{DIRECT, DirectReader, Pages};
+use crate::storage::disk_file::{DiskReader, Joined};
 use crate::storage::disk_log::{Way, open_log};
+use crate::storage::disk_writer::DiskWriter;
 use crate::storage::file_system::{DirLock, FileSystem, LogFile, ReadFile, WritableFile};
 
 /// Files of the operating system.
@@ -45,7 +46,7 @@ impl DiskFileSystem {
 impl FileSystem for DiskFileSystem {
     fn create(&self, path: &Path, class: IoClass) -> Result<Box<dyn WritableFile>> {
         let file = open(path, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL).map_err(at("create", path))?;
-        Ok(Box::new(DiskWriter::new(file, path, class, Arc::clone(&self.counters))))
+        Ok(Box::new(DiskWriter::over(file, path, class, Arc::clone(&self.counters), Joined::default())))
     }
 
     fn create_direct(&self, path: &Path, class: IoClass) -> Result<Option<Box<dyn WritableFile>>> {
@@ -53,7 +54,7 @@ impl FileSystem for DiskFileSystem {
         match open(path, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | direct) {
             Ok(file) => {
                 let counters = Arc::clone(&self.counters);
-                Ok(Some(Box::new(DirectWriter::new(file, path, class, counters))))
+                Ok(Some(Box::new(DiskWriter::over(file, path, class, counters, Pages::new()))))
             }
             Err(error) if is_refusal(&error) => {
                 // Linux makes the file before it looks at the flag.

@@ -14,8 +14,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -25,7 +25,8 @@ use crate::base::error::{Error, Result};
 use crate::base::units::MIB;
 use crate::observe::io_counters::IoCounters;
 use crate::storage::aligned::{AlignedBuffer, PAGE, is_aligned};
-use crate::storage::file_system::{ReadFile, Syncer, WritableFile};
+use crate::storage::disk_writer::Buffer;
+use crate::storage::file_system::ReadFile;
 
 /// Written at once.
 const BUFFER_LEN: usize = MIB as usize;
@@ -49,170 +50,85 @@ fn is(error: &io::Error, errno: Errno) -> bool {
     error.raw_os_error() == Some(errno.raw_os_error())
 }
 
-/// A file being written.
+/// Pages filled in memory.
 #[derive(Debug)]
-pub(in crate::storage) struct DirectWriter {
-    shared: Arc<Shared>,
-    class: IoClass,
-    counters: Arc<IoCounters>,
-    len: u64,
-}
-
-/// What a writer and its syncers share.
-#[derive(Debug)]
-struct Shared {
-    file: File,
-    path: PathBuf,
-    state: Mutex<State>,
-}
-
-#[derive(Debug)]
-struct State {
+pub(in crate::storage) struct Pages {
     buffer: AlignedBuffer,
     /// Bytes in the buffer.
     filled: usize,
     /// Bytes handed to the kernel; whole pages as long as the file is direct.
     written: u64,
     direct: bool,
-    /// The first failure; final for the file.
-    failed: Option<String>,
 }
 
-impl DirectWriter {
-    /// Over a new and empty file, open for direct writes.
-    pub(in crate::storage) fn new(
-        file: File,
-        path: &Path,
-        class: IoClass,
-        counters: Arc<IoCounters>,
-    ) -> DirectWriter {
-        let buffer = AlignedBuffer::zeroed(BUFFER_LEN);
-        let state = Mutex::new(State { buffer, filled: 0, written: 0, direct: true, failed: None });
-        let shared = Shared { file, path: path.to_path_buf(), state };
-        DirectWriter { shared: Arc::new(shared), class, counters, len: 0 }
-    }
-}
-
-impl WritableFile for DirectWriter {
-    fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        let mut state = self.shared.state();
-        self.shared.check(&state)?;
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            let State { buffer, filled, .. } = &mut *state;
-            let (now, later) = rest.split_at(rest.len().min(BUFFER_LEN - *filled));
-            if let Some(place) = buffer.get_mut(*filled..*filled + now.len()) {
-                place.copy_from_slice(now);
-            }
-            *filled += now.len();
-            rest = later;
-            if *filled == BUFFER_LEN {
-                self.shared.write_pages(&mut state)?;
-            }
-        }
-        drop(state);
-        self.len += bytes.len() as u64;
-        self.counters.add_written(self.class, bytes.len() as u64);
-        Ok(())
-    }
-
-    fn len(&self) -> u64 {
-        self.len
-    }
-
-    fn syncer(&self) -> Arc<dyn Syncer> {
-        Arc::clone(&self.shared) as Arc<dyn Syncer>
-    }
-}
-
-impl Drop for DirectWriter {
-    fn drop(&mut self) {
-        // For files that nobody syncs. A failure is kept for a sync that may still come.
-        let mut state = self.shared.state();
-        if state.failed.is_none() {
-            let _ = self.shared.flush(&mut state);
-        }
-    }
-}
-
-impl Syncer for Shared {
-    fn sync(&self) -> Result<()> {
-        let mut state = self.state();
-        self.check(&state)?;
-        self.flush(&mut state)?;
-        drop(state);
-        // Not under the lock, so that the writer goes on.
-        self.file.sync_data().map_err(|error| self.fail(&mut self.state(), "sync", error))?;
-        // Another thread's sync of this file may have failed meanwhile and taken the only report of a lost write.
-        self.check(&self.state())
-    }
-}
-
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn check(&self, state: &State) -> Result<()> {
-        match &state.failed {
-            None => Ok(()),
-            Some(cause) => Err(Error::Poisoned { cause: cause.clone() }),
-        }
+impl Pages {
+    /// For a file open for direct writes.
+    pub(in crate::storage) fn new() -> Pages {
+        Pages { buffer: AlignedBuffer::zeroed(BUFFER_LEN), filled: 0, written: 0, direct: true }
     }
 
     /// Writes the whole pages of the buffer; what is left moves to its start.
-    fn write_pages(&self, state: &mut State) -> Result<()> {
-        let whole = state.filled / PAGE * PAGE;
+    fn write_whole(&mut self, file: &File) -> io::Result<()> {
+        let whole = self.filled / PAGE * PAGE;
         let mut at = 0;
         while at < whole {
-            let bytes = state.buffer.get(at..whole).unwrap_or_default();
-            match self.file.write_at(bytes, state.written) {
+            let bytes = self.buffer.get(at..whole).unwrap_or_default();
+            match file.write_at(bytes, self.written) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if state.direct && is(&error, Errno::INVAL) => self.let_go(state)?,
-                Err(error) => return Err(self.fail(state, "write", error)),
+                Err(error) if self.direct && is(&error, Errno::INVAL) => self.let_go(file)?,
+                Err(error) => return Err(error),
                 Ok(n) => {
                     // A short write goes on at a page, over what was written of it.
-                    let n = if state.direct { n / PAGE * PAGE } else { n };
+                    let n = if self.direct { n / PAGE * PAGE } else { n };
                     if n == 0 {
-                        return Err(self.fail(state, "write", io::ErrorKind::WriteZero.into()));
+                        return Err(io::ErrorKind::WriteZero.into());
                     }
-                    state.written += n as u64;
+                    self.written += n as u64;
                     at += n;
                 }
             }
         }
-        state.buffer.copy_within(whole..state.filled, 0);
-        state.filled -= whole;
+        self.buffer.copy_within(whole..self.filled, 0);
+        self.filled -= whole;
         Ok(())
     }
 
-    /// Hands everything to the kernel, the tail through the page cache.
-    fn flush(&self, state: &mut State) -> Result<()> {
-        self.write_pages(state)?;
-        if state.filled == 0 {
+    fn let_go(&mut self, file: &File) -> io::Result<()> {
+        self.direct = false;
+        let_go_of_direct(file)
+    }
+}
+
+impl Buffer for Pages {
+    fn append(&mut self, file: &File, bytes: &[u8]) -> io::Result<()> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(rest.len().min(BUFFER_LEN - self.filled));
+            if let Some(place) = self.buffer.get_mut(self.filled..self.filled + now.len()) {
+                place.copy_from_slice(now);
+            }
+            self.filled += now.len();
+            rest = later;
+            if self.filled == BUFFER_LEN {
+                self.write_whole(file)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The tail goes through the page cache.
+    fn flush(&mut self, file: &File) -> io::Result<()> {
+        self.write_whole(file)?;
+        if self.filled == 0 {
             return Ok(());
         }
-        if state.direct {
-            self.let_go(state)?;
+        if self.direct {
+            self.let_go(file)?;
         }
-        let tail = state.buffer.get(..state.filled).unwrap_or_default();
-        if let Err(error) = self.file.write_all_at(tail, state.written) {
-            return Err(self.fail(state, "write", error));
-        }
-        state.written += state.filled as u64;
-        state.filled = 0;
+        file.write_all_at(self.buffer.get(..self.filled).unwrap_or_default(), self.written)?;
+        self.written += self.filled as u64;
+        self.filled = 0;
         Ok(())
-    }
-
-    fn let_go(&self, state: &mut State) -> Result<()> {
-        state.direct = false;
-        let_go_of_direct(&self.file).map_err(|error| self.fail(state, "write", error))
-    }
-
-    fn fail(&self, state: &mut State, what: &str, error: io::Error) -> Error {
-        let error = Error::io(format!("{what} {}", self.path.display()), error);
-        state.failed.get_or_insert_with(|| error.to_string());
-        error
     }
 }
 

@@ -6,6 +6,7 @@ pub mod disk;
 mod disk_direct;
 mod disk_file;
 mod disk_log;
+mod disk_writer;
 #[cfg(any(test, feature = "testing"))]
 pub mod fault;
 pub mod file_name;

@@ -49,6 +49,10 @@ impl Args {
             return out.line(&answer.to_string());
         }
         let lines = answer["lines"].as_array().into_iter().flatten().filter_map(serde_json::Value::as_str);
-        lines.into_iter().try_for_each(|line| out.line(&one_line(line)))
+        for line in lines {
+            let line = out.fitted(one_line(line));
+            out.line(&line)?;
+        }
+        Ok(())
     }
 }

@@ -83,7 +83,7 @@ impl Args {
         match (self.json, self.all) {
             (true, _) => out.line(&figures.to_string()),
             (_, true) => out.text(&table(figures)),
-            _ => out.text(&stats_view::view(figures, now_ms)),
+            _ => out.shown(&stats_view::view(figures, now_ms)),
         }
     }
 

@@ -399,6 +399,7 @@ fn a_file_of_operations_runs_in_its_order_and_is_checked() {
         (&"operations".into(), &507.into(), &399.into())
     );
     assert_eq!(doc["config"]["operations"], file);
+    assert_eq!(doc["config"]["distribution"], "sequential", "a file has an order of its own");
     let counts: Vec<u64> = ["insert", "update", "delete", "delete_range", "read", "scan"]
         .map(|kind| doc["latency_us"][kind]["count"].as_u64().unwrap())
         .into();

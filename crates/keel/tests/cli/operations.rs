@@ -80,15 +80,31 @@ fn file(keel: &Keel, part: &str) -> String {
     keel.db().join(name).to_str().unwrap().to_owned()
 }
 
+/// No line is wider than a terminal, but for one with the path of a file.
+#[track_caller]
+fn fits(text: &str) {
+    let wide = text.lines().find(|line| line.chars().count() > 80 && !line.contains('/'));
+    assert_eq!(wide, None, "{text}");
+}
+
 #[test]
 fn single_files_are_shown_without_a_store() {
     let keel = filled();
     keel.ok(&["compact"]);
     let table = file(&keel, ".sst");
     let text = keel.bare(&["inspect", "table", &table]).ok();
-    for part in ["key0000 .. key2999", "0 deletes", "blocks", "index", "filter", "sequences"] {
+    for part in [
+        "first key     key0000",
+        "last key      key2999",
+        "0 deletes",
+        "blocks",
+        "index",
+        "filter",
+        "sequences",
+    ] {
         assert!(text.contains(part), "no `{part}` in {text}");
     }
+    fits(&text);
     let lines = keel.bare(&["inspect", "table", &table, "--entries", "--blocks", "--json"]).ok();
     let rows: Vec<serde_json::Value> = lines.lines().map(json).collect();
     let of = |kind: &str| rows.iter().filter(|row| row["type"] == kind).count() as u64;
@@ -102,6 +118,8 @@ fn single_files_are_shown_without_a_store() {
     write_file(&keel.path("copy.of.a.log"), &read_bytes(file(&keel, ".log").as_ref()));
     let text = keel.bare(&["inspect", "wal", &log, "--entries"]).ok();
     assert!(text.contains("put some\\x20key  logged (6 B)") && text.contains("sealed at"), "{text}");
+    assert!(text.contains("B  sequence 3002, 1 entry\n"), "{text}");
+    fits(&text);
     let rows: Vec<_> =
         keel.bare(&["inspect", "wal", &log, "--entries", "--json"]).ok().lines().map(json).collect();
     assert_eq!(
@@ -115,6 +133,7 @@ fn single_files_are_shown_without_a_store() {
         text.contains("`other`") && text.contains("L0") && text.contains("[key0000 - key2999]"),
         "{text}"
     );
+    fits(&text);
     let lines = keel.bare(&["inspect", "manifest", &manifest, "--json"]).ok();
     assert_eq!(json(lines.lines().last().unwrap())["keyspaces"][1]["name"], "other");
 }

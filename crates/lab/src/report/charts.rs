@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use crate::document::{Document, Latency};
 
 use super::Report;
-use super::numbers::{UNKNOWN, bytes, count, finite, known, micros, rate, times};
+use super::numbers::{UNKNOWN, bytes, cores, count, finite, known, micros, rate, times};
 use super::scale::Scale;
 use super::series::{CLASSES, Point, points};
 use super::svg::{Axes, Bars, Hit, Mark, Panel, bars, draw};
@@ -40,9 +40,23 @@ pub fn colour(run: usize) -> String {
 pub fn charts(report: &Report) -> Vec<Chart> {
     let timelines = Timelines::new(report);
     let mut charts = vec![timelines.latency(), timelines.throughput()];
+    charts.extend(timelines.queue());
     charts.extend(percentiles(report));
-    charts.extend([timelines.bytes(), timelines.runs(), timelines.limit(), amplification(report)]);
+    charts.extend([timelines.bytes(), timelines.runs(), timelines.others(), timelines.limit()]);
+    charts.push(amplification(report));
     charts
+}
+
+/// A plot of one figure, a step a second.
+struct Stepped {
+    id: &'static str,
+    title: &'static str,
+    about: &'static str,
+    get: fn(&Point) -> Option<f64>,
+    /// The axis up to the highest figure.
+    scale: fn(f64) -> Scale,
+    /// The figure as it is told.
+    words: fn(f64) -> String,
 }
 
 /// Runs over time.
@@ -178,35 +192,68 @@ impl Timelines {
         }
     }
 
+    /// Nothing of closed loops alone: they have no queue.
+    fn queue(&self) -> Option<Chart> {
+        let is_open = self.runs.iter().flatten().any(|p| p.queue.is_some());
+        is_open.then(|| {
+            self.stepped(&Stepped {
+                id: "queue",
+                title: "Requests that wait",
+                about: "Requests that had come and not ended at the end of each second, those being worked on among them. A queue \
+                        that only grows means that more was offered than the store sustains.",
+                get: |p| p.queue,
+                scale: Scale::count,
+                words: |x| format!("{} waiting", count(x as u64)),
+            })
+        })
+    }
+
     fn runs(&self) -> Chart {
-        let marks = |run: &[Point]| steps("runs", run, |p| p.l0_runs).into_iter().collect();
-        let words = |p: &Point| format!("{} runs", known(p.l0_runs, |x| count(x as u64)));
-        let title = "Runs in the first level";
-        Chart {
+        self.stepped(&Stepped {
             id: "runs",
-            title,
-            about: format!(
-                "Sorted runs that a read may have to look into before deeper levels.{}",
-                self.silent(|p| p.l0_runs.is_some())
-            ),
-            legend: Vec::new(),
-            drawing: self.draw(title, &Scale::count(self.highest(|p| p.l0_runs)), marks, words),
-        }
+            title: "Runs in the first level",
+            about: "Sorted runs that a read may have to look into before deeper levels.",
+            get: |p| p.l0_runs,
+            scale: Scale::count,
+            words: |x| format!("{} runs", count(x as u64)),
+        })
     }
 
     fn limit(&self) -> Chart {
-        let marks = |run: &[Point]| steps("limit", run, |p| p.internal_limit).into_iter().collect();
-        let words = |p: &Point| known(p.internal_limit, per_second);
-        let title = "Limit on background work";
-        Chart {
+        self.stepped(&Stepped {
             id: "limit",
-            title,
-            about: format!(
-                "Bytes a second that flushes and compactions were allowed; without a limit there is nothing to know.{}",
-                self.silent(|p| p.internal_limit.is_some())
-            ),
+            title: "Limit on background work",
+            about: "Bytes a second that flushes and compactions were allowed; without a limit there is nothing to know.",
+            get: |p| p.internal_limit,
+            scale: Scale::bytes,
+            words: per_second,
+        })
+    }
+
+    fn others(&self) -> Chart {
+        self.stepped(&Stepped {
+            id: "others",
+            title: "CPU of others",
+            about: "Cores that other processes used in each second. Where they rise, throughput and latency are also theirs.",
+            get: |p| p.others_cores,
+            // Less than half a core should not look like much.
+            scale: |highest| Scale::ratio(highest.max(0.5)),
+            words: cores,
+        })
+    }
+
+    /// A figure that stands for a whole second.
+    fn stepped(&self, figure: &Stepped) -> Chart {
+        let get = figure.get;
+        let marks = |run: &[Point]| steps(figure.id, run, get).into_iter().collect();
+        let words = |p: &Point| known(get(p), figure.words);
+        let scale = (figure.scale)(self.highest(get));
+        Chart {
+            id: figure.id,
+            title: figure.title,
+            about: format!("{}{}", figure.about, self.silent(|p| get(p).is_some())),
             legend: Vec::new(),
-            drawing: self.draw(title, &Scale::bytes(self.highest(|p| p.internal_limit)), marks, words),
+            drawing: self.draw(figure.title, &scale, marks, words),
         }
     }
 

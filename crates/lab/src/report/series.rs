@@ -38,6 +38,10 @@ pub struct Point {
     pub l0_runs: Option<f64>,
     /// Bytes a second that background work was allowed.
     pub internal_limit: Option<f64>,
+    /// The most requests that waited.
+    pub queue: Option<f64>,
+    /// The most cores that other processes used.
+    pub others_cores: Option<f64>,
 }
 
 /// Whom bytes were moved for, in the order of [`Point::bytes`].
@@ -104,6 +108,8 @@ fn point(doc: &Document, first: u64, end: u64, rows: &[&WindowRow]) -> Point {
         ],
         l0_runs: highest(|row| row.l0_runs.map(|n| n as f64)),
         internal_limit: mean(|row| row.internal_limit.and_then(finite)),
+        queue: highest(|row| row.queue.map(|n| n as f64)),
+        others_cores: highest(|row| row.others_cores.and_then(finite)),
     }
 }
 
@@ -153,16 +159,20 @@ mod tests {
         let mut doc = sample::document("x", 1000);
         for row in &mut doc.windows {
             (row.achieved, row.p99_us, row.max_us, row.l0_runs) = (100.0, Some(10.0), Some(20.0), Some(1));
+            (row.queue, row.others_cores) = (Some(1), Some(0.1));
         }
         let worst = &mut doc.windows[503];
         (worst.achieved, worst.p99_us, worst.max_us, worst.l0_runs) =
             (0.0, Some(1000.0), Some(2000.0), Some(9));
+        (worst.queue, worst.others_cores) = (Some(500), Some(1.5));
         let points = points(&doc);
         assert_eq!(points.len(), 200);
         let point = &points[100];
         assert_eq!((point.from, point.to), (500.0, 505.0));
         assert_eq!((point.achieved, point.achieved_range), (80.0, (0.0, 100.0)));
         assert_eq!((point.p99_us, point.max_us, point.l0_runs), (Some(1000.0), Some(2000.0), Some(9.0)));
+        assert_eq!((point.queue, point.others_cores), (Some(500.0), Some(1.5)));
+        assert_eq!((points[99].queue, points[99].others_cores), (Some(1.0), Some(0.1)));
         assert!(achieved(&points[..100]).iter().all(|x| *x == 100.0));
     }
 

@@ -89,7 +89,18 @@ fn three_engines_share_their_axes() {
     short.windows.iter_mut().for_each(|row| row.achieved = 1000.0);
     short.config.seconds = Some(30.0);
     let page = page(&of(vec![quick, short, sample::document("third", 30)]));
-    for id in ["latency", "throughput", "percentiles", "bytes", "runs", "limit", "amplification"] {
+    let ids = [
+        "latency",
+        "throughput",
+        "queue",
+        "percentiles",
+        "bytes",
+        "runs",
+        "limit",
+        "others",
+        "amplification",
+    ];
+    for id in ids {
         let text = figure(&page, id);
         for name in ["quick", "short", "third"] {
             assert!(text.contains(name), "{id} lacks {name}: {text}");
@@ -123,7 +134,7 @@ fn what_is_missing_is_not_known() {
     let mut document = sample::document("silent", 5);
     for row in &mut document.windows {
         (row.offered, row.flush_bytes, row.l0_bytes, row.deep_bytes) = (None, None, None, None);
-        (row.l0_runs, row.internal_limit) = (None, None);
+        (row.l0_runs, row.internal_limit, row.queue, row.others_cores) = (None, None, None, None);
     }
     (document.amplification.write, document.amplification.read) = (None, None);
     (document.compaction.count, document.stalls.count, document.cpu_seconds) = (None, None, None);
@@ -132,6 +143,8 @@ fn what_is_missing_is_not_known() {
     let alone = page(&of(vec![document.clone()]));
     assert_eq!(figure(&alone, "amplification").matches("|not known").count(), 2);
     assert!(figure(&alone, "runs").contains("not known of any run"));
+    assert!(figure(&alone, "others").contains("not known of any run"));
+    assert!(!alone.contains("Requests that wait"), "a closed loop has no queue");
     assert!(figure(&alone, "bytes").contains("Not known: flush, first level, deeper levels."));
     assert!(figure(&alone, "throughput").contains("The loop is closed"));
     assert!(

@@ -24,13 +24,17 @@ pub fn show(sink: &mut Sink, file: &Path, entries: bool) -> Result<Vec<Error>, F
 fn record_text(record: &LogRecord<'_>, entries: bool) -> String {
     let (first, last) = record.seqs;
     let noun = if record.entries.len() == 1 { "entry" } else { "entries" };
+    let sequences =
+        if first == last { format!("sequence {first}") } else { format!("sequences {first} .. {last}") };
     let mut text = format!(
-        "record at {:>10}  {:>8} B  sequences {first} .. {last}  {} {noun}  synced below {}",
+        "record at {:>10} {:>9} B  {sequences}, {} {noun}",
         record.offset,
         record.bytes,
         record.entries.len(),
-        record.promised,
     );
+    if record.promised > 0 {
+        text += &format!(", synced below {}", record.promised);
+    }
     if entries {
         for (entry, seq) in record.entries.iter().zip(first..) {
             text += &format!(

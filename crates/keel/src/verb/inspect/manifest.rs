@@ -54,10 +54,11 @@ fn summary_text(file: &Path, report: &ManifestReport) -> String {
     }
     for keyspace in &report.keyspaces {
         lines.push(format!(
-            "\nkeyspace {} `{}`: {} tables, {}, flushed through sequence {}",
+            "\nkeyspace {} `{}`: {} {}, {}, flushed through sequence {}",
             keyspace.id,
             keyspace.name,
             report::count(keyspace.tables),
+            if keyspace.tables == 1 { "table" } else { "tables" },
             report::bytes(keyspace.bytes),
             keyspace.flushed_through,
         ));

@@ -8,7 +8,7 @@ use evenkeel::inspect::{TableItem, TableReport, table};
 use evenkeel_lab::report;
 use serde_json::{Map, Value, json};
 
-use super::{Sink, damage_json, damage_lines, entry_text, put_bytes, shown, utc};
+use super::{Sink, damage_json, damage_lines, entry_text, put_bytes, shown};
 use crate::failure::Failure;
 
 /// Shows a table, and answers what is damaged.
@@ -55,7 +55,8 @@ fn summary_text(file: &Path, report: &TableReport) -> String {
     let unique = report.ids.map_or_else(String::new, |(_, unique)| format!(", unique id {unique:016x}"));
     lines.push(format!("  file          {}{unique}", report::bytes(report.file_bytes)));
     if let Some(facts) = &report.properties {
-        lines.push(format!("  keys          {} .. {}", shown(&facts.smallest), shown(&facts.largest)));
+        lines.push(format!("  first key     {}", shown(&facts.smallest)));
+        lines.push(format!("  last key      {}", shown(&facts.largest)));
         lines.push(format!(
             "  entries       {} of {} keys; {} deletes, {} range deletes",
             report::count(facts.entries),
@@ -65,9 +66,9 @@ fn summary_text(file: &Path, report: &TableReport) -> String {
         ));
         lines.push(format!("  sequences     {} .. {}", facts.seqs.0.0, facts.seqs.1.0));
         let born = format!("{:?}", facts.born).to_lowercase();
-        lines.push(format!("  made          by a {born} at {}", utc(facts.created_ms)));
+        lines.push(format!("  made          by a {born} at {}", report::moment(facts.created_ms)));
         if let Some(ms) = facts.oldest_tombstone_ms {
-            lines.push(format!("  oldest delete {}", utc(ms)));
+            lines.push(format!("  oldest delete {}", report::moment(ms)));
         }
     }
     if report.partitions > 0 {

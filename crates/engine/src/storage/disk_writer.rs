@@ -1,0 +1,126 @@
+//! Writing a file on the real disk from its start to its end, with syncs beside: the same whichever way its bytes take to the kernel.
+//!
+//! One lock guards what is buffered. A sync hands that to the kernel first, and lets go of the lock for the sync itself. The first
+//! failure is final for the file: after it nobody knows what the disk holds.
+
+use std::fmt::Debug;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::base::class::IoClass;
+use crate::base::error::{Error, Result};
+use crate::observe::io_counters::IoCounters;
+use crate::storage::file_system::{Syncer, WritableFile};
+
+/// Bytes on their way to the kernel.
+pub(in crate::storage) trait Buffer: Debug + Send + 'static {
+    /// Takes `bytes`, and writes what is then too much to hold.
+    fn append(&mut self, file: &File, bytes: &[u8]) -> io::Result<()>;
+
+    /// Writes everything.
+    fn flush(&mut self, file: &File) -> io::Result<()>;
+}
+
+/// A file being written.
+#[derive(Debug)]
+pub(in crate::storage) struct DiskWriter<B: Buffer> {
+    shared: Arc<Shared<B>>,
+    class: IoClass,
+    counters: Arc<IoCounters>,
+    len: u64,
+}
+
+/// What a writer and its syncers share.
+#[derive(Debug)]
+struct Shared<B: Buffer> {
+    file: File,
+    path: PathBuf,
+    state: Mutex<State<B>>,
+}
+
+#[derive(Debug)]
+struct State<B> {
+    buffer: B,
+    failed: Option<String>,
+}
+
+impl<B: Buffer> DiskWriter<B> {
+    /// Over a new and empty file.
+    pub(in crate::storage) fn over(
+        file: File,
+        path: &Path,
+        class: IoClass,
+        counters: Arc<IoCounters>,
+        buffer: B,
+    ) -> DiskWriter<B> {
+        let state = Mutex::new(State { buffer, failed: None });
+        let shared = Shared { file, path: path.to_path_buf(), state };
+        DiskWriter { shared: Arc::new(shared), class, counters, len: 0 }
+    }
+}
+
+impl<B: Buffer> WritableFile for DiskWriter<B> {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.shared.write(|buffer, file| buffer.append(file, bytes))?;
+        self.len += bytes.len() as u64;
+        self.counters.add_written(self.class, bytes.len() as u64);
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.shared.write(Buffer::flush)
+    }
+
+    fn syncer(&self) -> Arc<dyn Syncer> {
+        Arc::clone(&self.shared) as Arc<dyn Syncer>
+    }
+}
+
+impl<B: Buffer> Drop for DiskWriter<B> {
+    fn drop(&mut self) {
+        // For files that nobody syncs, such as those for people. A failure is kept for a sync that may still come.
+        let _ = self.shared.write(Buffer::flush);
+    }
+}
+
+impl<B: Buffer> Syncer for Shared<B> {
+    fn sync(&self) -> Result<()> {
+        self.write(Buffer::flush)?;
+        // Not under the lock, so that the writer goes on.
+        self.file.sync_data().map_err(|error| self.fail(&mut self.state(), "sync", error))?;
+        // Another thread's sync of this file may have failed meanwhile and taken the only report of a lost write.
+        self.check(&self.state())
+    }
+}
+
+impl<B: Buffer> Shared<B> {
+    fn state(&self) -> MutexGuard<'_, State<B>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check(&self, state: &State<B>) -> Result<()> {
+        match &state.failed {
+            None => Ok(()),
+            Some(cause) => Err(Error::Poisoned { cause: cause.clone() }),
+        }
+    }
+
+    /// Has the buffer write, unless something has failed before.
+    fn write(&self, act: impl FnOnce(&mut B, &File) -> io::Result<()>) -> Result<()> {
+        let mut state = self.state();
+        self.check(&state)?;
+        act(&mut state.buffer, &self.file).map_err(|error| self.fail(&mut state, "write", error))
+    }
+
+    fn fail(&self, state: &mut State<B>, what: &str, error: io::Error) -> Error {
+        let error = Error::io(format!("{what} {}", self.path.display()), error);
+        state.failed.get_or_insert_with(|| error.to_string());
+        error
+    }
+}
