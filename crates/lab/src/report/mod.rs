@@ -30,13 +30,9 @@ mod csv;
 mod page;
 mod tables;
 
-<<<<<<< HEAD
 pub(crate) use csv::csv_row;
-pub use numbers::{bytes, count, micros, rate, seconds};
-pub(crate) use page::page_style;
-=======
 pub use numbers::{bytes, count, micros, moment, rate, seconds};
->>>>>>> main
+pub(crate) use page::page_style;
 pub use text::text;
 
 /// Runs to be looked at together. One run is a report as well.
