@@ -303,8 +303,7 @@ impl Block {
         fence(Ordering::Acquire);
         // SAFETY: nobody holds the block any more, so the header is read for the last time; the chunk it held goes on being
         // held by what is read here.
-        let Header { chunk, holders, .. } = unsafe { self.0.read() };
-        drop(holders);
+        let Header { chunk, .. } = unsafe { self.0.read() };
         let index =
             (self.0.as_ptr() as usize - chunk.memory.as_non_null().as_ptr() as usize) / chunk.slot_bytes;
         if let Some(pool) = chunk.pool.upgrade() {

@@ -188,6 +188,24 @@ pub fn fingerprint(path: &Path) -> io::Result<String> {
     }
 }
 
+/// Makes a new file of so many bytes that occupies nothing yet.
+#[expect(clippy::disallowed_methods, reason = "the image of a loop device, not the store's file")]
+pub fn make_sparse(path: &Path, bytes: u64) -> io::Result<()> {
+    fs::OpenOptions::new().write(true).create_new(true).open(path)?.set_len(bytes)
+}
+
+/// Removes a file that this process made.
+#[expect(clippy::disallowed_methods, reason = "not the store's file")]
+pub fn remove(path: &Path) -> io::Result<()> {
+    fs::remove_file(path)
+}
+
+/// True if a file can be opened for writing. Nothing is written.
+#[expect(clippy::disallowed_methods, reason = "a file of the kernel")]
+pub fn is_writable(path: &Path) -> bool {
+    fs::OpenOptions::new().write(true).open(path).is_ok()
+}
+
 /// Makes a directory for results, and those above it, unless it is there.
 #[expect(clippy::disallowed_methods, reason = "for results, not for a store")]
 pub fn make_dir(dir: &Path) -> io::Result<()> {

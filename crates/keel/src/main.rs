@@ -23,7 +23,10 @@ mod records;
 mod csv_records;
 mod ndjson_records;
 
+mod device;
+mod loop_device;
 mod store;
+mod throttle;
 
 mod live;
 mod stats_view;

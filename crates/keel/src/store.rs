@@ -5,11 +5,13 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
-use evenkeel::fs::{DiskFileSystem, FileSystem as _};
+use evenkeel::fs::{Device, DiskFileSystem, FileSystem as _};
 use evenkeel::{Builder, Db, Durability, Error, Keyspace, KeyspaceOptions, Options, ScanRange};
 
+use crate::device;
 use crate::escape::unescape;
 use crate::failure::Failure;
 use crate::files::{Place, look};
@@ -49,6 +51,9 @@ pub struct EngineArgs {
     /// The store answers at its control socket meanwhile, unless `--set` says otherwise: for verbs that take long.
     #[arg(skip)]
     pub answers: bool,
+    /// What the files lie on, if not the disk as it is.
+    #[arg(skip)]
+    pub device: Option<Arc<Device>>,
 }
 
 /// Flags of the verbs that only look.
@@ -134,6 +139,11 @@ impl EngineArgs {
     pub fn answering(&self) -> EngineArgs {
         let said = self.set.iter().any(|set| set.trim_start().starts_with("control_socket"));
         EngineArgs { answers: !said, ..self.clone() }
+    }
+
+    /// The same on a device.
+    pub fn on(&self, device: Option<Arc<Device>>) -> EngineArgs {
+        EngineArgs { device, ..self.clone() }
     }
 
     /// What the flags say of the engine's options, by name, or what is wrong with them. An option that no flag names is what the
@@ -325,6 +335,10 @@ fn builder(dir: &Path, target: &Target, args: &EngineArgs, options: &[(String, S
     let builder =
         Db::builder(dir).options(Options { strategy, ..Options::default() }).remember(args.remember);
     let builder = if args.answers { builder.control_socket(true) } else { builder };
+    let builder = match &args.device {
+        Some(device) => builder.file_system(device::file_system(device)),
+        None => builder,
+    };
     options.iter().fold(builder, |builder, (name, value)| builder.set(name, value))
 }
 

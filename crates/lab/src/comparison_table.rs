@@ -37,16 +37,18 @@ fn head(out: &mut String, comparison: &Comparison) -> std::fmt::Result {
     let shape = c.distribution.name();
     let documents = comparison.groups.iter().flat_map(|g| &g.contestants).flat_map(|c| &c.runs);
     let records = documents.map(|document| document.records).min().unwrap_or(0);
-    writeln!(
-        out,
-        "\n{}: {} records of {} + {} bytes, {threads}, {shape}, seed {}, {} rounds",
+    writeln!(out)?;
+    let line = format!(
+        "{}: {} records of {} + {} bytes, {threads}, {shape}, seed {}, {}, {} rounds",
         comparison.workload,
         count(records),
         c.key_bytes,
         c.value_lengths(),
         comparison.seed,
+        c.device,
         comparison.rounds
-    )
+    );
+    wrapped(out, &line)
 }
 
 fn table(out: &mut String, group: &Group) -> std::fmt::Result {

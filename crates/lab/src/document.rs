@@ -9,6 +9,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::arrivals::Spacing;
+use crate::device::Device;
 use crate::distribution::Distribution;
 use crate::driver::{OpenLoad, Opened, Outcome, Plan};
 use crate::driver_cost::{DriverCost, Percentiles};
@@ -87,6 +88,12 @@ pub struct Config {
     pub value_sizes: String,
     pub key_order: KeyOrder,
     pub distribution: Distribution,
+    #[serde(default = "raw_disk")]
+    pub device: String,
+    #[serde(default)]
+    pub device_bytes_per_sec: Option<u64>,
+    #[serde(default)]
+    pub device_latency_us: Option<u64>,
     #[serde(flatten)]
     pub engine: BTreeMap<String, serde_json::Value>,
 }
@@ -168,6 +175,13 @@ impl Config {
     pub fn value_lengths(&self) -> String {
         if self.value_sizes.is_empty() { self.value_bytes.to_string() } else { self.value_sizes.clone() }
     }
+
+    /// Says what the engine's files lay on; the raw disk unless said.
+    pub fn set_device(&mut self, device: Device) {
+        self.device = device.to_string();
+        self.device_bytes_per_sec = device.bytes_per_sec();
+        self.device_latency_us = device.latency_us();
+    }
 }
 
 impl Document {
@@ -195,6 +209,9 @@ impl Document {
                 value_sizes: data.value_bytes.to_string(),
                 key_order: data.order,
                 distribution: plan.distribution,
+                device: raw_disk(),
+                device_bytes_per_sec: None,
+                device_latency_us: None,
                 engine: engine_config,
             },
             records: outcome.records,
@@ -241,6 +258,11 @@ impl Document {
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string_pretty(self)
     }
+}
+
+/// What documents of earlier versions do not say.
+fn raw_disk() -> String {
+    Device::Raw.to_string()
 }
 
 fn open_loop(load: &OpenLoad, opened: &Opened) -> OpenLoop {
@@ -418,6 +440,9 @@ mod tests {
                 value_sizes: "100".to_owned(),
                 key_order: KeyOrder::Random,
                 distribution: Distribution::Uniform,
+                device: raw_disk(),
+                device_bytes_per_sec: None,
+                device_latency_us: None,
                 engine: BTreeMap::new(),
             },
             records: 0,

@@ -38,6 +38,7 @@ pub mod generator;
 pub mod execute;
 pub mod recorder;
 
+pub mod device;
 pub mod machine;
 pub mod provenance;
 

@@ -1,5 +1,6 @@
 //! Ctrl-C as a flag: a long-running command that can be cancelled cleanly looks at it now and then.
-//! The first interrupt sets the flag; a second one ends the process, as it would have without this.
+//! The first interrupt sets the flag; a second one ends the process, as it would have without this. Whoever leaves something
+//! behind catches the wish that it end (SIGTERM), too.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,10 +9,15 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// From now on the first interrupt (SIGINT) sets the flag that [`was_interrupted`] answers, instead of ending the process. False
 /// where that cannot be had.
 pub fn catch_interrupt() -> bool {
-    imp::install()
+    imp::install(imp::INTERRUPT)
 }
 
-/// True once the process was interrupted after [`catch_interrupt`].
+/// The same for the wish of others that the process end (SIGTERM).
+pub fn catch_termination() -> bool {
+    imp::install(imp::TERMINATION)
+}
+
+/// True once the process was interrupted after [`catch_interrupt`], or was to end after [`catch_termination`].
 pub fn was_interrupted() -> bool {
     INTERRUPTED.load(Ordering::Acquire)
 }
@@ -20,11 +26,14 @@ pub fn was_interrupted() -> bool {
 mod imp {
     use super::{INTERRUPTED, Ordering};
 
+    pub const INTERRUPT: libc::c_int = libc::SIGINT;
+    pub const TERMINATION: libc::c_int = libc::SIGTERM;
+
     extern "C" fn interrupted(_signal: libc::c_int) {
         INTERRUPTED.store(true, Ordering::Release);
     }
 
-    pub fn install() -> bool {
+    pub fn install(signal: libc::c_int) -> bool {
         // SAFETY: `sigaction` is plain data for which all zeros is a valid value; every field that matters is set below.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = interrupted as extern "C" fn(libc::c_int) as usize;
@@ -34,14 +43,17 @@ mod imp {
         // lock-free atomic, which a signal handler may do.
         unsafe {
             libc::sigemptyset(&raw mut action.sa_mask);
-            libc::sigaction(libc::SIGINT, &raw const action, std::ptr::null_mut()) == 0
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut()) == 0
         }
     }
 }
 
 #[cfg(not(unix))]
 mod imp {
-    pub fn install() -> bool {
+    pub const INTERRUPT: i32 = 2;
+    pub const TERMINATION: i32 = 15;
+
+    pub fn install(_signal: i32) -> bool {
         false
     }
 }
@@ -56,5 +68,8 @@ mod tests {
         // SAFETY: raises a signal in this thread, whose handler was installed above.
         assert_eq!(unsafe { libc::raise(libc::SIGINT) }, 0);
         assert!(was_interrupted());
+        assert!(catch_termination());
+        // SAFETY: as above.
+        assert_eq!(unsafe { libc::raise(libc::SIGTERM) }, 0);
     }
 }

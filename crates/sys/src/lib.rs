@@ -7,7 +7,7 @@
 //! ```text
 //!   mapped_log     a log file written by memcpy (the write path)
 //!   huge_bytes     zeroed memory on huge pages (filters, arena chunks)
-//!   thread         scheduling class, CPU time (background workers), punctual sleeps (the lab)
+//!   thread         scheduling class, CPU time (background workers), punctual sleeps (the lab, the emulated device)
 //!   interrupt      Ctrl-C as a flag (the command)
 //!   hint           cache prefetch, early writeback
 //! ```
@@ -20,10 +20,10 @@ pub mod thread;
 
 pub use hint::{prefetch, prefetch_address, start_writeback};
 pub use huge_bytes::HugeBytes;
-pub use interrupt::{catch_interrupt, was_interrupted};
+pub use interrupt::{catch_interrupt, catch_termination, was_interrupted};
 pub use mapped_log::MappedLog;
 pub use thread::{
     Priority, ThreadId, can_raise_priority, current_thread_id, process_cpu_time, process_peak_rss_bytes,
-    set_background_priority, set_thread_priority, set_timer_slack, thread_cpu_time, thread_priority,
-    timer_slack, yield_now,
+    set_background_priority, set_thread_priority, set_timer_slack, sleep_punctually, thread_cpu_time,
+    thread_priority, timer_slack, yield_now,
 };

@@ -75,6 +75,16 @@ pub fn timer_slack() -> Duration {
     Duration::from_nanos(u64::from(imp::timer_slack()))
 }
 
+/// Lets `duration` pass, and ends as soon after it as the kernel can: some microseconds instead of more than 50.
+#[expect(clippy::disallowed_methods, reason = "this is how to sleep where a moment is to be met")]
+pub fn sleep_punctually(duration: Duration) {
+    let slack = timer_slack();
+    // Where there is no such thing, the sleep is as it is.
+    let _ = set_timer_slack(Duration::ZERO);
+    std::thread::sleep(duration);
+    let _ = set_timer_slack(slack);
+}
+
 /// Lets another thread that is ready run first.
 pub fn yield_now() {
     std::thread::yield_now();
@@ -329,6 +339,15 @@ mod tests {
             }
         });
         assert!(timer_slack() == here && here > nanos(7_000));
+    }
+
+    #[test]
+    fn a_punctual_sleep_is_no_shorter_and_leaves_no_trace() {
+        let slack = timer_slack();
+        #[expect(clippy::disallowed_methods, reason = "measures a sleep")]
+        let begun = std::time::Instant::now();
+        sleep_punctually(Duration::from_millis(1));
+        assert!(begun.elapsed() >= Duration::from_millis(1) && timer_slack() == slack);
     }
 
     #[test]

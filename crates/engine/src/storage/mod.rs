@@ -1,7 +1,9 @@
-//! Floor 3: files. One trait is the only way to them; a real disk, a simulated one that crashes, and one that is only looked at.
+//! Floor 3: files. One trait is the only way to them; a real disk, a simulated one that crashes, one of a certain speed, and one that is only looked at.
 
 pub mod aligned;
 pub mod current;
+pub mod device;
+pub mod device_files;
 pub mod disk;
 mod disk_direct;
 mod disk_file;

@@ -5,6 +5,8 @@
 mod control;
 /// A crash before every call that changes the disk.
 mod crash;
+/// Emulated devices.
+mod device;
 /// Durability modes and the log.
 mod durability;
 /// What failures may do and what not.

@@ -33,6 +33,7 @@ use evenkeel_lab::soak::SoakPlan;
 use evenkeel_lab::values::ValueSizes;
 use evenkeel_lab::workload::Workload;
 
+use crate::device::DeviceArgs;
 use crate::evenkeel_engine::EvenkeelEngine;
 use crate::failure::Failure;
 use crate::files::{self, Place};
@@ -94,6 +95,8 @@ pub struct Args {
     compare: compare::CompareArgs,
     #[command(flatten)]
     options: EngineArgs,
+    #[command(flatten)]
+    device: DeviceArgs,
 }
 
 /// Shown below the help.
@@ -113,6 +116,7 @@ Examples:
   keel bench ycsb-a --find-max-rate --p99 10ms --threads 8
   keel bench ycsb-a --seconds 60 --report result   # then open result/report.html
   keel bench soak --seconds 120
+  keel bench ycsb-a --device 100MiB --device-latency-us 80
   keel bench ycsb-a --engine evenkeel --engine rocksdb --engine fjall --settings both --rounds 5
 
 Unless told otherwise: a million records of 16 + 100 bytes and a million operations (100 000 for seekrandom, one pass over
@@ -155,7 +159,7 @@ impl Args {
                 "--crash leaves one store as it is; give it a --db, and no other engine",
             ));
         }
-        if self.compares() { self.compare(target) } else { self.run_workload(&workload, target) }
+        if self.compares() { self.compare(&workload, target) } else { self.run_workload(&workload, target) }
     }
 
     /// True if anything but one run of evenkeel is asked for.
@@ -164,7 +168,7 @@ impl Args {
     }
 
     /// Several engines, or several runs: see `verb/bench/compare.rs`.
-    fn compare(&self, target: &Target) -> Result<(), Failure> {
+    fn compare(&self, described: &Properties, target: &Target) -> Result<(), Failure> {
         if self.use_existing || target.keyspace != "default" {
             return Err(Failure::usage(
                 "each run of a comparison is in a fresh store of its own; leave --use-existing and --keyspace away",
@@ -177,9 +181,11 @@ impl Args {
                 place.dir.display()
             )));
         }
-        let plan = compare::Plan::new(&self.compare, &self.engines, &self.options)?;
+        let data = self.run.dataset(described);
+        let ops = self.run.limits(described).0.unwrap_or(0);
+        let plan = compare::Plan::new(&self.compare, &self.engines, &self.options, &self.device)?;
         self.prepare_report(&place.dir)?;
-        let comparison = plan.run(&place.dir, self.keep)?;
+        let comparison = plan.run(&place.dir, self.keep, &data, ops)?;
         self.print(|| serde_json::to_string_pretty(&comparison), || comparison_table::text(&comparison))?;
         let shown = comparison.groups.iter().flat_map(|group| {
             group.contestants.iter().filter_map(|c| Some(Run::new(&group.settings, c.middle_run()?.clone())))
@@ -192,6 +198,9 @@ impl Args {
     fn run_soak(&self, target: &Target) -> Result<(), Failure> {
         if self.load.load().map_err(Failure::usage)?.is_some() {
             return Err(Failure::usage("soak has no rate; leave --rate, --shape and --find-max-rate away"));
+        }
+        if self.device.bytes_per_sec().is_some() {
+            return Err(Failure::usage("soak measures the disk as it is; leave --device away"));
         }
         if self.run.ops.is_some() || self.run.distribution.is_some() {
             return Err(Failure::usage(
@@ -264,6 +273,7 @@ impl Args {
         progress.clear();
         let outcome = outcome.map_err(|error| Failure::work(error.to_string()))?;
         let mut document = Document::new(&engine, &plan, &outcome, config);
+        document.config.set_device(self.device.told());
         if !sole {
             // Other data share the directory: only the engine knows what is live.
             document.amplification.space = outcome.figures.space_amplification;
@@ -328,7 +338,8 @@ impl Args {
         before: Before,
     ) -> Result<(EvenkeelEngine, BTreeMap<String, serde_json::Value>, bool), Failure> {
         let target = Target { db: Some(place.dir.clone()), keyspace: target.keyspace.clone() };
-        let Store { db, keyspace, .. } = Store::open_or_create_all(&target, &self.options.answering())?;
+        let Store { db, keyspace, .. } =
+            Store::open_or_create_all(&target, &self.options.answering().on(self.device.emulated()?))?;
         let config = self.engine_config(&db.options(), &keyspace);
         let sole = match before {
             Before::Nothing => true,

@@ -11,6 +11,7 @@ use evenkeel::background::Paused;
 use evenkeel::{Error, Keyspace, Snapshot, WriteBatch};
 use evenkeel_lab::clock;
 
+use crate::device::DeviceArgs;
 use crate::escape::{self, escape};
 use crate::failure::Failure;
 use crate::output::Output;
@@ -22,6 +23,8 @@ use crate::store::{EngineArgs, Store, Target, range};
 pub struct Args {
     #[command(flatten)]
     engine: EngineArgs,
+    #[command(flatten)]
+    device: DeviceArgs,
 }
 
 /// Shown below the help.
@@ -44,7 +47,8 @@ Example:
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
-        let store = Store::open_or_create(target, &self.engine.answering())?;
+        let engine = self.engine.answering().on(self.device.emulated()?);
+        let store = Store::open_or_create(target, &engine)?;
         let mut shell =
             Shell { store, snapshots: HashMap::new(), batch: None, paused: None, out: Output::new() };
         let mut input = io::stdin().lock();

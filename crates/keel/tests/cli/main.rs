@@ -5,6 +5,8 @@
 mod background;
 /// `bench`.
 mod bench;
+/// `--device`.
+mod device;
 /// Durability modes.
 mod durability;
 /// Wrong calls, wrong directories, help.

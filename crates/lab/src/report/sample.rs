@@ -34,6 +34,9 @@ pub fn document(engine: &str, seconds: u64) -> Document {
             value_sizes: "1000".to_owned(),
             key_order: KeyOrder::Random,
             distribution: Distribution::Zipfian,
+            device: "emulated, 100 MiB/s".to_owned(),
+            device_bytes_per_sec: Some(100 << 20),
+            device_latency_us: Some(0),
             engine: BTreeMap::from([
                 ("strategy".to_owned(), "lo+1".into()),
                 ("set".to_owned(), serde_json::json!({})),

@@ -97,7 +97,14 @@ fn warnings(report: &Report) -> Vec<String> {
 fn asked_alike(doc: &Document) -> Vec<String> {
     let c = &doc.config;
     let data = format!("{} + {} bytes", c.key_bytes, c.value_lengths());
-    vec![data, c.threads.to_string(), c.distribution.name().to_owned(), doc.seed.to_string(), until(doc)]
+    vec![
+        data,
+        c.threads.to_string(),
+        c.distribution.name().to_owned(),
+        doc.seed.to_string(),
+        c.device.clone(),
+        until(doc),
+    ]
 }
 
 /// A table that scrolls by itself where it is too wide.

@@ -221,7 +221,7 @@ fn whoever_reads_is_warned() {
         "7 reads of other did not find",
         "not asked for the same",
         "not of the same machine",
-        "2 threads, zipfian, seed 42 / 100 000 records",
+        "2 threads, zipfian, seed 42, emulated, 100 MiB/s / 100 000 records",
         "✓ met",
         "✗ missed",
         "– not known",

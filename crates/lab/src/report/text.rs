@@ -48,13 +48,14 @@ fn head(out: &mut String, doc: &Document) -> std::fmt::Result {
 }
 
 /// What the run was asked for, in a few words each.
-pub fn asked(doc: &Document) -> [String; 4] {
+pub fn asked(doc: &Document) -> [String; 5] {
     let c = &doc.config;
     [
         format!("{} records of {} + {} bytes", count(doc.records), c.key_bytes, c.value_lengths()),
         if c.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", c.threads) },
         c.distribution.name().to_owned(),
         format!("seed {}", doc.seed),
+        c.device.clone(),
     ]
 }
 

@@ -10,11 +10,15 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
 use evenkeel_lab::comparison::{self, Comparison, Run};
+use evenkeel_lab::device::Device;
+use evenkeel_lab::driver::Dataset;
 use evenkeel_lab::settings::{Common, OURS, Settings};
 
 use super::process::{self, Process};
+use crate::device::{self, DeviceArgs};
 use crate::failure::Failure;
 use crate::files;
+use crate::loop_device::LoopDevice;
 use crate::progress::RunsBar;
 use crate::store::EngineArgs;
 
@@ -30,12 +34,15 @@ pub struct CompareArgs {
     /// The command that measures the other engines; else `KEEL_PEERS`, or peers/target/release/keel-peers.
     #[arg(long, value_name = "PATH", help_heading = "Comparison")]
     peers: Option<PathBuf>,
+    /// The size of the loop device that --device makes for engines other than evenkeel; some times the records unless said.
+    #[arg(long, value_name = "SIZE", requires = "device", help_heading = "Device", value_parser = device::size)]
+    device_size: Option<u64>,
 }
 
 impl CompareArgs {
     /// True if a flag asks for a comparison.
     pub fn asked(&self) -> bool {
-        self.settings.is_some() || self.rounds.is_some()
+        self.settings.is_some() || self.rounds.is_some() || self.device_size.is_some()
     }
 
     fn settings(&self) -> Vec<Settings> {
@@ -50,6 +57,9 @@ impl CompareArgs {
 pub struct Plan {
     contestants: Vec<Contestant>,
     rounds: u16,
+    /// All run on a loop device of this speed.
+    loop_bytes_per_sec: Option<u64>,
+    loop_size: Option<u64>,
 }
 
 /// One engine under one of the settings.
@@ -61,7 +71,12 @@ struct Contestant {
 
 impl Plan {
     /// The plan of a command line.
-    pub fn new(args: &CompareArgs, engines: &[String], options: &EngineArgs) -> Result<Plan, Failure> {
+    pub fn new(
+        args: &CompareArgs,
+        engines: &[String],
+        options: &EngineArgs,
+        device: &DeviceArgs,
+    ) -> Result<Plan, Failure> {
         if let Some(twice) = engines.iter().enumerate().find(|(i, engine)| engines[..*i].contains(engine)) {
             return Err(Failure::usage(format!("--engine {} is there twice", twice.1)));
         }
@@ -72,6 +87,10 @@ impl Plan {
             true => Some(process::find_peers(args.peers.as_deref())?),
             false => None,
         };
+        // Only evenkeel can be emulated a device, and all must have the same.
+        let looped = peers.is_some() && device.bytes_per_sec().is_some();
+        check_device(args, device, looped)?;
+        let emulated = if looped { DeviceArgs::default() } else { device.clone() };
         let mut contestants = Vec::new();
         for settings in args.settings() {
             for engine in engines {
@@ -79,16 +98,32 @@ impl Plan {
                     (Some(peers), true) => {
                         process::peer(peers, process::typed(), engine, settings, &common, options)
                     }
-                    _ => process::ours(process::typed(), settings, &common, &own, options)?,
+                    _ => process::ours(process::typed(), settings, &common, &own, options, &emulated)?,
                 };
                 contestants.push(Contestant { engine: engine.clone(), settings, process });
             }
         }
-        Ok(Plan { contestants, rounds: args.rounds.unwrap_or(3) })
+        let loop_bytes_per_sec = device.bytes_per_sec().filter(|_| looped);
+        let rounds = args.rounds.unwrap_or(3);
+        Ok(Plan { contestants, rounds, loop_bytes_per_sec, loop_size: args.device_size })
     }
 
-    /// Runs all in turn, in fresh directories below `base`.
-    pub fn run(&self, base: &Path, keep: bool) -> Result<Comparison, Failure> {
+    /// Runs all in turn, in fresh directories below `base`: on `data`, with about so many operations.
+    pub fn run(&self, base: &Path, keep: bool, data: &Dataset, ops: u64) -> Result<Comparison, Failure> {
+        let Some(bytes_per_sec) = self.loop_bytes_per_sec else {
+            return self.run_on(base, keep, None);
+        };
+        if keep {
+            return Err(Failure::usage("a loop device goes when the comparison ends; leave --keep away"));
+        }
+        evenkeel_sys::catch_interrupt();
+        evenkeel_sys::catch_termination();
+        let size = self.loop_size.unwrap_or_else(|| size_for(data, ops));
+        let device = LoopDevice::make(base, size, bytes_per_sec)?;
+        self.run_on(device.dir(), keep, Some(device.told()))
+    }
+
+    fn run_on(&self, base: &Path, keep: bool, device: Option<Device>) -> Result<Comparison, Failure> {
         let bar = RunsBar::start(self.contestants.len() as u64 * u64::from(self.rounds));
         let mut runs = Vec::new();
         for round in 1..=self.rounds {
@@ -100,7 +135,7 @@ impl Plan {
                     contestant.engine,
                     contestant.settings.name()
                 ));
-                runs.push(contestant.run(base, &name, keep)?);
+                runs.push(contestant.run(base, &name, keep, device)?);
                 bar.advance();
             }
         }
@@ -111,17 +146,46 @@ impl Plan {
 
 impl Contestant {
     /// The least disturbed of a few attempts, the first that is not.
-    fn run(&self, base: &Path, name: &str, keep: bool) -> Result<Run, Failure> {
+    fn run(&self, base: &Path, name: &str, keep: bool, device: Option<Device>) -> Result<Run, Failure> {
         process::least_disturbed(self.settings, |repeats| {
             let dir = base.join(format!("{name}-{repeats}"));
             let document = self.process.run(&dir);
+            if evenkeel_sys::was_interrupted() {
+                return Err(Failure::work("interrupted"));
+            }
             if !keep {
                 files::remove_all_if_there(&dir)
                     .map_err(|error| Failure::work(format!("cannot remove {}: {error}", dir.display())))?;
             }
-            document.map_err(|error| error.of(&self.engine))
+            let mut document = document.map_err(|error| error.of(&self.engine))?;
+            if let Some(device) = device {
+                document.config.set_device(device);
+            }
+            Ok(document)
         })
     }
+}
+
+/// Refuses what one kind of device has and the other has not.
+fn check_device(args: &CompareArgs, device: &DeviceArgs, looped: bool) -> Result<(), Failure> {
+    if looped && device.latency_us().is_some() {
+        return Err(Failure::usage(
+            "a loop device has no latency of its own; leave --device-latency-us away, or compare evenkeel alone",
+        ));
+    }
+    if !looped && args.device_size.is_some() {
+        return Err(Failure::usage(
+            "evenkeel alone runs on an emulated device, which has no size; leave --device-size away",
+        ));
+    }
+    Ok(())
+}
+
+/// Room for a store of `data` and as many records as there are operations, with logs, garbage and half-empty pages.
+fn size_for(data: &Dataset, ops: u64) -> u64 {
+    let record = (data.key_bytes + data.value_bytes.max()) as u64;
+    let all = (data.records + ops).saturating_mul(record);
+    all.saturating_mul(4).saturating_add(2 << 30).next_multiple_of(1 << 20)
 }
 
 /// `--set`: what all engines have in common, and what is evenkeel's own.

@@ -56,6 +56,7 @@ pub fn run(args: &Args, file: &Path, target: &Target) -> Result<(), Failure> {
         load: None,
     };
     let mut document = Document::new(&engine, &plan, &outcome, config);
+    document.config.set_device(args.device.told());
     if !sole {
         // Other data share the directory: only the engine knows what is live.
         document.amplification.space = outcome.figures.space_amplification;

@@ -11,11 +11,12 @@ use evenkeel_lab::comparison::Run;
 use evenkeel_lab::document::Document;
 use evenkeel_lab::settings::{Common, Settings};
 
+use crate::device::DeviceArgs;
 use crate::failure::Failure;
 use crate::store::EngineArgs;
 
 /// Flags that say how to compare, where to, or are an engine's own; with whether a value follows.
-const NOT_PASSED_ON: [(&str, bool); 13] = [
+const NOT_PASSED_ON: [(&str, bool); 16] = [
     ("--engine", true),
     ("--settings", true),
     ("--rounds", true),
@@ -29,6 +30,9 @@ const NOT_PASSED_ON: [(&str, bool); 13] = [
     ("--strategy", true),
     ("--schedule", true),
     ("--set", true),
+    ("--device", true),
+    ("--device-latency-us", true),
+    ("--device-size", true),
 ];
 
 /// A run is repeated at most so often because others were busy; then it counts, and is marked.
@@ -150,6 +154,7 @@ pub fn ours(
     set: &[String],
     own: &[String],
     options: &EngineArgs,
+    device: &DeviceArgs,
 ) -> Result<Process, Failure> {
     let program = std::env::current_exe()
         .map_err(|error| Failure::work(format!("cannot find this command to start it again: {error}")))?;
@@ -160,6 +165,12 @@ pub fn ours(
         if let Some(value) = value {
             flag(name, value);
         }
+    }
+    if let Some(bytes_per_sec) = device.bytes_per_sec() {
+        flag("--device", &bytes_per_sec.to_string());
+    }
+    if let Some(latency) = device.latency_us() {
+        flag("--device-latency-us", &latency.to_string());
     }
     if options.sync.as_deref() == Some("no-wal") {
         // The default keyspace has a log.
@@ -269,7 +280,7 @@ mod tests {
     #[test]
     fn what_says_what_to_measure_is_passed_on() {
         let typed = "--db d bench ycsb-a --engine evenkeel --engine=fjall --records 10k --rate=5k --settings both --keep \
-                     --rounds 5 --sync os --set cache_bytes=1MiB --set=workers=2 --json - --settingsx 7 --seed 1";
+                     --rounds 5 --sync os --set cache_bytes=1MiB --set=workers=2 --json - --settingsx 7 --device 1M --device-latency-us=5 --device-size 1G --seed 1";
         let passed = passed_on(typed.split_whitespace().map(OsString::from));
         assert_eq!(
             passed.join(OsStr::new(" ")),

@@ -19,6 +19,7 @@ use evenkeel_lab::settings::OURS;
 
 use super::duration;
 use super::stores::{self, Stores};
+use crate::device::DeviceArgs;
 use crate::failure::Failure;
 use crate::files;
 use crate::output::note;
@@ -108,7 +109,7 @@ impl Programs {
             Some((path, _)) if engine != OURS => {
                 Ok(process::peer(path, words, engine, settings, set, &options))
             }
-            _ => process::ours(words, settings, set, &[], &options),
+            _ => process::ours(words, settings, set, &[], &options, &DeviceArgs::default()),
         }
     }
 }
