@@ -10,7 +10,7 @@ mod compare;
 /// A file of operations.
 mod operations;
 /// The processes of a comparison.
-mod process;
+pub mod process;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,7 @@ use evenkeel_lab::comparison_table;
 use evenkeel_lab::document::Document;
 use evenkeel_lab::driver::{self, Dataset};
 use evenkeel_lab::load_arguments::LoadArgs;
+use evenkeel_lab::phase::{Crash, FIRST_QUESTION};
 use evenkeel_lab::property_file::{self, Properties};
 use evenkeel_lab::provenance::Provenance;
 use evenkeel_lab::report::{self, Report, Run};
@@ -56,7 +57,7 @@ const TOLD: [&str; 8] = [
 ];
 
 /// The note in the store's directory: what the bench put into which keyspace.
-const NOTE: &str = "BENCH.json";
+pub const NOTE: &str = "BENCH.json";
 
 /// See `keel bench --help`.
 #[derive(clap::Args, Debug)]
@@ -153,6 +154,11 @@ impl Args {
             (None, None, None) => return Err(Failure::usage("say what to measure")),
         };
         self.run.check(&workload.workload).map_err(Failure::usage)?;
+        if self.run.crash && (self.compares() || target.db.is_none()) {
+            return Err(Failure::usage(
+                "--crash leaves one store as it is; give it a --db, and no other engine",
+            ));
+        }
         if self.compares() { self.compare(&workload, target) } else { self.run_workload(&workload, target) }
     }
 
@@ -254,10 +260,16 @@ impl Args {
         let data = self.dataset(described, known)?;
         self.prepare_report(&place.dir)?;
         let began_ms = clock::wall_ms();
+        let opening = clock::now();
         let (engine, config, sole) = self.open(target, &place, before)?;
+        engine.keyspace.get(FIRST_QUESTION)?;
+        let open_seconds = opening.elapsed().as_secs_f64();
         let plan = self.run.plan(described, data, known.is_some(), load.as_ref());
         let progress = BenchProgress::default();
-        let outcome = driver::run(&engine, &plan, &progress);
+        let outcome = match self.run.crash {
+            true => driver::run(&engine, &plan, &Crash::after(&progress)),
+            false => driver::run(&engine, &plan, &progress),
+        };
         progress.clear();
         let outcome = outcome.map_err(|error| Failure::work(error.to_string()))?;
         let mut document = Document::new(&engine, &plan, &outcome, config);
@@ -267,6 +279,7 @@ impl Args {
             document.amplification.space = outcome.figures.space_amplification;
         }
         document.provenance = Some(Provenance::here(began_ms, &place.dir));
+        document.open_seconds = Some(open_seconds);
         close(engine)?;
         let deleted = data.deleted || workload.deletes();
         notes.0.insert(target.keyspace.clone(), Dataset { records: outcome.records, deleted, ..data });
