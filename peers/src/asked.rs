@@ -48,7 +48,7 @@ impl FromStr for Durability {
 /// See the file's header.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// The directory, which is there and empty.
+    /// The directory, which is there, and empty or filled by an earlier run.
     pub dir: PathBuf,
     /// Whose settings.
     pub settings: Settings,

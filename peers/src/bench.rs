@@ -1,17 +1,20 @@
-//! `keel-peers bench`: one run of one engine in a fresh directory, told as the document of `keel bench`.
+//! `keel-peers bench`: one run of one engine, told as the document of `keel bench`.
+//!
+//! In a fresh directory, or in one that an earlier run has filled: it left a note of its records, which engines do not mind.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use evenkeel_lab::arguments::RunArgs;
 use evenkeel_lab::catalog::{CATALOG, find};
 use evenkeel_lab::document::Document;
-use evenkeel_lab::driver;
+use evenkeel_lab::driver::{self, Dataset};
 use evenkeel_lab::engine::Engine;
 use evenkeel_lab::execute;
 use evenkeel_lab::load_arguments::LoadArgs;
-use evenkeel_lab::phase::Unwatched;
+use evenkeel_lab::phase::{Crash, FIRST_QUESTION, Unwatched};
 use evenkeel_lab::property_file::{self, Properties};
 use evenkeel_lab::report;
 use evenkeel_lab::settings::{Common, PEERS, Settings};
@@ -19,6 +22,11 @@ use evenkeel_lab::workload::Workload;
 
 use crate::asked::{Asked, Durability};
 use crate::{Failure, engines, print};
+
+/// The note of an earlier run in its directory, as `keel bench` writes it: records by keyspace.
+const NOTE: &str = "BENCH.json";
+/// Engines have one keyspace here.
+const KEYSPACE: &str = "default";
 
 /// See `keel-peers bench --help`.
 #[derive(clap::Args, Debug)]
@@ -45,6 +53,9 @@ pub struct Args {
     /// The directory of the run, which must not be there or be empty; it stays. Without, one that is removed at the end.
     #[arg(long, value_name = "DIR")]
     db: Option<PathBuf>,
+    /// Measure the records that an earlier run left in --db, instead of filling.
+    #[arg(long, requires = "db")]
+    use_existing: bool,
     /// Write the result as JSON; `-` prints it instead of the table.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -58,9 +69,12 @@ impl Args {
         if let Some(load) = self.load.load().map_err(Failure::usage)? {
             load.check(&described.workload, self.run.limits(&described).1).map_err(Failure::usage)?;
         }
+        if self.run.crash && self.db.is_none() {
+            return Err(Failure::usage("--crash leaves the store as it is; give it a --db"));
+        }
         let settings = Settings::parse(&self.settings).unwrap_or(Settings::Equal);
         let common = common(&self.set, settings)?;
-        let place = Place::choose(self.db.as_deref())?;
+        let place = Place::choose(self.db.as_deref(), self.use_existing)?;
         let asked = Asked { dir: place.dir.clone(), settings, common, durability: self.sync };
         engines::measure(&self.engine, &asked, self)
     }
@@ -74,22 +88,58 @@ impl Args {
         }
     }
 
-    /// Runs the workload on an engine that is open.
+    /// The records: as an earlier run noted them, or as asked for.
+    fn dataset(&self, described: &Properties) -> Result<Dataset, Failure> {
+        let Some(dir) = self.db.as_deref().filter(|_| self.use_existing) else {
+            return Ok(self.run.dataset(described));
+        };
+        let known = read_note(dir)?;
+        let workload = &described.workload;
+        let differs = self.run.records.is_some_and(|n| n != known.records)
+            || self.run.key_bytes.is_some_and(|n| n != known.key_bytes)
+            || self.run.value_bytes.is_some_and(|n| n != known.value_bytes)
+            || (workload.needs_order() && workload.order != known.order);
+        if differs || known.deleted {
+            return Err(Failure::usage(format!(
+                "{} holds {} records of {} + {} bytes{}, not what this asks for; give a fresh --db",
+                dir.display(),
+                known.records,
+                known.key_bytes,
+                known.value_bytes,
+                if known.deleted { ", some deleted" } else { "" }
+            )));
+        }
+        Ok(known)
+    }
+
+    /// Runs the workload on an engine that is open; `opening` is when it began to be opened.
     pub fn measure<E: Engine>(
         &self,
         engine: &E,
         mut config: BTreeMap<String, serde_json::Value>,
+        opening: Instant,
     ) -> Result<(), Failure> {
+        engine.get(FIRST_QUESTION).map_err(Failure::work)?;
+        let open_seconds = opening.elapsed().as_secs_f64();
         let described = self.described()?;
         execute::check(engine, &described.workload).map_err(Failure::usage)?;
         if let Some(file) = &self.run.properties {
             config.insert("properties".to_owned(), file.display().to_string().into());
         }
-        let data = self.run.dataset(&described);
+        let data = self.dataset(&described)?;
         let load = self.load.load().map_err(Failure::usage)?;
-        let plan = self.run.plan(&described, data, false, load.as_ref());
-        let outcome = driver::run(engine, &plan, &Unwatched).map_err(Failure::work)?;
-        let document = Document::new(engine, &plan, &outcome, config);
+        let plan = self.run.plan(&described, data, self.use_existing, load.as_ref());
+        let outcome = match self.run.crash {
+            true => driver::run(engine, &plan, &Crash::after(&Unwatched)),
+            false => driver::run(engine, &plan, &Unwatched),
+        };
+        let outcome = outcome.map_err(Failure::work)?;
+        let mut document = Document::new(engine, &plan, &outcome, config);
+        document.open_seconds = Some(open_seconds);
+        if let Some(dir) = &self.db {
+            let deleted = data.deleted || described.workload.deletes();
+            write_note(dir, Dataset { records: outcome.records, deleted, ..data })?;
+        }
         let json = || document.to_json().map_err(Failure::work);
         match &self.json {
             Some(path) if path == Path::new("-") => print(&(json()? + "\n"))?,
@@ -107,6 +157,27 @@ impl Args {
             ))),
         }
     }
+}
+
+fn read_note(dir: &Path) -> Result<Dataset, Failure> {
+    let path = dir.join(NOTE);
+    let broken = |what: String| {
+        Failure::work(format!(
+            "{}: {what}; --use-existing needs a directory that a run has filled",
+            path.display()
+        ))
+    };
+    let text = std::fs::read_to_string(&path).map_err(|error| broken(error.to_string()))?;
+    let noted: BTreeMap<String, Dataset> =
+        serde_json::from_str(&text).map_err(|error| broken(error.to_string()))?;
+    noted.get(KEYSPACE).copied().ok_or_else(|| broken("it notes no records".to_owned()))
+}
+
+fn write_note(dir: &Path, data: Dataset) -> Result<(), Failure> {
+    let path = dir.join(NOTE);
+    let text = serde_json::to_string_pretty(&BTreeMap::from([(KEYSPACE, data)])).map_err(Failure::work)?;
+    std::fs::write(&path, text + "\n")
+        .map_err(|error| Failure::work(format!("cannot write {}: {error}", path.display())))
 }
 
 /// The workload of a property file.
@@ -148,7 +219,11 @@ struct Place {
 }
 
 impl Place {
-    fn choose(asked: Option<&Path>) -> Result<Place, Failure> {
+    fn choose(asked: Option<&Path>, filled: bool) -> Result<Place, Failure> {
+        if let Some(dir) = asked.filter(|_| filled) {
+            read_note(dir)?;
+            return Ok(Place { dir: dir.to_owned(), temporary: false });
+        }
         let temporary = asked.is_none();
         let own = || std::env::temp_dir().join(format!("keel-peers-{}", std::process::id()));
         let dir = asked.map_or_else(own, Path::to_owned);
@@ -179,6 +254,36 @@ fn workload_parser() -> impl TypedValueParser<Value = &'static Workload> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_run_left_is_found_by_its_note() {
+        let dir = tempfile::tempdir().unwrap();
+        let Err(Failure(1, message)) = Place::choose(Some(dir.path()), true) else { panic!("it is filled") };
+        assert!(message.contains(NOTE) && message.contains("--use-existing"), "{message}");
+        let described = Properties::from(find("readrandom").unwrap());
+        let parse = |words: &str| {
+            #[derive(clap::Parser)]
+            struct Command {
+                #[command(flatten)]
+                args: Args,
+            }
+            let db = dir.path().to_str().unwrap().to_owned();
+            let words = ["x".to_owned()].into_iter().chain(words.split(' ').map(str::to_owned));
+            let words = words.chain(["--db".to_owned(), db]);
+            <Command as clap::Parser>::try_parse_from(words).unwrap().args
+        };
+        let filled = parse("fillrandom --engine fjall --records 70 --seed 5").run.dataset(&described);
+        assert!(write_note(dir.path(), filled).is_ok());
+        assert!(Place::choose(Some(dir.path()), true).is_ok());
+        assert!(Place::choose(Some(dir.path()), false).is_err(), "it is not empty");
+        let known = |words: &str| parse(&format!("readrandom --engine fjall --use-existing{words}"));
+        assert_eq!(known(" --seed 7").dataset(&described).ok(), Some(filled));
+        assert_eq!(known(" --records 70").dataset(&described).ok(), Some(filled));
+        let Err(Failure(2, message)) = known(" --records 71").dataset(&described) else {
+            panic!("70 are 71")
+        };
+        assert!(message.contains("70 records"), "{message}");
+    }
 
     #[test]
     fn only_what_is_common_is_set() {

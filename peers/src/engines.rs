@@ -9,6 +9,7 @@ pub mod rocksdb;
 
 use std::fmt::Write as _;
 
+use evenkeel_lab::clock;
 use evenkeel_lab::engine::Abilities;
 
 use crate::Failure;
@@ -83,8 +84,9 @@ pub fn measure(name: &str, asked: &Asked, args: &Args) -> Result<(), Failure> {
     check(row, asked)?;
     macro_rules! run {
         ($open:expr) => {{
+            let opening = clock::now();
             let (engine, config) = $open.map_err(|error| Failure::work(format!("{name}: {error}")))?;
-            args.measure(&engine, config)
+            args.measure(&engine, config, opening)
         }};
     }
     match name {

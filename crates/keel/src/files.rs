@@ -133,6 +133,61 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
     fs::write(path, text)
 }
 
+/// Writes a small file so that whoever reads it sees all of it or nothing.
+#[expect(clippy::disallowed_methods, reason = "a result, not the store's file")]
+pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let unfinished = path.with_extension("tmp");
+    write(&unfinished, text)?;
+    fs::rename(&unfinished, path)
+}
+
+/// Takes a file as a sign that this process works in its directory; `None` if another one does. Held until it is dropped.
+#[expect(clippy::disallowed_methods, reason = "results, not a store")]
+pub fn claim(path: &Path) -> io::Result<Option<File>> {
+    let file = File::options().create(true).truncate(false).write(true).open(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(fs::TryLockError::WouldBlock) => Ok(None),
+        Err(fs::TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Copies a directory that nobody writes to, and has it on the disk, so that nobody waits for that later.
+#[expect(clippy::disallowed_methods, reason = "a store that is closed, whosoever it is")]
+pub fn copy_dir(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_dir(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), &target)?;
+            File::open(&target)?.sync_all()?;
+        }
+    }
+    Ok(())
+}
+
+/// A number that tells a file's bytes from others', short enough to be noted.
+#[expect(clippy::disallowed_methods, reason = "a program, not the store's file")]
+pub fn fingerprint(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut buffer = vec![0; 1 << 20];
+    let mut sum = 0xcbf2_9ce4_8422_2325_u64;
+    loop {
+        let read = file.read(&mut buffer)?;
+        let Some(bytes) = buffer.get(..read).filter(|bytes| !bytes.is_empty()) else {
+            return Ok(format!("{sum:016x}"));
+        };
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
+            sum = (sum ^ u64::from_le_bytes(word)).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
+        }
+    }
+}
+
 /// Makes a new file of so many bytes that occupies nothing yet.
 #[expect(clippy::disallowed_methods, reason = "the image of a loop device, not the store's file")]
 pub fn make_sparse(path: &Path, bytes: u64) -> io::Result<()> {
@@ -162,6 +217,15 @@ pub fn remove_all(dir: &Path) -> io::Result<()> {
     fs::remove_dir_all(dir)
 }
 
+/// Removes a file that this process made, if it is there.
+#[expect(clippy::disallowed_methods, reason = "a note of the lab, not a store's file")]
+pub fn remove_file_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
 /// Removes a directory that this process or its child made, if it is there.
 pub fn remove_all_if_there(dir: &Path) -> io::Result<()> {
     match fs::remove_dir_all(dir) {
@@ -173,6 +237,25 @@ pub fn remove_all_if_there(dir: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn directories_are_copied_and_programs_told_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        make_dir(&from.join("below")).unwrap();
+        write_whole(&from.join("below/a"), "1").unwrap();
+        write_whole(&from.join("b"), "12345678").unwrap();
+        write_whole(&from.join("b"), "123456789").unwrap();
+        copy_dir(&from, &to).unwrap();
+        assert_eq!(read(&to.join("below/a")).unwrap().as_deref(), Some("1"));
+        assert_eq!(fingerprint(&from.join("b")).unwrap(), fingerprint(&to.join("b")).unwrap());
+        write(&to.join("b"), "123456788").unwrap();
+        assert_ne!(fingerprint(&from.join("b")).unwrap(), fingerprint(&to.join("b")).unwrap());
+        let held = claim(&to.join("lock")).unwrap();
+        assert!(held.is_some() && claim(&to.join("lock")).unwrap().is_none());
+        drop(held);
+        assert!(claim(&to.join("lock")).unwrap().is_some());
+    }
 
     #[test]
     fn places_are_told_apart() {

@@ -9,6 +9,7 @@ mod explain;
 mod get;
 mod inspect;
 mod keyspace;
+mod lab;
 mod levels;
 mod load;
 mod option;
@@ -90,6 +91,9 @@ pub enum Verb {
     /// Measure a workload on this machine.
     #[command(after_help = bench::EXAMPLES)]
     Bench(Box<bench::Args>),
+    /// Reproduce experiments and judge their claims.
+    #[command(after_help = lab::EXAMPLES)]
+    Lab(lab::Args),
 }
 
 impl Verb {
@@ -116,6 +120,7 @@ impl Verb {
             Verb::Keyspace(args) => args.run(target),
             Verb::Trace(args) => args.run(target),
             Verb::Bench(args) => args.run(target),
+            Verb::Lab(args) => args.run(target),
         }
     }
 }

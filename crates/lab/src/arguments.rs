@@ -43,6 +43,9 @@ pub struct RunArgs {
     /// Decides on keys, values and operations.
     #[arg(long, value_name = "N", default_value_t = 42)]
     pub seed: u64,
+    /// Die when the operations are done, as by a kill: for measuring how long the store takes to open after it. Needs --db.
+    #[arg(long)]
+    pub crash: bool,
 }
 
 impl RunArgs {

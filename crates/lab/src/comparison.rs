@@ -177,22 +177,30 @@ pub fn disturbed(document: &Document) -> bool {
     document.others_cores.is_some_and(|cores| cores > OTHERS_CORES_MAX)
 }
 
-/// Compares runs of the same workload, at least one.
+/// Compares runs of the same workload and seed, at least one.
 ///
 /// # Errors
 /// What the runs were asked for differs, or there is none.
 pub fn compare(runs: &[Run]) -> Result<Comparison, String> {
+    let seeds = |run: &Run| run.document.seed;
+    if let Some((a, b)) = runs.iter().zip(runs.iter().skip(1)).find(|(a, b)| seeds(a) != seeds(b)) {
+        return Err(differ(&a.document, &b.document));
+    }
+    compare_seeds(runs)
+}
+
+/// The same for runs of which each round has a seed of its own; the comparison tells the first.
+///
+/// # Errors
+/// What the runs were asked for differs, or there is none.
+pub fn compare_seeds(runs: &[Run]) -> Result<Comparison, String> {
     let first = &runs.first().ok_or("there is no run to compare")?.document;
     let config = asked(&first.config);
     let mut groups: Vec<Group> = Vec::new();
     for run in runs {
         let document = &run.document;
-        let same = document.workload == first.workload && document.seed == first.seed;
-        if !same || asked(&document.config) != config {
-            return Err(format!(
-                "{} and {} were not asked for the same: runs compare only on the same workload, records and limits",
-                first.engine, document.engine
-            ));
+        if document.workload != first.workload || asked(&document.config) != config {
+            return Err(differ(first, document));
         }
         add(&mut groups, run);
     }
@@ -203,6 +211,13 @@ pub fn compare(runs: &[Run]) -> Result<Comparison, String> {
     let all = groups.iter().flat_map(|group| &group.contestants);
     let rounds = all.map(|contestant| contestant.runs.len()).max().unwrap_or(0);
     Ok(Comparison { workload: first.workload.clone(), seed: first.seed, config, rounds, groups })
+}
+
+fn differ(a: &Document, b: &Document) -> String {
+    format!(
+        "{} and {} were not asked for the same: runs compare only on the same workload, records and limits",
+        a.engine, b.engine
+    )
 }
 
 /// What a run was asked for, without what is the engine's own.
@@ -245,7 +260,7 @@ struct Row<'a> {
 
 fn figures(contestants: &[Contestant], baseline: Option<usize>) -> Vec<Figure> {
     let measure = |row: Row<'_>| {
-        let mut cells: Vec<Cell> = contestants.iter().map(|c| cell(&c.runs, &row.of)).collect();
+        let mut cells: Vec<Cell> = contestants.iter().map(|c| Cell::of(&c.runs, &row.of)).collect();
         let base = baseline.and_then(|at| Some((at, *cells.get(at)?)));
         for (i, mine) in cells.iter_mut().enumerate() {
             let Some((at, base)) = base else { continue };
@@ -307,33 +322,38 @@ fn rows(contestants: &[Contestant]) -> Vec<Row<'static>> {
 }
 
 /// A figure of each second that is not cut off.
-fn whole_seconds<'a>(
+pub(crate) fn whole_seconds<'a>(
     document: &'a Document,
     of: fn(&crate::document::WindowRow) -> Option<f64>,
 ) -> impl Iterator<Item = f64> + 'a {
     document.windows.iter().filter(|w| (w.second + 1) as f64 <= document.seconds).filter_map(of)
 }
 
-fn cell(runs: &[Document], of: &dyn Fn(&Document) -> Option<f64>) -> Cell {
-    let mut values: Vec<f64> = runs.iter().filter_map(of).filter(|value| value.is_finite()).collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    let median = match values.len() {
-        0 => None,
-        n if n % 2 == 1 => Some(values[middle]),
-        _ => Some((values[middle - 1] + values[middle]) / 2.0),
-    };
-    Cell {
-        median,
-        min: values.first().copied(),
-        max: values.last().copied(),
-        runs: values.len(),
-        ratio: None,
-        verdict: None,
-    }
-}
-
 impl Cell {
+    /// A figure over runs.
+    pub fn of<'a>(
+        runs: impl IntoIterator<Item = &'a Document>,
+        of: impl Fn(&Document) -> Option<f64>,
+    ) -> Cell {
+        let mut values: Vec<f64> =
+            runs.into_iter().filter_map(of).filter(|value| value.is_finite()).collect();
+        values.sort_by(f64::total_cmp);
+        let middle = values.len() / 2;
+        let median = match values.len() {
+            0 => None,
+            n if n % 2 == 1 => Some(values[middle]),
+            _ => Some((values[middle - 1] + values[middle]) / 2.0),
+        };
+        Cell {
+            median,
+            min: values.first().copied(),
+            max: values.last().copied(),
+            runs: values.len(),
+            ratio: None,
+            verdict: None,
+        }
+    }
+
     /// From its least run to its most.
     pub fn spread(&self) -> f64 {
         self.min.zip(self.max).map_or(0.0, |(min, max)| max - min)

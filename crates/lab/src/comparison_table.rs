@@ -105,7 +105,8 @@ fn spread(cell: &Cell) -> String {
     }
 }
 
-fn times(ratio: f64) -> String {
+/// A ratio, in three digits or so.
+pub fn times(ratio: f64) -> String {
     match ratio {
         r if r < 9.995 => format!("{r:.2}x"),
         r if r < 99.95 => format!("{r:.1}x"),

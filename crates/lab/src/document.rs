@@ -51,6 +51,8 @@ pub struct Document {
     pub peak_rss_bytes: Option<u64>,
     pub disk_bytes: u64,
     #[serde(default)]
+    pub open_seconds: Option<f64>,
+    #[serde(default)]
     pub driver: DriverCost,
     pub open_loop: Option<OpenLoop>,
     pub max_rate: Option<MaxRate>,
@@ -186,7 +188,8 @@ impl Config {
 }
 
 impl Document {
-    /// The document of a run. `engine_config` is what the engine was opened with. Where it comes from is the caller's to add.
+    /// The document of a run. `engine_config` is what the engine was opened with. Where it comes from, and how long opening
+    /// took, is the caller's to add.
     pub fn new<E: Engine>(
         engine: &E,
         plan: &Plan<'_>,
@@ -238,6 +241,7 @@ impl Document {
             others_cores: outcome.others_cores,
             peak_rss_bytes: outcome.peak_rss_bytes,
             disk_bytes: outcome.disk_bytes,
+            open_seconds: None,
             driver: outcome.driver,
             open_loop: plan
                 .load
@@ -478,6 +482,7 @@ mod tests {
             others_cores: None,
             peak_rss_bytes: None,
             disk_bytes: 0,
+            open_seconds: None,
             driver: DriverCost { wake_up_us: Some(some), ..DriverCost::default() },
             open_loop: Some(open_loop(load.shape.to_string(), load.spacing, &opened)),
             replay: Some(Replay::default()),

@@ -7,6 +7,7 @@
 //!                                      recorder ◄──────────┘  histograms per thread, merged a second at a time
 //!                                         └─► document (JSON) ─► report (terminal, HTML, CSV)
 //!                                                  └─ of several engines and runs ─► comparison ─► its table
+//! experiment ─► cells ─► documents ─► judging ─► verdicts ─► table, page
 //! ```
 //!
 //! The lab knows no engine: whoever wants to be measured implements [`engine::Engine`]. Files are listed bottom-up; a
@@ -71,3 +72,15 @@ pub mod report;
 
 pub mod comparison;
 pub mod comparison_table;
+
+pub mod expected;
+pub mod experiment;
+
+pub mod experiments;
+
+pub mod cells;
+
+pub mod judging;
+
+pub mod verdict_page;
+pub mod verdict_table;

@@ -12,6 +12,9 @@ use crate::machine::{self, Cpu};
 use crate::recorder::{Latencies, Window, merge};
 use crate::workload::OpKind;
 
+/// The key of the first request to a store that was opened; no workload has it.
+pub const FIRST_QUESTION: &[u8] = b"is anybody there?";
+
 /// What the main thread is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -56,6 +59,36 @@ impl Watch for Unwatched {
     fn begin(&self, _: Phase, _: Total) {}
     fn advance(&self, _: u64, _: u64) {}
     fn end(&self) {}
+}
+
+/// A watch that ends the process when the measurement is over, as a kill would: nothing is closed, waited for or told.
+pub struct Crash<'a> {
+    watch: &'a dyn Watch,
+    measured: AtomicBool,
+}
+
+impl<'a> Crash<'a> {
+    /// Shows what `watch` shows until then.
+    pub fn after(watch: &'a dyn Watch) -> Crash<'a> {
+        Crash { watch, measured: AtomicBool::new(false) }
+    }
+}
+
+impl Watch for Crash<'_> {
+    fn begin(&self, phase: Phase, total: Total) {
+        if self.measured.fetch_or(phase == Phase::Measure, Ordering::Relaxed) {
+            std::process::abort();
+        }
+        self.watch.begin(phase, total);
+    }
+
+    fn advance(&self, done: u64, ops: u64) {
+        self.watch.advance(done, ops);
+    }
+
+    fn end(&self) {
+        self.watch.end();
+    }
 }
 
 /// What a second's look at engine and machine gave.

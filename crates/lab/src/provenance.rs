@@ -102,8 +102,22 @@ fn parse_mount<'a>(mountinfo: &'a str, dir: &Path) -> Option<Mount<'a>> {
     mountinfo.lines().filter_map(parse).max_by_key(|(length, _)| *length).map(|(_, mount)| mount)
 }
 
+/// The commit of the sources that this command lies among, with `-dirty` if they were changed; `None` if git knows none.
+pub fn commit() -> Option<String> {
+    let program = std::env::current_exe().ok()?;
+    let described = std::process::Command::new("git")
+        .arg("-C")
+        .arg(program.parent()?)
+        .args(["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"])
+        .stderr(std::process::Stdio::null())
+        .output()
+        .ok()?;
+    let text = String::from_utf8(described.stdout).ok()?.trim().to_owned();
+    (described.status.success() && !text.is_empty()).then_some(text)
+}
+
 /// A word as a shell takes it.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();

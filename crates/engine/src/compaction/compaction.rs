@@ -54,6 +54,8 @@ pub struct Compaction {
     pub class: Class,
     /// Why: the trigger's name and figures, one line for people.
     pub reason: String,
+    /// The score of what asked for it, when it was decided; 1 if that was no trigger.
+    pub urgency: f64,
     /// The level the seed came from, when the work was decided.
     pub level: usize,
     /// The level the output goes to, numbered as when the work was decided; the same for a collapse.

@@ -2,14 +2,15 @@
 //! and check (architecture §5). No strategy has a picker of its own.
 //!
 //! 1. [`candidates`]: each group whose triggers fire, or that has more runs than its layout allows; most urgent first.
-//! 2. [`pick`]: for each candidate its plans in order; the first whose closure no open job holds wins. One that only
-//!    less urgent jobs hold is answered as `Blocked`: whether they yield is not decided here.
+//! 2. [`pick`]: for each candidate its plans in order; the first whose closure no open job holds wins. One that open jobs
+//!    hold is answered as `Blocked`, with those that are to let go: deeper ones that were less urgent.
 //! 3. [`manual`]: the same for a range that a user wants compacted.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::closure::TablePos;
+use super::compaction::Compaction;
 use super::granularity::{FreeTables, Seed, seeds, whole_runs};
 use super::layout::{RunFigures, longest_window, windows};
 use super::level_sizes::surplus_levels;
@@ -36,6 +37,8 @@ pub enum Pick {
         want: Box<Picked>,
         /// The jobs in its way.
         by: Vec<JobId>,
+        /// Those of them that serve a deeper level which is less urgent. If all do, they should let go; else it is the others' turn.
+        less_urgent: Vec<JobId>,
     },
     /// The tree is in shape, or nothing that may start helps.
     Nothing,
@@ -119,10 +122,15 @@ pub fn pick(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit) -> Pick {
     for candidate in candidates(view, strategy) {
         match attempt(view, strategy, permit, &candidate) {
             Pick::Run(picked) => return Pick::Run(picked),
-            Pick::Blocked { want, by } => {
-                let holders = by.iter().filter_map(|job| view.claims.compaction(*job));
-                let blocked = Pick::Blocked { want, by: by.clone() };
-                if holders.into_iter().any(|holder| is_ahead(candidate.class, holder.class)) {
+            Pick::Blocked { want, by, .. } => {
+                let is_less = |job: &&JobId| {
+                    let holder = view.claims.compaction(**job);
+                    holder.is_some_and(|holder| gives_way(holder, want.compaction.class, candidate.urgency))
+                };
+                let less_urgent: Vec<JobId> = by.iter().filter(is_less).copied().collect();
+                let comes_first = !less_urgent.is_empty();
+                let blocked = Pick::Blocked { want, by, less_urgent };
+                if comes_first {
                     return blocked;
                 }
                 waiting = waiting.or(Some(blocked));
@@ -131,6 +139,12 @@ pub fn pick(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit) -> Pick {
         }
     }
     waiting.unwrap_or(Pick::Nothing)
+}
+
+/// True if an open job should let go for work of this class and urgency. One that was more urgent when it began would be so again as
+/// soon as it has let go, begin anew, and be sent away: for ever, a table of a few keys each time.
+fn gives_way(holder: &Compaction, want: Class, urgency: f64) -> bool {
+    is_ahead(want, holder.class) && (holder.class == Class::Upkeep || urgency > holder.urgency)
 }
 
 /// True if work of class `want` should not wait for an open job of class `holder` (SILK §4.1): the first level before
@@ -176,7 +190,7 @@ fn try_plans(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit, plans: &
             Drafted::Ready(picked) => {
                 let by = view.claims.blockers(&picked.compaction);
                 if !by.is_empty() {
-                    blocked = blocked.or(Some(Pick::Blocked { want: picked, by }));
+                    blocked = blocked.or(Some(Pick::Blocked { want: picked, by, less_urgent: Vec::new() }));
                 } else if picked.compaction.input_bytes <= permit.max_bytes {
                     return Pick::Run(picked);
                 } else if smallest
@@ -270,6 +284,7 @@ fn down_plans(view: &TreeView<'_>, strategy: &Strategy, candidate: &Candidate, r
     let plan = |seed: Seed| Plan {
         class: candidate.class,
         reason: reason.to_owned(),
+        urgency: candidate.urgency,
         level,
         seed: seed.tables,
         to: Direction::Down,
@@ -317,7 +332,8 @@ fn collapse_plan(
     let (level, group) = (candidate.level, candidate.group);
     let to = Direction::Collapse { group, run: runs.end.checked_sub(1)? };
     let seed = whole_runs(view.version, level, group, runs);
-    Some(Plan { class, reason, level, seed, to, cursor: None, may_move: false })
+    let urgency = candidate.urgency;
+    Some(Plan { class, reason, urgency, level, seed, to, cursor: None, may_move: false })
 }
 
 /// What a user wants compacted.
@@ -342,7 +358,7 @@ pub fn manual(view: &TreeView<'_>, strategy: &Strategy, wish: &Wish, level: usiz
     }
     let permit = Permit::everything();
     let class = if level == 0 { Class::L0ToL1 } else { Class::Deep };
-    let reason = format!("asked for at L{level}");
+    let (reason, urgency) = (format!("asked for at L{level}"), 1.0);
     let Some(found) = view.version.levels.get(level).filter(|_| level <= deepest) else {
         return Pick::Nothing;
     };
@@ -362,7 +378,7 @@ pub fn manual(view: &TreeView<'_>, strategy: &Strategy, wish: &Wish, level: usiz
         }
         let deletes = |pos: &TablePos| pos.get(view.version).is_some_and(has_tombstones);
         let may_move = !seed.iter().any(deletes);
-        let plan = Plan { class, reason, level, seed, to: Direction::Down, cursor: None, may_move };
+        let plan = Plan { class, reason, urgency, level, seed, to: Direction::Down, cursor: None, may_move };
         return try_plans(view, strategy, &permit, &[plan]);
     }
     let class = if level == 0 { Class::IntraL0 } else { Class::Deep };
@@ -378,7 +394,7 @@ pub fn manual(view: &TreeView<'_>, strategy: &Strategy, wish: &Wish, level: usiz
         let seed: Vec<TablePos> = all.into_iter().filter(worth).collect();
         if !seed.is_empty() {
             let to = Direction::Collapse { group, run: oldest };
-            let plan = Plan { class, reason, level, seed, to, cursor: None, may_move: false };
+            let plan = Plan { class, reason, urgency, level, seed, to, cursor: None, may_move: false };
             return try_plans(view, strategy, &permit, &[plan]);
         }
     }

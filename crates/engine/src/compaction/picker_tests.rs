@@ -62,9 +62,11 @@ fn drawn(pick: &Pick) -> String {
     match pick {
         Pick::Nothing => "nothing".to_owned(),
         Pick::Run(picked) => drawn_compaction(&picked.compaction),
-        Pick::Blocked { want, by } => {
+        Pick::Blocked { want, by, less_urgent } => {
+            let how = if by == less_urgent { "sends away" } else { "blocked by" };
             let by: Vec<String> = by.iter().map(|j| format!("{j}")).collect();
-            format!("blocked by {}: {}", by.join(","), drawn_compaction(&want.compaction))
+
+            format!("{how} {}: {}", by.join(","), drawn_compaction(&want.compaction))
         }
     }
 }
@@ -342,21 +344,26 @@ fn jobs_that_are_open_are_respected() {
 }
 
 #[test]
-fn the_first_level_does_not_wait_quietly_for_a_deeper_one() {
-    let tree = "L0 T 10[a-z] | 9[a-z]\nL1 L 1[a-c bytes=900] 2[d-f]\nL2 L 6[a-d]\nL3 L";
+fn the_first_level_sends_away_a_deeper_one_that_is_less_urgent_and_waits_for_one_that_is_more() {
     let strategy = "when=saturation how=runs:1 much=file which=oldest; L0: when=runs how=runs:2 much=runs";
-    let mut scene = Scene::new(strategy, tree);
-    assert_eq!(scene.start(), "deep: L1 1[a-c] L2 6[a-d] -> L2 into #4");
-    let want = "blocked by 1: l0-to-l1: L0 10[a-z] | 9[a-z] L1 1[a-c] 2[d-f] -> L1 into #3 older a..d+";
-    assert_eq!(scene.start(), want);
+    let want = "l0-to-l1: L0 10[a-z] | 9[a-z] L1 1[a-c] 2[d-f] -> L1 into #3 older a..d+";
+    // L1 has 1.17 of what it may, then 3.33; L0 has its two runs, which is 1.
+    for (bytes, how) in [(900, "blocked by 1"), (250, "sends away 1")] {
+        let tree = format!("L0 T 10[a-z] | 9[a-z]\nL1 L 1[a-c bytes={bytes}] 2[d-f]\nL2 L 6[a-d]\nL3 L");
+        let mut scene = Scene::new(strategy, &tree);
+        assert_eq!(scene.start(), "deep: L1 1[a-c] L2 6[a-d] -> L2 into #4");
+        // The more flushes there are, the more urgent is L0.
+        if bytes == 250 {
+            let newer = parse("L0 T #8: 5[a-z]").unwrap();
+            add_to_l0(&mut scene, &newer);
+        }
+        let started = scene.start();
+        let runs = want.replace("L0 10", if bytes == 250 { "L0 5[a-z] | 10" } else { "L0 10" });
+        assert_eq!(started, format!("{how}: {runs}"));
+    }
 }
 
-#[test]
-fn newer_flushes_are_merged_while_older_ones_move_down() {
-    let strategy = "when=saturation how=runs:1 much=file which=oldest; L0: when=runs how=runs:2 much=runs";
-    let mut scene = Scene::new(strategy, "L0 T 2[a-z] | 1[a-z]\nL1 L 3[a-z]\nL2 L");
-    assert_eq!(scene.start(), "l0-to-l1: L0 2[a-z] | 1[a-z] L1 3[a-z] -> L1 into #3");
-    let newer = parse("L0 T #8: 5[a-z] | #9: 4[a-z]").unwrap();
+fn add_to_l0(scene: &mut Scene, newer: &Version) {
     let mut edit = crate::version::edit::VersionEdit::default();
     for run in newer.levels[0].groups[0].runs.iter().rev() {
         let (group, place) = (GroupId(1), crate::version::edit::RunPlace::Newest);
@@ -365,6 +372,15 @@ fn newer_flushes_are_merged_while_older_ones_move_down() {
         edit.add_whole(run.id, Arc::clone(&run.tables[0].meta), 0);
     }
     scene.version = scene.version.apply(&edit).unwrap();
+}
+
+#[test]
+fn newer_flushes_are_merged_while_older_ones_move_down() {
+    let strategy = "when=saturation how=runs:1 much=file which=oldest; L0: when=runs how=runs:2 much=runs";
+    let mut scene = Scene::new(strategy, "L0 T 2[a-z] | 1[a-z]\nL1 L 3[a-z]\nL2 L");
+    assert_eq!(scene.start(), "l0-to-l1: L0 2[a-z] | 1[a-z] L1 3[a-z] -> L1 into #3");
+    let newer = parse("L0 T #8: 5[a-z] | #9: 4[a-z]").unwrap();
+    add_to_l0(&mut scene, &newer);
     assert_eq!(scene.start(), "intra-l0: L0 5[a-z] | 4[a-z] -> L0 collapse #9 older a..z+");
 }
 

@@ -29,6 +29,8 @@ pub struct Plan {
     pub class: Class,
     /// Why, one line for people.
     pub reason: String,
+    /// How urgent it is: a score, 1 or more.
+    pub urgency: f64,
     /// The level of the seed.
     pub level: usize,
     /// The tables to start from.
@@ -215,6 +217,7 @@ fn write_down(
     let compaction = Compaction {
         class: plan.class,
         reason: plan.reason.clone(),
+        urgency: plan.urgency,
         level: plan.level,
         target_level,
         range: hull(tables()),

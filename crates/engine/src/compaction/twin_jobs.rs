@@ -69,6 +69,7 @@ impl World {
         let plan = Plan {
             class: Class::Deep,
             reason: "chance".to_owned(),
+            urgency: 1.0,
             level,
             seed: seed.into_iter().collect(),
             to,
@@ -90,7 +91,14 @@ impl World {
         let view = self.view(&cursors);
         let Drafted::Ready(picked) = draft_at(&view, &strategy, &plan, target, &place) else { return Ok(()) };
         let by = self.claims.blockers(&picked.compaction);
-        self.take(if by.is_empty() { Pick::Run(picked) } else { Pick::Blocked { want: picked, by } }, true)
+        self.take(
+            if by.is_empty() {
+                Pick::Run(picked)
+            } else {
+                Pick::Blocked { want: picked, by, less_urgent: Vec::new() }
+            },
+            true,
+        )
     }
 
     pub fn view<'a>(&'a self, cursors: &'a BTreeMap<usize, Box<[u8]>>) -> TreeView<'a> {

@@ -19,7 +19,7 @@ use crate::base::class::{Class, Permit};
 use crate::base::error::{Error, Result};
 use crate::base::units::JobId;
 use crate::compaction::commit::{set_bounds, set_levels};
-use crate::compaction::picker::{Pick, is_ahead, pick};
+use crate::compaction::picker::{Pick, pick};
 use crate::compaction::strategy::Strategy;
 use crate::execution::compaction_job::CompactionJob;
 use crate::execution::merge_loop::Progress;
@@ -412,8 +412,8 @@ fn look_in(store: &Store, keyspace: &Arc<KeyspaceState>, permit: &Permit) -> Res
             }
             Ok(begun.is_some())
         }
-        Pick::Blocked { want, by } => {
-            request_yields(store, want.compaction.class, &by);
+        Pick::Blocked { by, less_urgent, .. } => {
+            request_yields(store, &by, &less_urgent);
             Ok(false)
         }
         Pick::Nothing => {
@@ -450,15 +450,14 @@ fn adjust_levels(
     Ok(())
 }
 
-/// Asks the jobs in the way of more urgent work to let go.
-pub fn request_yields(store: &Store, wanted: Class, by: &[JobId]) {
+/// Asks the jobs `by` to let go, if each is less urgent than what they are in the way of, or has been set aside for long.
+fn request_yields(store: &Store, by: &[JobId], less_urgent: &[JobId]) {
     let now = store.clock.now();
     let mut state = store.background.lock();
-    // A job that has been set aside for long gives way to anyone.
     let forgotten = |job: &OpenJob| job.job.is_some() && now.saturating_sub(job.stepped_at) >= PAUSE_MAX;
+    let holders = || state.jobs.iter().filter(|job| by.contains(&job.id));
     // Work that only waits, as a merge within L0 does for one out of it, must not send away what it waits for.
-    let less_urgent = |job: &OpenJob| !by.contains(&job.id) || is_ahead(wanted, job.class) || forgotten(job);
-    if state.jobs.iter().all(less_urgent) {
+    if holders().all(|job| less_urgent.contains(&job.id) || forgotten(job)) {
         state.jobs.iter_mut().filter(|job| by.contains(&job.id)).for_each(|job| job.yield_requested = true);
     }
 }

@@ -10,7 +10,7 @@ mod compare;
 /// A file of operations.
 mod operations;
 /// The processes of a comparison.
-mod process;
+pub mod process;
 /// Where results go.
 mod result;
 
@@ -26,6 +26,7 @@ use evenkeel_lab::comparison_table;
 use evenkeel_lab::document::Document;
 use evenkeel_lab::driver::{self, Dataset};
 use evenkeel_lab::load_arguments::LoadArgs;
+use evenkeel_lab::phase::{Crash, FIRST_QUESTION};
 use evenkeel_lab::property_file::{self, Properties};
 use evenkeel_lab::provenance::Provenance;
 use evenkeel_lab::report::{self, Run};
@@ -61,7 +62,7 @@ const TOLD: [&str; 8] = [
 ];
 
 /// The note in the store's directory: what the bench put into which keyspace.
-const NOTE: &str = "BENCH.json";
+pub const NOTE: &str = "BENCH.json";
 
 /// See `keel bench --help`.
 #[derive(clap::Args, Debug)]
@@ -162,6 +163,11 @@ impl Args {
             (None, None, None) => return Err(Failure::usage("say what to measure")),
         };
         self.run.check(&workload.workload).map_err(Failure::usage)?;
+        if self.run.crash && (self.compares() || target.db.is_none()) {
+            return Err(Failure::usage(
+                "--crash leaves one store as it is; give it a --db, and no other engine",
+            ));
+        }
         if self.compares() { self.compare(&workload, target) } else { self.run_workload(&workload, target) }
     }
 
@@ -265,11 +271,17 @@ impl Args {
         self.result.prepare(&place.dir)?;
         self.trace.check()?;
         let began_ms = clock::wall_ms();
+        let opening = clock::now();
         let (engine, config, sole) = self.open(target, &place, before)?;
+        engine.keyspace.get(FIRST_QUESTION)?;
+        let open_seconds = opening.elapsed().as_secs_f64();
         let plan = self.run.plan(described, data, known.is_some(), load.as_ref());
         let progress = BenchProgress::default();
         let traced = TracedMeasurement::new(&progress, &self.trace, &engine.db);
-        let outcome = driver::run(&engine, &plan, &traced);
+        let outcome = match self.run.crash {
+            true => driver::run(&engine, &plan, &Crash::after(&traced)),
+            false => driver::run(&engine, &plan, &traced),
+        };
         progress.clear();
         traced.end()?;
         let outcome = outcome.map_err(|error| Failure::work(error.to_string()))?;
@@ -280,6 +292,7 @@ impl Args {
             document.amplification.space = outcome.figures.space_amplification;
         }
         document.provenance = Some(Provenance::here(began_ms, &place.dir));
+        document.open_seconds = Some(open_seconds);
         close(engine)?;
         let deleted = data.deleted || workload.deletes();
         notes.0.insert(target.keyspace.clone(), Dataset { records: outcome.records, deleted, ..data });

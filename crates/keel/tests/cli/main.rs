@@ -16,6 +16,8 @@ mod formats;
 /// `kill -9` during loads.
 #[cfg(unix)]
 mod kill;
+/// `lab`.
+mod lab;
 /// `stats`, `levels`, `explain`, `schedule`: of a store at rest and of one that another process has open.
 mod observe;
 /// `checkpoint`, `inspect`, `--read-only`.

@@ -129,6 +129,7 @@ const ROWS: &[Row] = &[
         "fillseq",
         &[(&["bench", "fillnothing"], 2, "fillseq"), (&["bench", "fillseq"], 1, "--use-existing")],
     ),
+    row("lab", &[], "", &[(&["lab", "list"], 2, "--out"), (&["lab", "run", "peers-fil"], 2, "'peers-fill'")]),
 ];
 
 #[test]
@@ -164,7 +165,7 @@ fn every_verb_works_and_fails_as_said() {
             assert!(done.code == 0 && done.out.contains(row.says), "{verb}: {done:?}");
         }
     }
-    // `inspect` has no store, so its row cannot say what works: `operations.rs` does.
+    // `inspect` and `lab` have no store, so their rows cannot say what works: `operations.rs` and `lab.rs` do.
 }
 
 fn json(text: &str) -> serde_json::Value {

@@ -125,11 +125,16 @@ impl Table {
     }
 
     fn row(&mut self, fields: impl Iterator<Item = String>) {
-        let fields: Vec<String> = fields.map(|field| quoted(&field)).collect();
+        let fields: Vec<String> = fields.collect();
         debug_assert_eq!(fields.len(), self.columns, "a row has a field for each name");
-        self.text.push_str(&fields.join(","));
-        self.text.push('\n');
+        self.text.push_str(&csv_row(fields));
     }
+}
+
+/// A line of a table.
+pub fn csv_row(fields: impl IntoIterator<Item = String>) -> String {
+    let fields: Vec<String> = fields.into_iter().map(|field| quoted(&field)).collect();
+    fields.join(",") + "\n"
 }
 
 /// A field as RFC 4180 has it.

@@ -18,7 +18,7 @@ use crate::document::Document;
 
 pub mod numbers;
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 pub mod text;
 
 mod scale;
@@ -30,7 +30,9 @@ mod csv;
 mod page;
 mod tables;
 
+pub(crate) use csv::csv_row;
 pub use numbers::{bytes, count, micros, moment, rate, seconds};
+pub(crate) use page::page_style;
 pub use text::text;
 
 /// Runs to be looked at together. One run is a report as well.

@@ -10,6 +10,11 @@ use super::{Report, tables};
 /// Without `<` and `&`, so that the page stays well-formed.
 const STYLE: &str = include_str!("page.css");
 
+/// The style of pages.
+pub fn page_style() -> &'static str {
+    STYLE
+}
+
 /// The whole file.
 pub fn page(report: &Report) -> String {
     let body = if report.runs.is_empty() {

@@ -65,6 +65,7 @@ pub fn document(engine: &str, seconds: u64) -> Document {
         others_cores: Some(0.05),
         peak_rss_bytes: Some(200 << 20),
         disk_bytes: 110 << 20,
+        open_seconds: Some(0.01),
         driver: DriverCost::default(),
         open_loop: None,
         max_rate: None,

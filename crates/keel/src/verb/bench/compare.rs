@@ -22,9 +22,6 @@ use crate::loop_device::LoopDevice;
 use crate::progress::RunsBar;
 use crate::store::EngineArgs;
 
-/// A run is repeated at most so often because others were busy; then it counts, and is marked.
-const REPEATS_MAX: u32 = 2;
-
 /// Flags of comparisons.
 #[derive(clap::Args, Debug)]
 pub struct CompareArgs {
@@ -98,8 +95,10 @@ impl Plan {
         for settings in args.settings() {
             for engine in engines {
                 let process = match (&peers, engine != OURS) {
-                    (Some(peers), true) => process::peer(peers, engine, settings, &common, options),
-                    _ => process::ours(settings, &common, &own, options, &emulated)?,
+                    (Some(peers), true) => {
+                        process::peer(peers, process::typed(), engine, settings, &common, options)
+                    }
+                    _ => process::ours(process::typed(), settings, &common, &own, options, &emulated)?,
                 };
                 contestants.push(Contestant { engine: engine.clone(), settings, process });
             }
@@ -148,8 +147,7 @@ impl Plan {
 impl Contestant {
     /// The least disturbed of a few attempts, the first that is not.
     fn run(&self, base: &Path, name: &str, keep: bool, device: Option<Device>) -> Result<Run, Failure> {
-        let mut best: Option<Run> = None;
-        for repeats in 0..=REPEATS_MAX {
+        process::least_disturbed(self.settings, |repeats| {
             let dir = base.join(format!("{name}-{repeats}"));
             let document = self.process.run(&dir);
             if evenkeel_sys::was_interrupted() {
@@ -160,22 +158,11 @@ impl Contestant {
                     .map_err(|error| Failure::work(format!("cannot remove {}: {error}", dir.display())))?;
             }
             let mut document = document.map_err(|error| error.of(&self.engine))?;
-            document.config.engine.insert("settings".to_owned(), self.settings.name().into());
             if let Some(device) = device {
                 document.config.set_device(device);
             }
-            let run = Run { settings: self.settings.name().to_owned(), repeats, document };
-            let calm = !run.disturbed();
-            let others = |run: &Run| run.document.others_cores.unwrap_or(0.0);
-            best = match best.take() {
-                Some(known) if others(&known) <= others(&run) => Some(Run { repeats, ..known }),
-                _ => Some(run),
-            };
-            if calm {
-                break;
-            }
-        }
-        best.ok_or_else(|| Failure::work(format!("{name}: there was no run")))
+            Ok(document)
+        })
     }
 }
 

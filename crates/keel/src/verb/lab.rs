@@ -1,0 +1,292 @@
+//! `keel lab`: experiments by name. Lists them, or runs their cells, each a process, and judges their claims.
+//!
+//! ```text
+//! names ─► cells (evenkeel_lab::cells) ─► runner: finished? time left? ─► a process each, from a copy of a settled store
+//!                                             └─► OUT/cells/… ─► verdicts (evenkeel_lab::judging) ─► OUT/verdicts.json, report.html
+//! ```
+
+/// Verdicts, pages and tables.
+mod results;
+/// Runs what is not finished yet.
+mod runner;
+/// Settled stores, and copies of them.
+mod stores;
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::PossibleValuesParser;
+use evenkeel_lab::cells::{self, Cell, Scale};
+use evenkeel_lab::comparison_table::COLUMNS;
+use evenkeel_lab::expected::expected;
+use evenkeel_lab::experiment::Experiment;
+use evenkeel_lab::experiments::{ALL, BASELINE, ENGINES};
+use evenkeel_lab::settings::{OURS, PEERS, Settings};
+
+use self::runner::{Ended, Programs, Runner};
+use super::bench::process;
+use crate::failure::Failure;
+use crate::files::{self, Place};
+use crate::output::{Output, note};
+use crate::store::Target;
+
+/// Stands for the name of each experiment.
+const EVERY: &str = "all";
+
+/// Shown below the help.
+pub const EXAMPLES: &str = "\
+Examples:
+  keel lab list
+  keel lab run peers-fill --quick                                  does it work here?
+  keel lab run peers-read --engine evenkeel --engine rocksdb --out read
+  keel lab run all --budget 8h --out night                         again goes on where it stopped
+  open night/report.html
+
+docs/lab.md says how to read verdicts and how to add an experiment.";
+
+/// See `keel lab --help`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Action {
+    /// List the experiments with their claims and how long they take.
+    List {
+        /// Print them as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run experiments; what is finished in --out is not run again.
+    #[command(after_help = EXAMPLES)]
+    Run(Box<RunArgs>),
+}
+
+/// See `keel lab run --help`.
+#[derive(clap::Args, Debug)]
+struct RunArgs {
+    /// Experiments of `keel lab list`, or all.
+    #[arg(value_name = "NAME", required = true, value_parser = PossibleValuesParser::new(ALL.iter().map(|e| e.id).chain([EVERY])))]
+    names: Vec<String>,
+    /// An eighth of data, memtables and caches, at most 60 seconds each, one round: to see that it works, not to be quoted.
+    #[arg(long, conflicts_with = "part")]
+    quick: bool,
+    /// Data, memtables, caches and times divided by N, one round; as little to be quoted as --quick.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=1_000_000))]
+    part: Option<u64>,
+    /// Start nothing that would not be through in this time, for instance 90s, 30m or 2h; the same command goes on later.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    budget: Option<Duration>,
+    /// Where cells, verdicts and pages are kept, and stores meanwhile: the disk that is measured.
+    #[arg(long, value_name = "DIR", default_value = "lab-results")]
+    out: PathBuf,
+    /// Runs of each system, instead of what the experiment says.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: Option<u16>,
+    /// The engines that run; evenkeel, rocksdb, rocksdb-recycle, rocksdb-low-priority and fjall unless said.
+    #[arg(long = "engine", value_name = "NAME", value_parser = PossibleValuesParser::new([OURS].into_iter().chain(PEERS)))]
+    engines: Vec<String>,
+    /// How engines are set up: all alike, each by its own advice, or both in turn.
+    #[arg(long, value_name = "WHICH", default_value = "both", value_parser = PossibleValuesParser::new(["equal", "recommended", "both"]))]
+    settings: String,
+    /// The command that measures the other engines; else `KEEL_PEERS`, or peers/target/release/keel-peers.
+    #[arg(long, value_name = "PATH")]
+    peers: Option<PathBuf>,
+    /// Leave the filled stores in place, for the next time.
+    #[arg(long)]
+    keep: bool,
+}
+
+impl Args {
+    /// Does it.
+    pub fn run(&self, target: &Target) -> Result<(), Failure> {
+        if target.db.is_some() || target.keyspace != "default" {
+            return Err(Failure::usage(
+                "the lab makes its own stores below --out; leave --db and --keyspace away",
+            ));
+        }
+        match &self.action {
+            Action::List { json } => list(*json),
+            Action::Run(args) => args.run(),
+        }
+    }
+}
+
+impl RunArgs {
+    fn run(&self) -> Result<(), Failure> {
+        let engines: Vec<String> = match self.engines.is_empty() {
+            true => ENGINES.map(str::to_owned).into(),
+            false => self.engines.clone(),
+        };
+        if let Some(twice) = engines.iter().enumerate().find(|(i, engine)| engines[..*i].contains(engine)) {
+            return Err(Failure::usage(format!("--engine {} is there twice", twice.1)));
+        }
+        let peers = match engines.iter().any(|engine| engine != OURS) {
+            true => Some(process::find_peers(self.peers.as_deref())?),
+            false => None,
+        };
+        let chosen = self.chosen();
+        let scale = self.scale();
+        let cells = cells::plan(&chosen, ALL, &engines, &self.settings(), BASELINE, scale);
+        if matches!(look(&self.out)?, Place::Store | Place::NoDirectory) {
+            return Err(Failure::usage(format!(
+                "{} is a store or a file; give another --out",
+                self.out.display()
+            )));
+        }
+        let cannot = |error| Failure::work(format!("cannot write into {}: {error}", self.out.display()));
+        files::make_dir(&self.out).map_err(cannot)?;
+        let claimed = files::claim(&self.out.join("lab.lock")).map_err(cannot)?;
+        if claimed.is_none() {
+            return Err(Failure::work(format!(
+                "another keel works in {}; wait for it, or give another --out",
+                self.out.display()
+            )));
+        }
+        let programs = Programs::new(peers)?;
+        let runner = Runner { out: &self.out, programs, scale, budget: self.budget, keep: self.keep };
+        let ran = runner.run(&cells)?;
+        results::write(&self.out, &chosen, &cells, &ran, scale)?;
+        note(&format!("keel: the report is {}", self.out.join(results::PAGE).display()));
+        ran.left_note().into_iter().for_each(|line| note(&line));
+        match (&ran.ended, ran.failed.first()) {
+            (Ended::Interrupted, _) => {
+                Err(Failure::work("interrupted; what is finished stays, and the same command goes on"))
+            }
+            (_, Some(first)) => Err(Failure::work(format!(
+                "{} of the systems failed in a work, the first {} {} in {}: {}",
+                ran.failed.len(),
+                first.engine,
+                first.settings,
+                first.work,
+                first.why
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn chosen(&self) -> Vec<&'static Experiment> {
+        let named = |e: &&&Experiment| self.names.iter().any(|name| name == e.id || name == EVERY);
+        ALL.iter().filter(named).copied().collect()
+    }
+
+    fn scale(&self) -> Scale {
+        match (self.quick, self.part) {
+            (true, _) => Scale::quick(self.rounds),
+            (false, Some(n)) => Scale::part(n, self.rounds),
+            (false, None) => Scale::full(self.rounds),
+        }
+    }
+
+    fn settings(&self) -> Vec<Settings> {
+        match Settings::parse(&self.settings) {
+            Some(settings) => vec![settings],
+            None => Settings::ALL.map(|(_, settings)| settings).into(),
+        }
+    }
+}
+
+fn look(dir: &std::path::Path) -> Result<Place, Failure> {
+    files::look(dir).map_err(|error| Failure::work(format!("cannot look into {}: {error}", dir.display())))
+}
+
+/// What there is.
+fn list(json: bool) -> Result<(), Failure> {
+    let engines = ENGINES.map(str::to_owned);
+    let settings = Settings::ALL.map(|(_, settings)| settings);
+    let bars = expected();
+    let mut out = Output::new();
+    let mut objects = Vec::new();
+    for experiment in ALL {
+        let scale = Scale::full(None);
+        let all = cells::plan(&[*experiment], ALL, &engines, &settings, BASELINE, scale);
+        let duo: Vec<Cell> = all
+            .iter()
+            .filter(|cell| [OURS, BASELINE].contains(&cell.system.engine.as_str()))
+            .cloned()
+            .collect();
+        if json {
+            let claims = experiment.claims.iter().map(|claim| {
+                serde_json::json!({ "id": claim.id, "claim": claim.text, "expected": bars.get(claim.id) })
+            });
+            objects.push(serde_json::json!({
+                "id": experiment.id, "title": experiment.title, "cells": all.len(),
+                "seconds": runner::estimate(&all, scale).round(), "claims": claims.collect::<Vec<_>>(),
+            }));
+            continue;
+        }
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "{}: {}\n  about {} with {} engines ({} runs), {} with {OURS} and {BASELINE} alone",
+            experiment.id,
+            experiment.title,
+            duration(runner::estimate(&all, scale)),
+            engines.len(),
+            all.len(),
+            duration(runner::estimate(&duo, scale))
+        );
+        for claim in experiment.claims {
+            let bar = bars.get(claim.id);
+            let unit = claim.take.unit();
+            let goal =
+                bar.and_then(|b| b.goal).map_or_else(String::new, |g| format!(", goal {}", g.text(unit)));
+            let bar = bar.map_or_else(String::new, |b| b.bar.text(unit));
+            let _ = writeln!(text, "  {:<32} {}: {bar}{goal}", claim.id, claim.text);
+        }
+        debug_assert!(text.lines().all(|line| line.chars().count() <= COLUMNS + 20));
+        out.text(&text)?;
+    }
+    if json {
+        let text = serde_json::to_string_pretty(&objects);
+        return out.line(&text.map_err(|error| Failure::work(format!("the list is no JSON: {error}")))?);
+    }
+    Ok(())
+}
+
+/// For people: two units at most.
+fn duration(seconds: f64) -> String {
+    let seconds = seconds.max(0.0).round() as u64;
+    match (seconds / 3600, seconds / 60 % 60) {
+        (0, 0) => format!("{seconds} s"),
+        (0, minutes) => format!("{minutes} min"),
+        (hours, 0) => format!("{hours} h"),
+        (hours, minutes) => format!("{hours} h {minutes} min"),
+    }
+}
+
+/// A length of time with its unit.
+fn time(text: &str) -> Result<Duration, String> {
+    let wrong = || "give a time above 0 with its unit, for instance 90s, 30m or 2h".to_owned();
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(wrong)?;
+    let unit = match text.get(split..) {
+        Some("s") => 1.0,
+        Some("m" | "min") => 60.0,
+        Some("h") => 3600.0,
+        _ => return Err(wrong()),
+    };
+    let number: f64 = text.get(..split).and_then(|n| n.parse().ok()).ok_or_else(wrong)?;
+    let seconds = number * unit;
+    if seconds > 0.0 && seconds < 1e8 { Ok(Duration::from_secs_f64(seconds)) } else { Err(wrong()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        for (text, seconds) in [("90s", 90), ("30m", 1800), ("1.5h", 5400), ("2min", 120)] {
+            assert_eq!(time(text).unwrap().as_secs(), seconds);
+        }
+        for text in ["", "5", "h", "-1h", "0s", "2d", "1e9h", "nanh"] {
+            assert!(time(text).is_err(), "{text}");
+        }
+        let shown = [0.4, 59.0, 61.0, 3600.0, 9000.0].map(duration);
+        assert_eq!(shown, ["0 s", "59 s", "1 min", "1 h", "2 h 30 min"]);
+    }
+}
