@@ -71,12 +71,8 @@ pub fn commit(store: &Store, batch: &mut WriteBatch, durability: Option<Durabili
     if batch.is_empty() {
         return Ok(());
     }
-    let traced = store.trace.begin(|describe| describe.write(batch));
-    let written = store.slow.watch(Op::Write, None, || commit_in_turn(store, batch, asked));
-    if let Some(traced) = traced {
-        traced.end(written.is_ok());
-    }
-    written
+    let write = |batch| store.slow.watch(Op::Write, None, || commit_in_turn(store, batch, asked));
+    store.trace.watch(batch, |batch, describe| describe.write(batch), write)
 }
 
 #[inline]

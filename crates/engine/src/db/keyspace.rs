@@ -80,26 +80,21 @@ impl Keyspace {
     #[inline]
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         let store = &*self.handle.store;
-        let traced = store.trace.begin(|describe| describe.get(self.state.id.0, &[key]));
-        let found = store.slow.watch(Op::Get, Some(self.state.id), || lookup::get(store, &self.state, key));
-        if let Some(traced) = traced {
-            traced.end(found.is_ok());
-        }
-        found
+        let id = self.state.id;
+        let get = |key| store.slow.watch(Op::Get, Some(id), || lookup::get(store, &self.state, key));
+        store.trace.watch(key, |key, describe| describe.get(id.0, &[*key]), get)
     }
 
     /// The values of `keys`, all as of one moment.
     pub fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
         let store = &self.handle.store;
-        let traced = store.trace.begin(|describe| describe.get(self.state.id.0, keys));
-        let (view, at) = scan::current(store, &self.state);
-        let get = |key: &&[u8]| lookup::get_at(store, &view, key, at);
-        let found: Result<Vec<_>> =
-            store.slow.watch(Op::Get, Some(self.state.id), || keys.iter().map(get).collect());
-        if let Some(traced) = traced {
-            traced.end(found.is_ok());
-        }
-        found
+        let id = self.state.id;
+        let get_all = |keys: &[&[u8]]| {
+            let (view, at) = scan::current(store, &self.state);
+            let get = |key: &&[u8]| lookup::get_at(store, &view, key, at);
+            store.slow.watch(Op::Get, Some(id), || keys.iter().map(get).collect())
+        };
+        store.trace.watch(keys, |keys, describe| describe.get(id.0, keys), get_all)
     }
 
     /// Keys and values of a range, from either end, as of now.

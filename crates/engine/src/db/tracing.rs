@@ -35,26 +35,34 @@ pub struct Tracing {
     current: ArcSwapOption<Recording>,
 }
 
-/// An operation under way that is recorded if it succeeds.
-#[derive(Debug)]
-pub struct Traced {
-    recording: Arc<Recording>,
-    began: u64,
-    described: Described,
-}
-
 impl Tracing {
-    /// An operation begins; `describe` is asked only if it is to be recorded.
+    /// Does an operation on something, and records it if it succeeds and a trace runs; `describe` is asked only then.
     #[inline]
-    pub fn begin(&self, describe: impl FnOnce(Describer) -> Described) -> Option<Box<Traced>> {
-        if self.on.load(Ordering::Relaxed) { self.begin_traced(describe) } else { None }
+    pub fn watch<S, T>(
+        &self,
+        subject: S,
+        describe: impl FnOnce(&S, Describer) -> Described,
+        operation: impl FnOnce(S) -> Result<T>,
+    ) -> Result<T> {
+        if self.on.load(Ordering::Relaxed) {
+            return self.watch_traced(subject, describe, operation);
+        }
+        operation(subject)
     }
 
     #[cold]
-    fn begin_traced(&self, describe: impl FnOnce(Describer) -> Described) -> Option<Box<Traced>> {
-        let recording = self.current.load_full()?;
-        let described = describe(recording.describer);
-        Some(Box::new(Traced { recording, began: ticks(), described }))
+    fn watch_traced<S, T>(
+        &self,
+        subject: S,
+        describe: impl FnOnce(&S, Describer) -> Described,
+        operation: impl FnOnce(S) -> Result<T>,
+    ) -> Result<T> {
+        let Some(recording) = self.current.load_full() else { return operation(subject) };
+        let described = describe(&subject, recording.describer);
+        let began = ticks();
+        let done = operation(subject)?;
+        recording.add(began, ticks(), &described);
+        Ok(done)
     }
 
     /// What notes the scans of a cursor, if they are to be recorded.
@@ -95,16 +103,6 @@ impl Tracing {
     /// The recording that runs.
     pub fn current(&self) -> Option<Arc<Recording>> {
         self.current.load_full()
-    }
-}
-
-impl Traced {
-    /// The operation has ended.
-    #[cold]
-    pub fn end(self, succeeded: bool) {
-        if succeeded {
-            self.recording.add(self.began, ticks(), &self.described);
-        }
     }
 }
 
