@@ -126,11 +126,11 @@ fn only_a_scan_that_may_fill_the_cache_does() {
     let table = table(Compression::None);
     for max in [0, 256 << 10] {
         let (file, cache, reader) = open(&table, 64 << 20);
-        let before = cache.block_bytes();
+        let before = cache.kept_bytes();
         walk(&mut TableIterator::new(Arc::clone(&reader), ahead(max, false)), true);
-        assert_eq!(cache.block_bytes(), before);
+        assert_eq!(cache.kept_bytes(), before);
         walk(&mut TableIterator::new(Arc::clone(&reader), ahead(max, true)), true);
-        assert!(cache.block_bytes() > before + table.bytes.len() as u64 * 9 / 10);
+        assert!(cache.kept_bytes() > before + table.bytes.len() as u64 * 9 / 10);
         file.take();
         // What the cache has is taken from there, whoever asks.
         for fill in [true, false] {

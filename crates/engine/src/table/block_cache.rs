@@ -183,6 +183,12 @@ impl BlockCache {
         self.used.load(Ordering::Relaxed).saturating_add(self.table_bytes())
     }
 
+    /// Bytes of blocks that are kept.
+    #[cfg(test)]
+    pub fn kept_bytes(&self) -> u64 {
+        self.used() - self.table_bytes()
+    }
+
     /// Bytes of everything charged: what tables keep, and pieces that are read ahead.
     pub fn table_bytes(&self) -> u64 {
         let tables = self.residents.bytes().saturating_add(self.pinned.load(Ordering::Relaxed));

@@ -497,7 +497,7 @@ fn readers_on_many_threads_agree_while_partitions_come_and_go() {
     });
     cache.set_capacity(0);
     let open = cache.used();
-    assert!(open > 0 && cache.block_bytes() == 0, "only what an open table always keeps");
+    assert!(open > 0 && cache.kept_bytes() == 0, "only what an open table always keeps");
     drop(reader);
     assert_eq!(cache.used(), 0);
 }
