@@ -88,7 +88,8 @@ struct Shared {
     /// By shard and then by size.
     lists: Vec<Mutex<List>>,
     touched_bytes: AtomicUsize,
-    held_bytes: AtomicUsize,
+    /// Of slots on lists, that the next blocks will fill.
+    free_bytes: AtomicUsize,
 }
 
 impl BlockPool {
@@ -106,7 +107,7 @@ impl BlockPool {
             sizes,
             lists,
             touched_bytes: AtomicUsize::new(0),
-            held_bytes: AtomicUsize::new(0),
+            free_bytes: AtomicUsize::new(0),
         }))
     }
 
@@ -117,7 +118,6 @@ impl BlockPool {
     pub fn block(&self, bytes: &[u8]) -> Block {
         let len = u32::try_from(bytes.len()).expect("a block is below 4 GiB");
         let Slot { chunk, index } = self.0.slot(HEADER_BYTES + bytes.len());
-        self.0.held_bytes.fetch_add(chunk.slot_bytes, Std::Relaxed);
         let start = chunk.address(index);
         // SAFETY: the slot is of at least the header's size and the bytes', begins at a multiple of `ALIGN_BYTES`, which is
         // more than a header needs, and nobody else has it: it was on no list but the one it was taken from.
@@ -134,9 +134,9 @@ impl BlockPool {
         self.0.touched_bytes.load(Std::Relaxed)
     }
 
-    /// The part of it that no block has.
+    /// The part of it that the next blocks will fill. What no block has of a chunk that is vacated is not in it.
     pub fn free_bytes(&self) -> usize {
-        self.memory_bytes().saturating_sub(self.0.held_bytes.load(Std::Relaxed))
+        self.0.free_bytes.load(Std::Relaxed)
     }
 
     /// Has chunks of at least so many bytes vacated, where there are as many with free slots, those with the most first: their
@@ -147,7 +147,9 @@ impl BlockPool {
             if left == 0 {
                 return;
             }
-            left = left.saturating_sub(list.lock().unwrap_or_else(PoisonError::into_inner).vacate(left));
+            let (vacated, free) = list.lock().unwrap_or_else(PoisonError::into_inner).vacate(left);
+            self.0.free_bytes.fetch_sub(free, Std::Relaxed);
+            left = left.saturating_sub(vacated);
         }
     }
 }
@@ -170,7 +172,11 @@ impl Shared {
         };
         let own = shard();
         let popped = self.list(own, size).pop();
-        popped.or_else(|| self.others_slot(own, size)).unwrap_or_else(|| {
+        let popped = popped.or_else(|| self.others_slot(own, size));
+        if popped.is_some() {
+            self.free_bytes.fetch_sub(slot_bytes, Std::Relaxed);
+        }
+        popped.unwrap_or_else(|| {
             let mut list = self.list(own, size);
             let fresh = list.fresh.take();
             let slot = fresh.unwrap_or_else(|| Slot {
@@ -214,6 +220,8 @@ impl Shared {
             drop(slot);
             return;
         }
+        let slot_bytes = slot.chunk.slot_bytes;
+        self.free_bytes.fetch_add(slot_bytes, Std::Relaxed);
         list.free.push(slot);
         if held > 0 || list.free.len() < enough {
             return;
@@ -222,6 +230,7 @@ impl Shared {
         let gone: Vec<Slot> = list.free.extract_if(.., |slot| of_chunk(slot)).collect();
         let fresh = list.fresh.take_if(|slot| of_chunk(slot));
         drop(list);
+        self.free_bytes.fetch_sub(gone.len() * slot_bytes, Std::Relaxed);
         // The chunk ends here, without the lock.
         drop((gone, fresh));
     }
@@ -235,8 +244,8 @@ impl List {
         Some(slot)
     }
 
-    /// Answers how many bytes the vacated chunks have.
-    fn vacate(&mut self, bytes: usize) -> usize {
+    /// Answers how many bytes the vacated chunks have, and how many of them were free.
+    fn vacate(&mut self, bytes: usize) -> (usize, usize) {
         let mut free_slots: HashMap<*const Chunk, usize> = HashMap::new();
         self.free.iter().for_each(|slot| *free_slots.entry(Arc::as_ptr(&slot.chunk)).or_default() += 1);
         let mut chunks: Vec<(usize, *const Chunk)> =
@@ -245,10 +254,12 @@ impl List {
         chunks.truncate(bytes.div_ceil(CHUNK_BYTES));
         let leaves = |slot: &Slot| chunks.iter().any(|(_, chunk)| *chunk == Arc::as_ptr(&slot.chunk));
         self.fresh.take_if(|slot| leaves(slot));
+        let mut free = 0;
         for slot in self.free.extract_if(.., |slot| leaves(slot)) {
             slot.chunk.leaving.store(true, Std::Relaxed);
+            free += slot.chunk.slot_bytes;
         }
-        chunks.len() * CHUNK_BYTES
+        (chunks.len() * CHUNK_BYTES, free)
     }
 }
 
@@ -307,7 +318,6 @@ impl Block {
         let index =
             (self.0.as_ptr() as usize - chunk.memory.as_non_null().as_ptr() as usize) / chunk.slot_bytes;
         if let Some(pool) = chunk.pool.upgrade() {
-            pool.held_bytes.fetch_sub(chunk.slot_bytes, Std::Relaxed);
             pool.take_back(Slot { chunk, index });
         }
     }
@@ -440,6 +450,8 @@ mod tests {
         });
         assert_eq!((pool.memory_bytes(), pool.free_bytes()), (1000 * 4096, 667 * 4096));
         pool.vacate(600 * 4096);
+        // Whoever still holds their blocks is no reason to vacate more.
+        assert!(pool.free_bytes() < 300 * 4096, "{}", pool.free_bytes());
         for block in &mut held {
             if block.is_leaving() {
                 *block = pool.block(block);
