@@ -149,7 +149,7 @@ fn gives_way(holder: &Compaction, want: Class, urgency: f64) -> bool {
 
 /// True if work of class `want` should not wait for an open job of class `holder` (SILK §4.1): the first level before
 /// deeper ones, and anything before upkeep.
-pub fn is_ahead(want: Class, holder: Class) -> bool {
+fn is_ahead(want: Class, holder: Class) -> bool {
     want < holder && holder >= Class::Deep
 }
 

@@ -12,7 +12,6 @@
 //! Blocks have memory of their own ([`BlockPool`]): a cache that is full allocates nothing, and leaves no holes in the heaps of
 //! an allocator that gives each thread another.
 
-use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -20,6 +19,7 @@ use evenkeel_arena::{Block, BlockPool};
 
 use super::pieces::Pieces;
 use super::residents::Residents;
+use crate::base::clock::thread_number;
 use crate::base::units::TableId;
 
 const WAYS: usize = 7;
@@ -65,10 +65,6 @@ struct Stripe {
 const FREE_PART: u64 = 32;
 const FREE_BYTES_MAX: u64 = 4 << 20;
 const LITTLE_BYTES: u64 = 128 << 10;
-
-thread_local! {
-    static STRIPE: Cell<usize> = const { Cell::new(usize::MAX) };
-}
 
 /// Blocks in memory.
 pub struct BlockCache {
@@ -342,16 +338,7 @@ impl BlockCache {
     }
 
     fn stripe(&self) -> &Stripe {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let mine = STRIPE.get();
-        let mine = if mine == usize::MAX {
-            let mine = NEXT.fetch_add(1, Ordering::Relaxed) % STRIPES;
-            STRIPE.set(mine);
-            mine
-        } else {
-            mine
-        };
-        &self.stripes[mine % STRIPES]
+        &self.stripes[thread_number() % STRIPES]
     }
 }
 
