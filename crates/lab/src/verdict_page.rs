@@ -2,7 +2,7 @@
 //!
 //! One file that needs nothing else; each work's own page (`crate::report`) lies beside and is linked.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 use crate::cells::Finished;
 use crate::comparison::OTHERS_CORES_MAX;
@@ -12,7 +12,7 @@ use crate::judging::Verdict;
 use crate::provenance::{Host, Provenance};
 use crate::report::csv_row;
 use crate::report::numbers::{UNKNOWN, bytes, cores, count, known, moment};
-use crate::report::page_style;
+use crate::report::whole_page;
 use crate::verdict_table::{found, spread, word};
 
 /// What the page says beside verdicts.
@@ -33,33 +33,20 @@ pub fn page(about: &About<'_>, verdicts: &[Verdict], finished: &[Finished]) -> S
     let mut experiments: Vec<&str> = verdicts.iter().map(|v| v.experiment.as_str()).collect();
     experiments.dedup();
     let title = format!("Verdicts: {}", experiments.join(", "));
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) }
-                style { (PreEscaped(page_style())) }
-            }
-            body { main {
-                h1 { (title) }
-                (head(about, verdicts, finished))
-                @for experiment in experiments {
-                    section { h2 { (experiment) } (table(verdicts.iter().filter(|v| v.experiment == experiment).collect())) }
-                }
-                @if !about.pages.is_empty() {
-                    section { h2 { "Runs" } ul { @for (name, address) in about.pages { li { a href=(address) { (name) } } } } }
-                }
-                footer { p {
-                    "As data: " a href="verdicts.json" { "verdicts.json" } ", " a href="cells.csv" { "cells.csv" }
-                    "; docs/lab.md says how to read them."
-                } }
-            } }
+    let body = html! {
+        (head(about, verdicts, finished))
+        @for experiment in experiments {
+            section { h2 { (experiment) } (table(verdicts.iter().filter(|v| v.experiment == experiment).collect())) }
         }
+        @if !about.pages.is_empty() {
+            section { h2 { "Runs" } ul { @for (name, address) in about.pages { li { a href=(address) { (name) } } } } }
+        }
+        footer { p {
+            "As data: " a href="verdicts.json" { "verdicts.json" } ", " a href="cells.csv" { "cells.csv" }
+            "; docs/lab.md says how to read them."
+        } }
     };
-    page.into_string() + "\n"
+    whole_page(&title, &body)
 }
 
 fn head(about: &About<'_>, verdicts: &[Verdict], finished: &[Finished]) -> Markup {

@@ -10,11 +10,6 @@ use super::{Report, tables};
 /// Without `<` and `&`, so that the page stays well-formed.
 const STYLE: &str = include_str!("page.css");
 
-/// The style of pages.
-pub fn page_style() -> &'static str {
-    STYLE
-}
-
 /// The whole file.
 pub fn page(report: &Report) -> String {
     let body = if report.runs.is_empty() {
@@ -22,6 +17,11 @@ pub fn page(report: &Report) -> String {
     } else {
         content(report)
     };
+    whole_page(&report.title, &body)
+}
+
+/// A page of this title as one file, whatever it is about.
+pub fn whole_page(title: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -29,10 +29,10 @@ pub fn page(report: &Report) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (report.title) }
+                title { (title) }
                 style { (PreEscaped(STYLE)) }
             }
-            body { main { h1 { (report.title) } (body) } }
+            body { main { h1 { (title) } (body) } }
         }
     };
     page.into_string() + "\n"
