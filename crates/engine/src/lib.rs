@@ -48,6 +48,7 @@ pub mod strategy {
     }
 
     pub use crate::compaction::strategy::Strategy;
+    pub use crate::db::strategies::StrategyCost;
 }
 
 /// Deciding what to compact, without doing it: pure functions over a drawn or a real tree. What simulators use, and what answers
@@ -62,7 +63,7 @@ pub mod plan {
         CommitPart, Committed, commit_part, end_job, flush, move_tables, recover, set_bounds, set_levels,
     };
     pub use crate::compaction::compaction::{Compaction, InputRun, Slot, SlotPlace};
-    pub use crate::compaction::cost_model::{debt, distance};
+    pub use crate::compaction::cost_model::{debt, distance, reshaping_bytes};
     pub use crate::compaction::picker::{Candidate, Pick, Wish, attempt, candidates, manual, pick};
     pub use crate::compaction::placement::Picked;
     pub use crate::compaction::tree_view::{Ids, TreeView};

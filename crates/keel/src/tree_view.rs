@@ -31,6 +31,11 @@ pub fn draw(report: &Value, style: Style) -> String {
     let name = one_line(text(report, "/keyspace"));
     out.push_str(&format!("{}  {}\n\n", style.paint(Colour::Bold, &name), text(report, "/strategy")));
     memory(&mut out, report, style);
+    let distance = number(report, "/distance_bytes");
+    if distance > 0 {
+        let words = format!("{} to go to the strategy's shape", bytes(distance));
+        out.push_str(&format!("    {}\n", style.paint(Colour::Yellow, &words)));
+    }
     let levels: Vec<&Value> = array(report, "/levels").collect();
     if levels.iter().all(|level| number(level, "/tables") == 0) {
         out.push_str("\nno tables yet\n");

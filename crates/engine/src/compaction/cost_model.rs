@@ -1,42 +1,82 @@
 //! What a strategy still wants from a tree, in bytes.
 //!
-//! [`distance`] is the work of upkeep after a change of strategy: it falls to 0 when no writes arrive, for every pair of
-//! strategies. [`debt`] is what compaction would have to write until no trigger fires, for backlogs and deadlines.
+//! [`distance`] is the work of upkeep after a change of strategy: when no writes arrive it falls with that work, to 0, for every
+//! pair of strategies; [`reshaping_bytes`] is its I/O. [`debt`] is what compaction would have to write until no trigger fires, for backlogs and deadlines.
 
-use super::layout::{RunFigures, cheapest_window};
+use std::borrow::Cow;
+
+use super::layout::{Merge, cheapest_merge};
 use super::level_sizes::{capacity_bytes, level_below, surplus_levels};
-use super::strategy::{Strategy, Trigger};
+use super::strategy::{Layout, Strategy, Trigger};
 use super::trigger::{Figures, first_firing};
+use crate::version::group::Group;
 use crate::version::level::Level;
+use crate::version::run::SortedRun;
 use crate::version::version::Version;
 
-/// Bytes to rewrite until every group has as few runs as its layout allows, and no level too many holds any.
+/// Bytes that stand where the strategy would not have them: in levels too many, and in runs too many of a group. Where a
+/// group may have one run those are all but the oldest, else the runs that the cheapest merge to fewer takes.
+///
+/// When no writes arrive, each part of upkeep that takes from those makes it less, and nothing makes it more but for two
+/// things: a run may come to a level while those that made room for it are still leaving, and a last level of which a merge
+/// found much superseded may make a level one too many.
 pub fn distance(version: &Version, strategy: &Strategy) -> u64 {
+    let bytes = |layout: Layout, merge: Merge| match layout.max_runs() {
+        // What comes down goes into the oldest run meanwhile, and is where it should be.
+        1 => merge.newer_bytes,
+        _ => merge.bytes,
+    };
+    out_of_shape(version, strategy, bytes)
+}
+
+/// Bytes to rewrite until the distance is 0: those that it counts, and what they overlap of the runs that they go into.
+pub fn reshaping_bytes(version: &Version, strategy: &Strategy) -> u64 {
+    out_of_shape(version, strategy, |_, merge| merge.bytes)
+}
+
+fn out_of_shape(version: &Version, strategy: &Strategy, of: impl Fn(Layout, Merge) -> u64) -> u64 {
     let surplus = surplus_levels(&strategy.size, version);
-    let mut bytes = version.levels.iter().skip(1).take(surplus).map(Level::bytes).sum();
-    for (level, found) in version.levels.iter().enumerate() {
+    let of_group =
+        |layout: Layout, group: &Group| mending(layout, group).map_or(0, |merge| of(layout, merge));
+    let of_level = |(level, found): (usize, &Level)| {
         let layout = strategy.levels.get(level, version.levels.len()).layout;
-        for group in &found.groups {
-            let runs = group.runs.iter().filter(|r| !r.tables.is_empty());
-            let figures: Vec<RunFigures> =
-                runs.map(|r| RunFigures { bytes: r.bytes(), busy: false }).collect();
-            let excess = layout.excess(figures.len());
-            if excess > 0 {
-                let window = cheapest_window(&figures, excess + 1).unwrap_or_default();
-                bytes += figures.get(window).unwrap_or_default().iter().map(|f| f.bytes).sum::<u64>();
+        match (1..=surplus).contains(&level) {
+            true => found.bytes(),
+            false => found.groups.iter().map(|group| of_group(layout, group)).sum(),
+        }
+    };
+    version.levels.iter().enumerate().map(of_level).sum()
+}
+
+/// The cheapest merge that leaves a group as many runs as its layout allows, if there are more. Neighbours that do not overlap
+/// count as one run: they will be, without I/O, when no job has a hand on them.
+fn mending(layout: Layout, group: &Group) -> Option<Merge> {
+    if layout.excess(group.run_count()) == 0 {
+        return None;
+    }
+    let mut runs: Vec<Cow<'_, SortedRun>> = Vec::new();
+    for run in group.runs.iter().filter(|run| !run.tables.is_empty()) {
+        match runs.last_mut().filter(|newer| !newer.overlaps_run(run)) {
+            Some(newer) => {
+                let tables = &mut newer.to_mut().tables;
+                tables.extend(run.tables.iter().cloned());
+                tables.sort_by(|a, b| a.bounds.lo.cmp(&b.bounds.lo));
             }
+            None => runs.push(Cow::Borrowed(run)),
         }
     }
-    bytes
+    let runs: Vec<&SortedRun> = runs.iter().map(AsRef::as_ref).collect();
+    let excess = layout.excess(runs.len());
+    cheapest_merge(&runs, excess + 1).filter(|_| excess > 0)
 }
 
 /// An estimate of the bytes to write until no trigger fires: what is too much in a level moves down, and where the next
 /// level is leveled, each byte takes its share of that level along.
 pub fn debt(version: &Version, strategy: &Strategy) -> u64 {
-    debt_by_level(version, strategy).into_iter().fold(distance(version, strategy), u64::saturating_add)
+    debt_by_level(version, strategy).into_iter().fold(reshaping_bytes(version, strategy), u64::saturating_add)
 }
 
-/// The part of the debt that each level's triggers ask for; what [`distance`] counts is in none of them.
+/// The part of the debt that each level's triggers ask for; what [`reshaping_bytes`] counts is in none of them.
 pub fn debt_by_level(version: &Version, strategy: &Strategy) -> Vec<u64> {
     let levels = version.levels.len();
     let (mut debts, mut arriving) = (Vec::with_capacity(levels), 0u64);
@@ -80,10 +120,22 @@ mod tests {
     }
 
     #[test]
-    fn distance_is_the_cheapest_merge_that_leaves_as_many_runs_as_allowed() {
+    fn distance_is_what_the_cheapest_merge_takes_out_of_runs_too_many() {
         let tree = parse("L0 T 5[a-c bytes=500] | 4[a-c] | 3[a-c bytes=50]\nL1 T 2[a-c] | 1[a-c]").unwrap();
-        let of = |how: &str| distance(&tree, &strategy(&format!("when=runs how={how} much=runs")));
-        assert_eq!((of("runs:4"), of("runs:2"), of("runs:1")), (0, 150, 650 + 200));
+        let of = |how: &str| {
+            let strategy = strategy(&format!("when=runs how={how} much=runs"));
+            (distance(&tree, &strategy), reshaping_bytes(&tree, &strategy))
+        };
+        assert_eq!([of("runs:4"), of("runs:2"), of("runs:1")], [(0, 0), (150, 150), (600 + 100, 650 + 200)]);
+    }
+
+    #[test]
+    fn runs_that_do_not_overlap_are_one() {
+        let one = strategy("when=runs how=runs:1 much=runs");
+        let tree = parse("L0 T 5[a-c] | 4[d-f] | 3[g-i]").unwrap();
+        assert_eq!(distance(&tree, &one), 0);
+        let tree = parse("L0 T 5[a-c] | 4[d-f] | 3[e-i]").unwrap();
+        assert_eq!((distance(&tree, &one), reshaping_bytes(&tree, &one)), (200, 300));
     }
 
     #[test]

@@ -6,12 +6,13 @@
 use std::ops::Range;
 
 use super::strategy::Layout;
+use crate::version::run::{SortedRun, TableRef};
 
 /// A run as far as the layout cares, newest first in a list of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RunFigures {
-    /// Visible bytes.
-    pub bytes: u64,
+#[derive(Clone, Copy, Debug)]
+pub struct RunFigures<'v> {
+    /// The run.
+    pub run: &'v SortedRun,
     /// True if some table of it belongs to an open job.
     pub busy: bool,
 }
@@ -23,11 +24,41 @@ impl Layout {
     }
 }
 
-/// The cheapest `count` neighbouring runs.
-pub fn cheapest_window(runs: &[RunFigures], count: usize) -> Option<Range<usize>> {
+/// A merge of neighbouring runs of a group into the oldest of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merge {
+    /// The runs, newest first.
+    pub window: Range<usize>,
+    /// Bytes of all but the oldest: what stands in runs too many.
+    pub newer_bytes: u64,
+    /// Bytes that it rewrites: those, and what they overlap of the oldest.
+    pub bytes: u64,
+}
+
+/// The cheapest merge of `count` neighbouring runs, the newest of equals.
+pub fn cheapest_merge(runs: &[&SortedRun], count: usize) -> Option<Merge> {
     let windows = runs.windows(count.max(1)).enumerate();
-    let cheapest = windows.min_by_key(|(_, w)| w.iter().map(|r| r.bytes).sum::<u64>());
-    cheapest.map(|(from, w)| from..from + w.len())
+    let merge = |(from, w): (usize, &[&SortedRun])| {
+        let (newer_bytes, bytes) = merge_bytes(w);
+        Merge { window: from..from + w.len(), newer_bytes, bytes }
+    };
+    windows.map(merge).min_by_key(|merge| merge.bytes)
+}
+
+/// Bytes of all but the oldest of these runs, and bytes that their merge into it rewrites.
+fn merge_bytes(runs: &[&SortedRun]) -> (u64, u64) {
+    let Some((oldest, newer)) = runs.split_last() else { return (0, 0) };
+    let tables = || newer.iter().flat_map(|run| &run.tables);
+    let mut overlapped: Vec<Range<usize>> = tables().map(|t| oldest.overlapping_range(&t.bounds)).collect();
+    overlapped.sort_unstable_by_key(|range| range.start);
+    let newer_bytes = tables().map(TableRef::bytes).sum();
+    let (mut bytes, mut seen) = (newer_bytes, 0);
+    for range in overlapped {
+        let unseen = oldest.tables.get(range.start.max(seen)..range.end).unwrap_or_default();
+        bytes += unseen.iter().map(TableRef::bytes).sum::<u64>();
+        seen = seen.max(range.end);
+    }
+    (newer_bytes, bytes)
 }
 
 /// The longest stretch of runs that pass `usable`, the newest of equals; `None` if it has less than two.
@@ -47,8 +78,9 @@ pub fn longest_window(runs: usize, usable: impl Fn(usize) -> bool) -> Option<Ran
 }
 
 /// Windows to merge so that `excess` runs fewer remain, best first: the cheapest, then what open jobs leave free.
-pub fn windows(runs: &[RunFigures], excess: usize) -> Vec<Range<usize>> {
-    let cheapest = cheapest_window(runs, excess + 1);
+pub fn windows(runs: &[RunFigures<'_>], excess: usize) -> Vec<Range<usize>> {
+    let found: Vec<&SortedRun> = runs.iter().map(|r| r.run).collect();
+    let cheapest = cheapest_merge(&found, excess + 1).map(|merge| merge.window);
     let free = longest_window(runs.len(), |i| runs.get(i).is_some_and(|r| !r.busy));
     let mut out: Vec<Range<usize>> = cheapest.into_iter().chain(free).collect();
     out.dedup();
@@ -58,11 +90,17 @@ pub fn windows(runs: &[RunFigures], excess: usize) -> Vec<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::version::picture_parse::parse;
 
-    fn runs(text: &str) -> Vec<RunFigures> {
-        let run =
-            |w: &str| RunFigures { bytes: w.trim_end_matches('*').parse().unwrap(), busy: w.ends_with('*') };
-        text.split(' ').map(run).collect()
+    /// Windows among runs of these bytes, over the same keys; `*` for one that is busy.
+    fn windows_of(drawn: &str, excess: usize) -> String {
+        let words: Vec<&str> = drawn.split(' ').collect();
+        let run = |(i, w): (usize, &&str)| format!("{}[a-c bytes={}]", 100 - i, w.trim_end_matches('*'));
+        let runs: Vec<String> = words.iter().enumerate().map(run).collect();
+        let tree = parse(&format!("L0 T {}", runs.join(" | "))).unwrap();
+        let runs = tree.levels[0].groups[0].runs.iter().zip(&words);
+        let figures: Vec<_> = runs.map(|(run, w)| RunFigures { run, busy: w.ends_with('*') }).collect();
+        windows(&figures, excess).iter().map(|w| format!("{w:?}")).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -74,9 +112,17 @@ mod tests {
             ("5* 1 2* 9", 3, "0..4"),
             ("5 1* 2 2", 2, "1..4 2..4"),
         ] {
-            let got: Vec<String> = windows(&runs(drawn), excess).iter().map(|w| format!("{w:?}")).collect();
-            assert_eq!(got.join(" "), want, "{drawn} with {excess} too many");
+            assert_eq!(windows_of(drawn, excess), want, "{drawn} with {excess} too many");
         }
+    }
+
+    #[test]
+    fn a_merge_leaves_the_oldest_run_where_nothing_newer_overlaps_it() {
+        let tree = "L0 T 9[c-d bytes=7] 8[g-h bytes=7] | 5[a-b bytes=90] 4[c-d bytes=20] 3[e-g bytes=30] 2[x-z bytes=40]";
+        let tree = parse(tree).unwrap();
+        let runs: Vec<&SortedRun> = tree.levels[0].groups[0].runs.iter().map(|r| &**r).collect();
+        assert_eq!(merge_bytes(&runs), (14, 14 + 20 + 30));
+        assert_eq!((merge_bytes(&runs[..1]), merge_bytes(&[])), ((0, 0), (0, 0)));
     }
 
     #[test]

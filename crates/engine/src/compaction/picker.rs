@@ -95,11 +95,11 @@ pub fn candidates(view: &TreeView<'_>, strategy: &Strategy) -> Vec<Candidate> {
             // A trigger on runs that takes whole runs also mends their number.
             let mends = matches!(fired, Some((Trigger::Runs, _)))
                 && matches!(policy.granularity, Granularity::Runs | Granularity::Level);
-            if policy.layout.excess(figures.runs as usize) > 0 && (!mends || figures.max_runs == 1) {
-                out.push(candidate(Why::Excess, score(Trigger::Runs, figures)));
-            }
+            // What has to leave the level is not merged there first.
             if (1..=surplus).contains(&level) {
                 out.push(candidate(Why::Surplus, 1.0));
+            } else if policy.layout.excess(figures.runs as usize) > 0 && (!mends || figures.max_runs == 1) {
+                out.push(candidate(Why::Excess, score(Trigger::Runs, figures)));
             }
         }
     }
@@ -256,9 +256,16 @@ fn plans(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit, candidate: &
         _ => None,
     };
     let Some(excess) = collapse else { return down_plans(view, strategy, candidate, &reason) };
-    let figures: Vec<RunFigures> = runs.iter().map(|(_, f)| *f).collect();
+    let figures: Vec<RunFigures<'_>> = runs.iter().map(|(_, f)| *f).collect();
     let to_positions = |w: Range<usize>| Some(runs.get(w.start)?.0..runs.get(w.end - 1)?.0 + 1);
-    let plan = |w| collapse_plan(view, candidate, to_positions(w)?, candidate.class, reason.clone());
+    let plan = |w| {
+        let mut plan = collapse_plan(view, candidate, to_positions(w)?, candidate.class, reason.clone())?;
+        if let (Why::Excess, Direction::Collapse { run, .. }) = (candidate.why, plan.to) {
+            // Of the oldest run only what the newer ones overlap, which the closure adds.
+            plan.seed.retain(|pos| pos.run < run);
+        }
+        Some(plan)
+    };
     windows(&figures, excess).into_iter().filter_map(plan).collect()
 }
 
@@ -295,14 +302,13 @@ fn down_plans(view: &TreeView<'_>, strategy: &Strategy, candidate: &Candidate, r
 }
 
 /// The group's runs that hold tables: position and figures.
-fn run_figures(view: &TreeView<'_>, candidate: &Candidate) -> Vec<(usize, RunFigures)> {
+fn run_figures<'a>(view: &TreeView<'a>, candidate: &Candidate) -> Vec<(usize, RunFigures<'a>)> {
     let Some(group) = view.group(candidate.level, candidate.group) else { return Vec::new() };
     let runs = group.runs.iter().enumerate().filter(|(_, run)| !run.tables.is_empty());
-    let figures = |run: usize, bytes| {
-        let busy = view.is_busy(candidate.level, candidate.group, run);
-        (run, RunFigures { bytes, busy })
+    let figures = |(at, run): (usize, &'a Arc<SortedRun>)| {
+        (at, RunFigures { run, busy: view.is_busy(candidate.level, candidate.group, at) })
     };
-    runs.map(|(i, run)| figures(i, run.bytes())).collect()
+    runs.map(figures).collect()
 }
 
 /// The longest stretch of neighbouring runs that no open job has a table of.

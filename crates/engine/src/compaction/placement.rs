@@ -1,6 +1,6 @@
 //! Where a compaction's output goes, and the compaction made of it: place, close, check, and write it all down.
 //!
-//! Moving down, per target group (architecture §5 "Place"): an empty group → first run; one run allowed → into it; with
+//! Moving down, per target group (architecture §5 "Place"): an empty group → first run; one run allowed → into the oldest; with
 //! `fill`, into the newest while that stays within its share; else on top while there is room, or where the arrival can be
 //! fused with the newest; else the target has to be compacted first. Below the last level a new one is born. Within a
 //! level, neighbouring runs collapse into the oldest of them.
@@ -164,7 +164,15 @@ fn place_down(
     let Some(newest) = group.runs.iter().find(|r| !r.tables.is_empty()) else { return on_top };
     let Layout::Runs { max, fill } = view.policy(strategy, level).layout;
     if max == 1 {
-        return Place::At(SlotPlace::Into(newest.id));
+        // Where there are more runs, from an earlier strategy, what lies over the same keys comes together: into the newest
+        // it would be rewritten again when the runs are merged.
+        let oldest = group.runs.iter().rfind(|r| !r.tables.is_empty()).unwrap_or(newest);
+        return Place::At(SlotPlace::Into(oldest.id));
+    }
+    // One with too many runs, from an earlier strategy, takes no more of them before it is in shape.
+    let excess = group.run_count() > max as usize && view.lasting_runs(group) > max as usize;
+    if excess {
+        return Place::Full;
     }
     if fill && newest.bytes() + arrival <= group_capacity(view, strategy, level, group) / u64::from(max) {
         return Place::At(SlotPlace::Into(newest.id));

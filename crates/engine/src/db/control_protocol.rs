@@ -2,7 +2,7 @@
 //! a command answers the same whether it has the store open or asks the process that has.
 //!
 //! A line is a verb and arguments apart by blanks; in an argument `%NN` is the byte NN (hexadecimal), so that a name may hold
-//! a blank. The last argument of `set-strategy` and `set-schedule` is the rest of the line.
+//! a blank. The last argument of `strategy-cost`, `set-strategy` and `set-schedule` is the rest of the line.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::observe::waits::Cause;
 use crate::options::Options;
 
 /// What can be asked.
-pub const VERBS: &str = "ping stats prometheus properties levels explain slow strategy set-strategy schedule set-schedule options keyspaces events trace";
+pub const VERBS: &str = "ping stats prometheus properties levels explain slow strategy strategy-cost set-strategy schedule set-schedule options keyspaces events trace";
 
 /// How a trace is asked for.
 const TRACE_FORM: &str = "the form is `trace plain|hashed PATH` at the control socket, with an absolute path";
@@ -68,14 +68,18 @@ pub fn request(store: &Store, line: &str) -> Result<String> {
         "levels" => level_report::report(store, &*keyspace(store, rest)?),
         "explain" => explanation(store, &*keyspace(store, rest)?),
         "strategy" => Ok(strategy(&*keyspace(store, rest)?)),
-        "set-strategy" => {
+        "strategy-cost" | "set-strategy" => {
             let (name, text) = split(rest);
             let keyspace = keyspace(store, name)?;
             if text.is_empty() {
-                return Err(Error::invalid("the form is `set-strategy KEYSPACE STRATEGY`"));
+                return Err(Error::invalid(format!("the form is `{verb} KEYSPACE STRATEGY`")));
             }
-            strategies::set(store, &keyspace, text)?;
-            Ok(strategy(&keyspace))
+            let cost = strategies::cost(store, &keyspace, text)?;
+            if verb == "set-strategy" {
+                strategies::set(store, &keyspace, text)?;
+            }
+            let object = Object::new().text("keyspace", &keyspace.name).text("text", text);
+            Ok(cost.to_json(object).end())
         }
         "schedule" => nothing_after(verb, rest, || schedule(store)),
         "options" => nothing_after(verb, rest, || options(&store.options.load())),

@@ -48,7 +48,11 @@ fn it_answers_while_the_store_is_open_and_is_gone_with_it() {
     assert!(ask(&mut client, "slow").contains("\"threshold_us\":1000"));
     assert!(ask(&mut client, "prometheus").contains("# TYPE evenkeel_flushes_total counter"));
     assert!(ask(&mut client, "properties").contains("\"evenkeel.num-files-at-level0\":\"1\""));
-    assert_eq!(ask(&mut client, "set-strategy default tier"), r#"{"keyspace":"default","text":"tier"}"#);
+    let cost =
+        r#"{"keyspace":"default","text":"tier","distance_bytes":0,"reshaping_bytes":0,"debt_bytes":0}"#;
+    assert_eq!(ask(&mut client, "strategy-cost default tier"), cost);
+    assert_eq!(db.control("strategy").unwrap(), r#"{"keyspace":"default","text":"1-leveling"}"#);
+    assert_eq!(ask(&mut client, "set-strategy default tier"), cost);
     assert!(ask(&mut client, "set-schedule fixed:1MiB").contains("\"text\":\"fixed:1MiB\""));
     assert!(ask(&mut client, "schedule").contains("\"text\":\"fixed:1MiB\""));
     assert_eq!(db.control("strategy").unwrap(), r#"{"keyspace":"default","text":"tier"}"#);

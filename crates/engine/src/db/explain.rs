@@ -11,7 +11,7 @@ use super::keyspace_state::KeyspaceState;
 use super::state::Store;
 use crate::base::error::{Error, Result};
 use crate::base::units::JobId;
-use crate::compaction::cost_model::{debt_by_level, distance};
+use crate::compaction::cost_model::{debt_by_level, distance, reshaping_bytes};
 use crate::compaction::picker::{Candidate, Pick, Why, attempt, candidates};
 use crate::observe::words::{bytes, count, duration};
 
@@ -28,8 +28,10 @@ pub struct Explanation {
     pub jobs: Vec<JobState>,
     /// What the picker would do, most urgent first.
     pub wanted: Vec<Wanted>,
-    /// Bytes of debt that each level's triggers ask for, and of distance.
+    /// Bytes of debt that each level's triggers ask for, and that bring the tree into shape.
     pub debt: (Vec<u64>, u64),
+    /// Bytes that stand where the strategy would not have them.
+    pub distance: u64,
     /// The rate that the schedule leaves background work, bytes per second; `None` without a limit.
     pub rate: Option<u64>,
     /// Runs in L0, and the number at which writers wait.
@@ -77,7 +79,7 @@ pub enum Verdict {
 pub fn gather(store: &Store, keyspace: &KeyspaceState) -> Result<Explanation> {
     let strategy = keyspace.strategy.load_full();
     let (permit, rate) = permit_now(store);
-    let (wanted, debts) = {
+    let (wanted, debts, distance) = {
         let tree = store.tree();
         let Some(view) = tree_view(store, &tree, keyspace.id) else {
             return Err(Error::invalid(format!("keyspace `{}` was dropped", keyspace.name)));
@@ -92,10 +94,9 @@ pub fn gather(store: &Store, keyspace: &KeyspaceState) -> Result<Explanation> {
             Wanted { what: words_of(&candidate), verdict }
         });
         let wanted = wanted.collect::<Vec<_>>();
-        (
-            wanted,
-            (debt_by_level(view.version, &strategy.strategy), distance(view.version, &strategy.strategy)),
-        )
+        let (version, strategy) = (view.version, &strategy.strategy);
+        let debts = (debt_by_level(version, strategy), reshaping_bytes(version, strategy));
+        (wanted, debts, distance(version, strategy))
     };
     let options = store.options.load();
     let metrics = super::metrics::metrics(store);
@@ -112,6 +113,7 @@ pub fn gather(store: &Store, keyspace: &KeyspaceState) -> Result<Explanation> {
         jobs: job_state(store).into_iter().filter(|job| job.keyspace == keyspace.id).collect(),
         wanted,
         debt: debts,
+        distance,
         rate,
         l0_runs: (keyspace.l0_runs() as u64, options.l0_limit.into()),
         memtables: (waiting, u64::from(options.memtables)),
@@ -174,7 +176,10 @@ fn debt(e: &Explanation) -> Vec<String> {
         out.push(format!("  {}", parts.join(", ")));
     }
     if e.debt.1 > 0 {
-        out.push(format!("  distance {}, where the strategy would not have it", bytes(e.debt.1)));
+        let (distance, reshaping) = (bytes(e.distance), bytes(e.debt.1));
+        out.push(format!(
+            "  {reshaping} for its shape: {distance} are where the strategy would not have them"
+        ));
     }
     if let Some(rate) = e.rate.filter(|_| all > 0) {
         // What is written was read before, and both count.

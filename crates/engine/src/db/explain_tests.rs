@@ -67,7 +67,8 @@ fn a_busy_store() {
             wanted("L3 (upkeep): more runs than its layout allows, score 1.00", Verdict::NotPermitted),
             wanted("L4 (deep): room for the level above, score 1.00", Verdict::Nothing),
         ],
-        debt: (vec![3 << 20, 0, 2 << 20], 1 << 10),
+        debt: (vec![3 << 20, 0, 2 << 20], 2 << 10),
+        distance: 1 << 10,
         l0_runs: (16, 20),
         memtables: (1, 2),
         admission: [Some(2_097_152.0), None],
@@ -111,7 +112,7 @@ Wanted, most urgent first:
     nothing that may start would help it now
 Debt: 5.0 MiB to write until no trigger fires
   L0 3.0 MiB, L2 2.0 MiB
-  distance 1.0 KiB, where the strategy would not have it
+  2.0 KiB for its shape: 1.0 KiB are where the strategy would not have them
 2 snapshots open, the oldest for 3 min 20 s: 9.0 MiB may be kept for it
 ",
     );

@@ -12,7 +12,7 @@ use super::lookup::{self, Value};
 use super::metrics::metrics;
 use super::properties;
 use super::scan::{self, Cursor, Scan, ScanRange};
-use super::strategies;
+use super::strategies::{self, StrategyCost};
 use crate::base::error::Result;
 use crate::base::units::KeyspaceId;
 use crate::observe::slow::Op;
@@ -147,6 +147,14 @@ impl Keyspace {
     /// `InvalidArgument` that names the field and what would be valid.
     pub fn set_strategy(&self, text: &str) -> Result<()> {
         strategies::set(&self.handle.store, &self.state, text)
+    }
+
+    /// What [`Keyspace::set_strategy`] would have the background do about the tree as it is. Changes nothing.
+    ///
+    /// # Errors
+    /// `InvalidArgument` that names the field and what would be valid.
+    pub fn strategy_cost(&self, text: &str) -> Result<StrategyCost> {
+        strategies::cost(&self.handle.store, &self.state, text)
     }
 
     /// Changes the strategy until the store is closed: as [`Keyspace::set_strategy`], and the next open has the one of before.

@@ -7,7 +7,7 @@ use super::keyspace_state::KeyspaceState;
 use super::state::Store;
 use crate::base::error::{Error, Result};
 use crate::compaction::claims::Claims;
-use crate::compaction::cost_model::debt_by_level;
+use crate::compaction::cost_model::{debt_by_level, distance};
 use crate::compaction::level_sizes::goal_bytes;
 use crate::compaction::strategy::{Strategy, Trigger};
 use crate::observe::json::{Object, list, quoted};
@@ -28,12 +28,13 @@ pub fn report(store: &Store, keyspace: &KeyspaceState) -> Result<String> {
     let view = keyspace.view.load_full();
     let strategy = keyspace.strategy.load_full();
     let now_ms = store.clock.wall_ms();
-    let levels = {
+    let (levels, distance) = {
         let tree = store.tree();
         let Some(tree) = tree_view(store, &tree, keyspace.id) else {
             return Err(Error::invalid(format!("keyspace `{}` was dropped", keyspace.name)));
         };
-        levels(tree.version, tree.claims, &strategy.strategy, now_ms)
+        let distance = distance(tree.version, &strategy.strategy);
+        (levels(tree.version, tree.claims, &strategy.strategy, now_ms), distance)
     };
     let version = &view.version;
     let few = version.tables().count() <= DRAWN_TABLES_MAX;
@@ -42,7 +43,8 @@ pub fn report(store: &Store, keyspace: &KeyspaceState) -> Result<String> {
     let memtables = memtables.raw("waiting", view.immutable.len()).raw("waiting_bytes", waiting);
     let object = Object::new().text("keyspace", &keyspace.name).text("strategy", &strategy.text);
     let object = object.raw("memtable_bytes", keyspace.memtable_bytes()).raw("memtables", memtables.end());
-    let object = object.raw("levels", levels).raw("jobs", jobs(store, keyspace));
+    let object =
+        object.raw("distance_bytes", distance).raw("levels", levels).raw("jobs", jobs(store, keyspace));
     Ok(object.text("picture", &if few { draw(version) } else { summarise(version) }).end())
 }
 

@@ -12,7 +12,7 @@ use super::metric_parts::{
 use super::pressure::limit;
 use super::state::Store;
 use crate::base::class::{Class, IoClass};
-use crate::compaction::cost_model::{debt, debt_by_level, distance};
+use crate::compaction::cost_model::{debt, debt_by_level, distance, reshaping_bytes};
 use crate::compaction::level_sizes::goal_bytes;
 use crate::observe::json::quoted;
 
@@ -31,8 +31,10 @@ pub struct KeyspaceMetrics {
     pub immutable_memtables: u64,
     /// Bytes that compactions would have to move for the tree to be in shape.
     pub debt_bytes: u64,
-    /// Bytes that stand where the strategy would not have them.
+    /// Bytes that stand where the strategy would not have them: see [`crate::plan::distance`].
     pub distance_bytes: u64,
+    /// Bytes of the debt that bring those where it would.
+    pub reshaping_bytes: u64,
     /// Bytes in the memtable that takes the writes.
     pub active_memtable_bytes: u64,
     /// About how many keys there are: those of tables and memtables, each counted as often as it was written.
@@ -372,13 +374,14 @@ fn levels_json(keyspace: &KeyspaceMetrics) -> String {
 fn keyspace_json(keyspace: &KeyspaceMetrics) -> String {
     format!(
         "{{\"name\":{},\"strategy\":{},\"memtable_bytes\":{},\"immutable_memtables\":{},\"debt_bytes\":{},\
-         \"distance_bytes\":{},\"active_memtable_bytes\":{},\"estimated_keys\":{},\"limit_bytes_per_sec\":{},\"levels\":{}}}",
+         \"distance_bytes\":{},\"reshaping_bytes\":{},\"active_memtable_bytes\":{},\"estimated_keys\":{},\"limit_bytes_per_sec\":{},\"levels\":{}}}",
         quoted(&keyspace.name),
         quoted(&keyspace.strategy),
         keyspace.memtable_bytes,
         keyspace.immutable_memtables,
         keyspace.debt_bytes,
         keyspace.distance_bytes,
+        keyspace.reshaping_bytes,
         keyspace.active_memtable_bytes,
         keyspace.estimated_keys,
         limit_json(keyspace.admission_bytes_per_sec),
@@ -507,6 +510,7 @@ fn keyspace_metrics(keyspace: &super::keyspace_state::KeyspaceState) -> Keyspace
         estimated_keys: estimated_keys(&view),
         debt_bytes: debt(&view.version, &strategy.strategy),
         distance_bytes: distance(&view.version, &strategy.strategy),
+        reshaping_bytes: reshaping_bytes(&view.version, &strategy.strategy),
         admission_bytes_per_sec: keyspace.gate.limit(),
     }
 }

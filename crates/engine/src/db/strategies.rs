@@ -9,8 +9,10 @@ use super::options_file::{self, KeyspaceSettings, Stored};
 use super::state::{Store, TreeState};
 use crate::base::error::{Error, Result};
 use crate::compaction::catalog;
+use crate::compaction::cost_model::{debt, distance, reshaping_bytes};
 use crate::compaction::strategy::{CutRule, Layout, PerLevel, SizeRule, Strategy};
 use crate::observe::event::Event;
+use crate::observe::json::Object;
 use crate::options::{KeyspaceOptions, Options};
 use crate::storage::file_name::FileName;
 use crate::version::edit::{EditStep, VersionEdit};
@@ -53,6 +55,39 @@ pub fn creation(ids: &Ids, name: &str, strategy: &Strategy, no_wal: bool) -> Man
     let steps = vec![EditStep::SetRunBound { group, run_bound }];
     let edit = VersionEdit { steps, ..VersionEdit::default() };
     ManifestRecord { created: vec![created], edits: vec![(id, edit)], ..ManifestRecord::default() }
+}
+
+/// What a strategy would have to do about a tree as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StrategyCost {
+    /// Bytes that stand where the strategy would not have them: see [`crate::plan::distance`].
+    pub distance_bytes: u64,
+    /// Bytes that bring them where it would: each is read once and written at most once.
+    pub reshaping_bytes: u64,
+    /// Bytes to rewrite until no trigger of it fires either.
+    pub debt_bytes: u64,
+}
+
+impl StrategyCost {
+    /// As fields of an answer.
+    pub fn to_json(self, object: Object) -> Object {
+        let object = object.raw("distance_bytes", self.distance_bytes);
+        object.raw("reshaping_bytes", self.reshaping_bytes).raw("debt_bytes", self.debt_bytes)
+    }
+}
+
+/// What the strategy that `text` names or spells would have to do about a keyspace's tree. Changes nothing.
+///
+/// # Errors
+/// `InvalidArgument` that names the field and what would be valid.
+pub fn cost(store: &Store, keyspace: &KeyspaceState, text: &str) -> Result<StrategyCost> {
+    let strategy = resolve(text, keyspace.memtable_bytes(), &store.options.load())?.strategy;
+    let version = &keyspace.view.load().version;
+    Ok(StrategyCost {
+        distance_bytes: distance(version, &strategy),
+        reshaping_bytes: reshaping_bytes(version, &strategy),
+        debt_bytes: debt(version, &strategy),
+    })
 }
 
 /// Changes a keyspace's strategy: durably, then for the picker, which does the rest.

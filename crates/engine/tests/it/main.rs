@@ -27,6 +27,8 @@ mod panics;
 mod ranges;
 /// Jobs side by side: on one thread, and on real threads with a real disk.
 mod side_by_side;
+/// Strategies changed on a live store.
+mod switching;
 /// How tables are written and read: compression, direct I/O, readahead, prefixes.
 mod tables;
 /// Operations recorded into a file, and what may go wrong with it.

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use evenkeel_lab::clock;
+use evenkeel_lab::report::bytes;
 
+use crate::answer::number;
 use crate::failure::Failure;
-use crate::live::{argument, ask, ask_running};
-use crate::output::Output;
+use crate::live::{argument, ask, ask_running, tell};
+use crate::output::{Output, note};
 use crate::progress::{Spinner, Waited, wait_idle};
 use crate::store::{EngineArgs, ReadArgs, Store, Target, check_strategy};
 
@@ -39,6 +41,9 @@ enum Action {
         /// Wait until the tree has the new shape.
         #[arg(long)]
         wait: bool,
+        /// Say how much I/O the change would take, and change nothing.
+        #[arg(long, conflicts_with = "wait")]
+        dry_run: bool,
     },
 }
 
@@ -48,6 +53,7 @@ Examples:
   keel strategy list
   keel strategy show 1-leveling
   keel strategy show --db shop.db
+  keel strategy set --db shop.db tier --dry-run     how much would be rewritten
   keel strategy set --db shop.db tier --wait
   keel strategy set --db shop.db 'when=saturation how=runs:1 much=file which=least-overlap-parent'";
 
@@ -58,7 +64,8 @@ impl Args {
             Action::List => self.list(),
             Action::Show { name: Some(name), .. } => self.explain(name),
             Action::Show { name: None, read } => self.show(target, read),
-            Action::Set { strategy, wait } => self.set(target, strategy, *wait),
+            Action::Set { strategy, dry_run: true, .. } => self.estimate(target, strategy),
+            Action::Set { strategy, wait, .. } => self.set(target, strategy, *wait),
         }
     }
 
@@ -99,26 +106,51 @@ impl Args {
         if self.json { out.line(&answer.to_string()) } else { out.line(text(&answer)) }
     }
 
+    fn estimate(&self, target: &Target, strategy: &str) -> Result<(), Failure> {
+        check_strategy(strategy)?;
+        let question = format!("strategy-cost {} {strategy}", argument(&target.keyspace));
+        let answer = ask(target, &ReadArgs::default(), &question)?.value();
+        let mut out = Output::new();
+        if self.json { out.line(&answer.to_string()) } else { out.line(&cost_words(&answer)) }
+    }
+
+    /// Says what the change costs before it is made.
+    fn announce(&self, cost: &serde_json::Value) {
+        if !self.json {
+            note(&cost_words(cost));
+        }
+    }
+
     fn set(&self, target: &Target, strategy: &str, wait: bool) -> Result<(), Failure> {
         check_strategy(strategy)?;
-        let question = format!("set-strategy {} {strategy}", argument(&target.keyspace));
+        let arguments = format!("{} {strategy}", argument(&target.keyspace));
         let mut out = Output::new();
-        if let Some(answer) = ask_running(target, &question)? {
+        if let Some(cost) = ask_running(target, &format!("strategy-cost {arguments}"))? {
+            self.announce(&cost);
+            let answer = tell(target, &format!("set-strategy {arguments}"))?;
             if wait {
                 self.wait_for_shape(target)?;
             }
             return if self.json { out.line(&answer.to_string()) } else { out.line(text(&answer)) };
         }
         let store = Store::open(target, &EngineArgs { answers: wait, ..EngineArgs::default() })?;
+        let cost = store.keyspace.strategy_cost(strategy)?;
+        let answer = serde_json::json!({
+            "keyspace": target.keyspace,
+            "text": strategy,
+            "distance_bytes": cost.distance_bytes,
+            "reshaping_bytes": cost.reshaping_bytes,
+            "debt_bytes": cost.debt_bytes,
+        });
+        self.announce(&answer);
         store.keyspace.set_strategy(strategy)?;
         if wait && wait_idle(&store.db, "reshaping the tree")? == Waited::Interrupted {
             return Err(Failure::work(
                 "interrupted; the strategy is set, and the tree follows when the store is opened next",
             ));
         }
-        let text = store.keyspace.strategy_text();
         store.close()?;
-        if self.json { out.line(&serde_json::json!({ "text": text }).to_string()) } else { out.line(&text) }
+        if self.json { out.line(&answer.to_string()) } else { out.line(text(&answer)) }
     }
 
     /// Asks a running store until its tree has the shape of its strategy.
@@ -137,6 +169,19 @@ impl Args {
             }
             clock::pause(Duration::from_millis(100));
         }
+    }
+}
+
+/// What a change of strategy costs, in words.
+fn cost_words(answer: &serde_json::Value) -> String {
+    let [shape, all] = ["/reshaping_bytes", "/debt_bytes"].map(|path| number(answer, path));
+    let shape_words = match shape {
+        0 => "the tree fits it already: no I/O for its shape".to_owned(),
+        _ => format!("estimated I/O: {} read, and as much written at most, for its shape", bytes(shape)),
+    };
+    match all.saturating_sub(shape) {
+        0 => shape_words,
+        more => format!("{shape_words}; its triggers ask for {} now", bytes(more)),
     }
 }
 

@@ -41,7 +41,9 @@ fn a_running_store_answers_and_obeys() {
             keel.ok(&["explain", "--slow"]).contains("No operation took")
         }
     );
-    assert_eq!(keel.ok(&["strategy", "set", "tier", "--wait"]), "tier\n");
+    let set = keel.run(&["strategy", "set", "tier", "--wait"]);
+    assert_eq!((set.code, set.out.as_str()), (0, "tier\n"), "{set:?}");
+    assert!(set.err.contains("for its shape"), "{set:?}");
     assert_eq!(keel.ok(&["strategy", "show"]), "tier\n");
     assert_eq!(keel.ok(&["schedule", "set", "fixed:5MiB"]), "fixed:5MiB\n");
     assert_eq!(json(&keel.ok(&["schedule", "show", "--json"]))["limit_bytes_per_sec"], 5 << 20);

@@ -281,7 +281,9 @@ fn strategies_can_be_listed_shown_and_set() {
 
     keel.ok(&["put", "k", "v"]);
     let before = keel.ok(&["strategy", "show"]);
-    let set = keel.ok(&["strategy", "set", "full", "--wait"]);
+    let done = keel.run(&["strategy", "set", "full", "--wait"]);
+    assert!(done.code == 0 && done.err.contains("for its shape"), "{done:?}");
+    let set = done.out;
     assert_ne!(before, set);
     assert_eq!(keel.ok(&["strategy", "show"]), set, "it holds after the store is opened again");
     let shown = json(&keel.ok(&["strategy", "show", "--json"]));
