@@ -168,6 +168,8 @@ pub fn tree_view<'a>(store: &Store, tree: &'a TreeState, id: KeyspaceId) -> Opti
         cursors: &current.cursors,
         ids: ids_for_picker(tree),
         now_ms: store.clock.wall_ms(),
+        oldest_snapshot: store.snapshots.oldest().oldest.map_or(SeqNo::MAX, |(seq, _)| seq),
+        space_amp: 0.0,
     })
 }
 
