@@ -55,18 +55,19 @@ pub fn next_due_ms(version: &Version, strategy: &Strategy) -> Option<u64> {
     let deepest = version.levels.iter().rposition(|l| !l.is_empty())?;
     let mut next: Option<u64> = None;
     for (level, found) in version.levels.iter().enumerate() {
-        let stays_ms = strategy.levels.get(level, version.levels.len()).triggers.iter().find_map(|t| match t {
-            Trigger::Staleness { limit_ms } if level < deepest || level == 0 => Some(*limit_ms),
-            _ => None,
-        });
+        let stays_ms =
+            strategy.levels.get(level, version.levels.len()).triggers.iter().find_map(|t| match t {
+                Trigger::Staleness { limit_ms } if level < deepest || level == 0 => Some(*limit_ms),
+                _ => None,
+            });
         if stays_ms.is_none() && deadlines.is_none() {
             continue;
         }
         for table in found.groups.iter().flat_map(|g| &g.runs).flat_map(|r| &r.tables) {
             let moves = stays_ms.map(|limit| table.entered_level_ms.saturating_add(limit));
-            let expires = deadlines.as_ref().and_then(|due| {
-                table.oldest_delete_ms().map(|since| since.saturating_add(due.level(level)))
-            });
+            let expires = deadlines
+                .as_ref()
+                .and_then(|due| table.oldest_delete_ms().map(|since| since.saturating_add(due.level(level))));
             next = [next, moves, expires].into_iter().flatten().min();
         }
     }

@@ -86,7 +86,10 @@ fn the_estimate_is_within_a_tenth_of_a_scan() {
             let off = (estimate - exact).abs() / (1.0 + exact);
             worst = worst.max(off);
             assert!(off <= 0.1, "{keys} keys, {upper} % above: {estimate:.3}, a scan says {exact:.3}");
-            assert!((estimate - exact).abs() <= 0.1 * exact.max(0.3), "{keys} keys, {upper} % above: {estimate:.3}, a scan says {exact:.3}");
+            assert!(
+                (estimate - exact).abs() <= 0.1 * exact.max(0.3),
+                "{keys} keys, {upper} % above: {estimate:.3}, a scan says {exact:.3}"
+            );
         }
     }
     println!("space amplification: at worst {:.1} % off", worst * 100.0);

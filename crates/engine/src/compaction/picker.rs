@@ -237,7 +237,9 @@ fn class_of(level: usize, why: Why, stays: bool) -> Class {
         (0, Why::Excess) => Class::IntraL0,
         (0, Why::Trigger(trigger)) if stays && rewrites(trigger) => Class::IntraL0,
         (0, _) => Class::L0ToL1,
-        (_, Why::Trigger(Trigger::TombstoneDensity { .. } | Trigger::ReadHeat { .. })) if stays => Class::Upkeep,
+        (_, Why::Trigger(Trigger::TombstoneDensity { .. } | Trigger::ReadHeat { .. })) if stays => {
+            Class::Upkeep
+        }
         (_, Why::Excess | Why::Surplus) => Class::Upkeep,
         _ => Class::Deep,
     }

@@ -121,11 +121,9 @@ fn a_table_that_is_often_read_over_others_is_merged_with_them() {
     // Nothing lies below it, so a lookup ends there anyway.
     assert_eq!(heat("L0 L\nL1 L 1[a-c] 2[d-f reads=99]\nL2 L 4[a-c] 5[g-z]"), "nothing");
     assert_eq!(heat("L0 L\nL1 L\nL2 L 4[a-z reads=99]"), "nothing");
-    let runs = Scene::new("when=runs,read-heat:10 how=runs:4 much=runs", "L0 T\nL1 T 3[a-c reads=10] | 2[b-d]");
-    assert_eq!(
-        drawn(&runs.pick(&Permit::everything())),
-        "upkeep: L1 3[a-c] | 2[b-d] -> L1 collapse #2"
-    );
+    let runs =
+        Scene::new("when=runs,read-heat:10 how=runs:4 much=runs", "L0 T\nL1 T 3[a-c reads=10] | 2[b-d]");
+    assert_eq!(drawn(&runs.pick(&Permit::everything())), "upkeep: L1 3[a-c] | 2[b-d] -> L1 collapse #2");
 }
 
 #[test]
@@ -223,9 +221,17 @@ fn movements_and_table_triggers_equal_brute_force() {
         };
         let least = |key: &dyn Fn(&TableRef) -> u64| all.iter().map(key).min();
         let coldest = picked(&format!("{PARTIAL}coldest"));
-        assert_eq!(coldest.map(|t| t.meta.access.last_ms()), least(&|t| t.meta.access.last_ms()), "round {round}");
+        assert_eq!(
+            coldest.map(|t| t.meta.access.last_ms()),
+            least(&|t| t.meta.access.last_ms()),
+            "round {round}"
+        );
         let densest = picked(&format!("{PARTIAL}tombstone-density"));
-        assert_eq!(densest.map(|t| 99 - t.meta.tombstones), least(&|t| 99 - t.meta.tombstones), "round {round}");
+        assert_eq!(
+            densest.map(|t| 99 - t.meta.tombstones),
+            least(&|t| 99 - t.meta.tombstones),
+            "round {round}"
+        );
         let check = |trigger: &str, asks: &dyn Fn(&TableRef) -> bool| {
             let mut scene = quiet(trigger, &tree);
             scene.now_ms = now_ms;

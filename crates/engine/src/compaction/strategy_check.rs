@@ -15,7 +15,8 @@ impl Strategy {
     /// Refuses values that cannot work, naming the field and what would be valid.
     pub fn validate(&self) -> Result<()> {
         for (name, policy) in self.levels.named() {
-            let place = Place { is_first: name == "L0", is_base: name == "all levels", is_last: name == "last" };
+            let place =
+                Place { is_first: name == "L0", is_base: name == "all levels", is_last: name == "last" };
             let checked = validate_policy(policy, place).and_then(|()| self.validate_ttl(policy));
             checked.map_err(|what| Error::invalid(format!("strategy, {name}: {what}")))?;
         }
@@ -104,7 +105,8 @@ fn is_saturation(trigger: &Trigger) -> bool {
 
 fn validate_trigger(trigger: Trigger, place: Place) -> Result<(), String> {
     let text = trigger_text(trigger);
-    let wants = |is_valid: bool, what: &str| if is_valid { Ok(()) } else { Err(format!("when={text} {what}")) };
+    let wants =
+        |is_valid: bool, what: &str| if is_valid { Ok(()) } else { Err(format!("when={text} {what}")) };
     match trigger {
         Trigger::Saturation(_) | Trigger::Runs => Ok(()),
         Trigger::Staleness { limit_ms: ms } | Trigger::TombstoneTtl { ttl_ms: ms } => {
@@ -120,7 +122,10 @@ fn validate_trigger(trigger: Trigger, place: Place) -> Result<(), String> {
         Trigger::Duplicates { limit, runs_max } => {
             wants(place.is_first, "counts what flushes have twice, so it belongs to L0: alone")?;
             wants(limit > 0.0 && limit <= 1.0, "must have a part of the entries, above 0 and at most 1")?;
-            wants((2..=RUNS_MAX).contains(&runs_max), "must have at least 2 runs, for instance duplicates:0.4:6")
+            wants(
+                (2..=RUNS_MAX).contains(&runs_max),
+                "must have at least 2 runs, for instance duplicates:0.4:6",
+            )
         }
     }
 }

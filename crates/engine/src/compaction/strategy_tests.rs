@@ -166,7 +166,10 @@ fn an_error_names_the_field_and_what_is_valid() {
             "when=saturation how=runs:1 much=level; deep: how=runs:2",
             "strategy, deep: no such segment; valid are L0, first, last, L1, L2, ..., size",
         ),
-        ("when=saturation how=runs:1 much=level; size: ratio=1", "strategy, size: ratio=1 must be at least 2"),
+        (
+            "when=saturation how=runs:1 much=level; size: ratio=1",
+            "strategy, size: ratio=1 must be at least 2",
+        ),
         (
             "when=saturation how=runs:1 much=level; size: table=4294967296GiB",
             "strategy, size: table=4611686018427387904 must be at most 4GiB",
@@ -183,7 +186,10 @@ fn an_error_names_the_field_and_what_is_valid() {
             "when=saturation how=runs:1 much=level; size: cut=last",
             "strategy, size: cut=last is unknown; valid are size next",
         ),
-        ("when=saturation how=runs:1 much=level bits=99", "strategy, all levels: bits=99 must be from 0 to 64"),
+        (
+            "when=saturation how=runs:1 much=level bits=99",
+            "strategy, all levels: bits=99 must be from 0 to 64",
+        ),
     ] {
         assert_eq!(error(text), want, "{text}");
     }

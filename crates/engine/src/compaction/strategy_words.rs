@@ -16,7 +16,11 @@ pub struct Word<T> {
 /// Every trigger.
 pub const TRIGGERS: &[Word<Trigger>] = &[
     Word { name: "saturation", form: "", make: |rest| bare(rest, Trigger::Saturation(Saturation::Bytes)) },
-    Word { name: "saturation-count", form: "", make: |rest| bare(rest, Trigger::Saturation(Saturation::Count)) },
+    Word {
+        name: "saturation-count",
+        form: "",
+        make: |rest| bare(rest, Trigger::Saturation(Saturation::Count)),
+    },
     Word { name: "runs", form: "", make: |rest| bare(rest, Trigger::Runs) },
     Word {
         name: "staleness",
@@ -198,8 +202,7 @@ pub fn time_text(ms: u64) -> String {
 }
 
 /// `ms` before `s` and `m`, which it ends and begins with.
-const TIMES: [(&str, u64); 5] =
-    [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+const TIMES: [(&str, u64); 5] = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 /// Bytes from `4096`, `4KiB`, `32MiB` or `1GiB`.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
@@ -225,7 +228,9 @@ mod tests {
 
     #[test]
     fn times_come_back_in_their_largest_unit() {
-        for (text, ms) in [("1ms", 1), ("90s", 90_000), ("2m", 120_000), ("12h", 43_200_000), ("7d", 604_800_000)] {
+        for (text, ms) in
+            [("1ms", 1), ("90s", 90_000), ("2m", 120_000), ("12h", 43_200_000), ("7d", 604_800_000)]
+        {
             assert_eq!(parse_time(text), Some(ms), "{text}");
             assert_eq!(time_text(ms), text);
         }

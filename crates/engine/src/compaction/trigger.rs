@@ -94,7 +94,11 @@ pub fn table_score(trigger: Trigger, table: &TableRef, around: &Surroundings<'_>
         }
         Trigger::TombstoneDensity { limit } if settled => {
             let score = part_of(density(table), limit);
-            if score >= 1.0 && !is_deepest && overlap_below(table, around) > OVERLAP_MAX { 0.0 } else { score }
+            if score >= 1.0 && !is_deepest && overlap_below(table, around) > OVERLAP_MAX {
+                0.0
+            } else {
+                score
+            }
         }
         Trigger::ReadHeat { bytes_per_read } => {
             let score = meta.access.reads() as f64 * bytes_per_read as f64 / table.bytes().max(1) as f64;
@@ -158,8 +162,16 @@ mod tests {
             (Trigger::Runs, Figures { runs: 1, max_runs: 1, ..base }, 0.5),
             (Trigger::Runs, Figures { runs: 2, max_runs: 1, ..base }, 1.0),
             (Trigger::SpaceAmp { limit: 0.5 }, Figures { space_amp: 0.25, ..base }, 0.5),
-            (Trigger::Duplicates { limit: 0.5, runs_max: 8 }, Figures { runs: 2, duplicates: 0.5, ..base }, 1.0),
-            (Trigger::Duplicates { limit: 0.5, runs_max: 8 }, Figures { runs: 1, duplicates: 0.9, ..base }, 0.0),
+            (
+                Trigger::Duplicates { limit: 0.5, runs_max: 8 },
+                Figures { runs: 2, duplicates: 0.5, ..base },
+                1.0,
+            ),
+            (
+                Trigger::Duplicates { limit: 0.5, runs_max: 8 },
+                Figures { runs: 1, duplicates: 0.9, ..base },
+                0.0,
+            ),
             (Trigger::Duplicates { limit: 0.5, runs_max: 8 }, Figures { runs: 8, ..base }, 1.0),
         ] {
             assert_eq!(score(trigger, &figures), want, "{trigger:?} of {figures:?}");

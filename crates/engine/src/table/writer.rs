@@ -235,8 +235,10 @@ impl TableWriter {
     pub fn memory_bytes(&self) -> u64 {
         let blocks =
             [&self.block, &self.index, &self.top].map(|b| b.bytes_roughly() as u64).iter().sum::<u64>();
-        let buffers =
-            self.payload.capacity() + self.separator.capacity() + self.hashes.capacity() * size_of::<u64>() + self.sampler.memory_bytes();
+        let buffers = self.payload.capacity()
+            + self.separator.capacity()
+            + self.hashes.capacity() * size_of::<u64>()
+            + self.sampler.memory_bytes();
         size_of::<TableWriter>() as u64 + FILE_BUFFER_BYTES + blocks + buffers as u64
     }
 

@@ -41,7 +41,12 @@ fn every_step() -> VersionEdit {
             consumed: 1 << 40,
             under_deletes_ms: None,
         },
-        EditStep::TrimTable { table: TableId(5), bounds: trimmed, consumed: 7, under_deletes_ms: Some(1 << 41) },
+        EditStep::TrimTable {
+            table: TableId(5),
+            bounds: trimmed,
+            consumed: 7,
+            under_deletes_ms: Some(1 << 41),
+        },
         EditStep::DropTable { table: TableId(6) },
         EditStep::FuseRuns { newer: run, older: RunId(4) },
         EditStep::MergeGroups { left: GroupId(3), right: GroupId(4) },
