@@ -1,14 +1,15 @@
 //! What a strategy still wants from a tree, in bytes.
 //!
 //! [`distance`] is the work of upkeep after a change of strategy: when no writes arrive it falls with that work, to 0, for every
-//! pair of strategies; [`reshaping_bytes`] is its I/O. [`debt`] is what compaction would have to write until no trigger fires, for backlogs and deadlines.
+//! pair of strategies; [`reshaping_bytes`] is its I/O. [`debt`] is what compaction would have to write until no trigger fires,
+//! for backlogs and deadlines.
 
 use std::borrow::Cow;
 
 use super::layout::{Merge, cheapest_merge};
 use super::level_sizes::{capacity_bytes, level_below, surplus_levels};
 use super::strategy::{Layout, Strategy, Trigger};
-use super::trigger::{Figures, first_firing};
+use super::trigger::{Figures, first_firing, score};
 use crate::version::group::Group;
 use crate::version::level::Level;
 use crate::version::run::SortedRun;
@@ -71,7 +72,7 @@ fn mending(layout: Layout, group: &Group) -> Option<Merge> {
 }
 
 /// An estimate of the bytes to write until no trigger fires: what is too much in a level moves down, and where the next
-/// level is leveled, each byte takes its share of that level along.
+/// level is leveled, each byte takes its share of that level along. What time, reads and tombstones ask for is not counted.
 pub fn debt(version: &Version, strategy: &Strategy) -> u64 {
     debt_by_level(version, strategy).into_iter().fold(reshaping_bytes(version, strategy), u64::saturating_add)
 }
@@ -89,12 +90,13 @@ pub fn debt_by_level(version: &Version, strategy: &Strategy) -> Vec<u64> {
             table_bytes: strategy.cut.table_bytes,
             runs: found.groups.iter().map(|g| g.run_count() as u32).max().unwrap_or(0),
             max_runs: policy.layout.max_runs(),
+            ..Figures::default()
         };
-        let leaving = match first_firing(&policy.triggers, &figures) {
+        let leaving = match first_firing(&policy.triggers, |trigger| score(trigger, &figures)) {
             None => 0,
-            Some((Trigger::Runs, _)) => figures.bytes,
             Some((Trigger::Saturation(_), _)) if !policy.granularity.needs_movement() => figures.bytes,
             Some((Trigger::Saturation(_), _)) => figures.bytes.saturating_sub(figures.capacity_bytes).max(1),
+            Some(_) => figures.bytes,
         };
         let below = level_below(&strategy.size, version, level);
         let next = version.levels.get(below).map_or(0, Level::bytes);
@@ -123,7 +125,7 @@ mod tests {
     fn distance_is_what_the_cheapest_merge_takes_out_of_runs_too_many() {
         let tree = parse("L0 T 5[a-c bytes=500] | 4[a-c] | 3[a-c bytes=50]\nL1 T 2[a-c] | 1[a-c]").unwrap();
         let of = |how: &str| {
-            let strategy = strategy(&format!("when=runs how={how} much=runs"));
+            let strategy = strategy(&format!("when=saturation,runs how={how} much=runs"));
             (distance(&tree, &strategy), reshaping_bytes(&tree, &strategy))
         };
         assert_eq!([of("runs:4"), of("runs:2"), of("runs:1")], [(0, 0), (150, 150), (600 + 100, 650 + 200)]);
@@ -131,7 +133,7 @@ mod tests {
 
     #[test]
     fn runs_that_do_not_overlap_are_one() {
-        let one = strategy("when=runs how=runs:1 much=runs");
+        let one = strategy("when=saturation,runs how=runs:1 much=runs");
         let tree = parse("L0 T 5[a-c] | 4[d-f] | 3[g-i]").unwrap();
         assert_eq!(distance(&tree, &one), 0);
         let tree = parse("L0 T 5[a-c] | 4[d-f] | 3[e-i]").unwrap();

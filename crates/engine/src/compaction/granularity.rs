@@ -10,7 +10,7 @@ use crate::version::run::TableRef;
 use crate::version::version::Version;
 
 /// More seeds than these are not tried: each costs a closure.
-const SEEDS_MAX: usize = 64;
+pub const SEEDS_MAX: usize = 64;
 
 /// Tables to start from.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Which table goes first: each movement orders a run's tables, best first (CDS §3.1.4).
 //!
 //! All of the order is given, not only its head, because the best table may belong to an open job or its closure may be
-//! too large: then the next one is tried. New movements are one arm in [`rank`] and one word in `strategy_text.rs`.
+//! too large: then the next one is tried. New movements are one arm in [`rank`] and one word in `strategy_words.rs`.
 
 use super::strategy::{Heat, Movement, Relative};
 use crate::version::level::Level;
@@ -17,6 +17,8 @@ pub struct Surroundings<'a> {
     pub level: usize,
     /// Where the round-robin goes on.
     pub cursor: Option<&'a [u8]>,
+    /// Deletes acknowledged by then are due to leave the level; 0 if none ever are.
+    pub due_before_ms: u64,
 }
 
 /// Indices into `tables`, which ascend by key, best first. A later movement decides between equals of an earlier one.
@@ -45,7 +47,25 @@ fn rank(movement: Movement, tables: &[&TableRef], around: &Surroundings<'_>) -> 
             tables.iter().map(|t| overlap.map_or(0.0, |level| overlap_ratio(level, t))).collect()
         }
         Movement::Coldest(Heat::Write) => tables.iter().map(|t| t.meta.seqs.1.0 as f64).collect(),
+        Movement::Coldest(Heat::Access) => tables.iter().map(|t| coldness(t)).collect(),
+        Movement::TombstoneDensity { above } => {
+            let density = |t: &&TableRef| t.meta.tombstones as f64 / t.meta.entries.max(1) as f64;
+            let rank = |density: f64| if density > f64::from(above) { -density } else { 0.0 };
+            tables.iter().map(|t| rank(density(t))).collect()
+        }
+        Movement::Expired => {
+            let due = |t: &&TableRef| t.oldest_delete_ms().filter(|ms| *ms <= around.due_before_ms);
+            tables.iter().map(|t| due(t).map_or(f64::INFINITY, |ms| ms as f64)).collect()
+        }
         Movement::Oldest => tables.iter().map(|t| t.meta.seqs.0.0 as f64).collect(),
+    }
+}
+
+/// By the last read; before all of these, tables that nobody was seen to read, by age.
+fn coldness(table: &TableRef) -> f64 {
+    match table.meta.access.last_ms() {
+        0 => table.meta.created_ms as f64 - 1e15,
+        read_ms => read_ms as f64,
     }
 }
 

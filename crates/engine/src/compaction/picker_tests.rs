@@ -14,29 +14,43 @@ use crate::version::picture_parse::parse;
 use crate::version::version::Version;
 
 /// A tree with jobs in it.
-struct Scene {
-    version: Version,
-    claims: Claims,
+pub struct Scene {
+    pub version: Version,
+    pub claims: Claims,
     cursors: BTreeMap<usize, Box<[u8]>>,
     ids: Ids,
-    strategy: Strategy,
+    pub strategy: Strategy,
+    pub now_ms: u64,
+    pub oldest_snapshot: SeqNo,
+    pub space_amp: f64,
 }
 
 impl Scene {
-    fn new(strategy: &str, tree: &str) -> Scene {
+    pub fn new(strategy: &str, tree: &str) -> Scene {
         let version = parse(tree).unwrap();
         let strategy =
             format!("{strategy}; size: l0=200 base=300 ratio=2 table=100 sizes=fixed").parse().unwrap();
         let ids = Ids::above(&version);
-        Scene { version, claims: Claims::default(), cursors: BTreeMap::new(), ids, strategy }
+        Scene {
+            version,
+            claims: Claims::default(),
+            cursors: BTreeMap::new(),
+            ids,
+            strategy,
+            now_ms: 0,
+            oldest_snapshot: SeqNo::MAX,
+            space_amp: 0.0,
+        }
     }
 
-    fn view(&self) -> TreeView<'_> {
-        let Scene { version, claims, cursors, ids, .. } = self;
-        TreeView { version, claims, cursors, ids: *ids, now_ms: 0 }
+    pub fn view(&self) -> TreeView<'_> {
+        let Scene { version, claims, cursors, ids, now_ms, oldest_snapshot, space_amp, .. } = self;
+        let (ids, now_ms) = (*ids, *now_ms);
+        let (oldest_snapshot, space_amp) = (*oldest_snapshot, *space_amp);
+        TreeView { version, claims, cursors, ids, now_ms, oldest_snapshot, space_amp }
     }
 
-    fn pick(&self, permit: &Permit) -> Pick {
+    pub fn pick(&self, permit: &Permit) -> Pick {
         pick(&self.view(), &self.strategy, permit)
     }
 
@@ -58,7 +72,7 @@ fn wish(range: KeyRange, before: u64) -> Wish {
     Wish { range, to_level: None, until: SeqNo::MAX, before: TableId(before) }
 }
 
-fn drawn(pick: &Pick) -> String {
+pub fn drawn(pick: &Pick) -> String {
     match pick {
         Pick::Nothing => "nothing".to_owned(),
         Pick::Run(picked) => drawn_compaction(&picked.compaction),
@@ -114,7 +128,7 @@ fn check(cases: &[(&str, &str, &str)]) {
 
 const TIER: &str = "when=runs how=runs:3 much=runs";
 const FULL: &str = "when=saturation how=runs:1 much=level";
-const PARTIAL: &str = "when=saturation how=runs:1 much=file which=";
+pub const PARTIAL: &str = "when=saturation how=runs:1 much=file which=";
 
 #[test]
 fn each_layout_puts_the_output_in_its_place() {
@@ -132,13 +146,13 @@ fn each_layout_puts_the_output_in_its_place() {
         ),
         // Leveling merges with what overlaps in the run below, and with nothing else.
         (
-            "when=runs how=runs:1 much=runs; L0: how=runs:2",
+            "when=saturation how=runs:1 much=runs; L0: when=runs how=runs:2",
             "L0 T 2[a-c] | 1[b-e]\nL1 L 3[a-d] 4[e-g] 5[x-z]\nL2 L 6[e-y]",
             "l0-to-l1: L0 2[a-c] | 1[b-e] L1 3[a-d] 4[e-g] -> L1 into #3 older e..y+",
         ),
         // Range tombstones reach as far as their bounds do: 5 is under those of 2, 7 is not.
         (
-            "when=runs how=runs:1 much=runs; L0: how=runs:2",
+            "when=saturation how=runs:1 much=runs; L0: when=runs how=runs:2",
             "L0 T 2[a..o] | 1[b-e]\nL1 L 3[a-d] 5[m-n] 7[o-z]\nL2 L 6[e-y]",
             "l0-to-l1: L0 2[a..o] | 1[b-e] L1 3[a-d] 5[m-n] -> L1 into #3 older e..y+",
         ),
@@ -179,7 +193,7 @@ fn each_layout_puts_the_output_in_its_place() {
 #[test]
 fn groups_of_the_target_have_places_of_their_own() {
     check(&[(
-        "when=runs how=runs:1 much=runs; L0: how=runs:2; last: how=runs:3",
+        "when=saturation how=runs:1 much=runs; L0: when=runs how=runs:2; last: how=runs:3",
         "L0 T 2[a-z] | 1[b-p]\nL1 T{..h} 3[a-d] | 4[a-c]  L{h..p} T{p..} 5[q-r]",
         "l0-to-l1: L0 2[a-z] | 1[b-p] -> L1 #6 above #3 #7 first #8 above #5 older a..d+ older q..r+",
     )]);
@@ -280,7 +294,7 @@ fn least_overlap_equals_brute_force() {
         let (one, two) =
             (draw_level(1, "abcdefghijklmnopqrstuv"), draw_level(100, "abcdefghijklmnopqrstuvwxyz"));
         let scene = Scene::new(
-            &format!("{PARTIAL}least-overlap-parent; L2: when=runs"),
+            &format!("{PARTIAL}least-overlap-parent; L2: when=runs how=runs:2"),
             &format!("L0 L\nL1 L{one}\nL2 L{two}\nL3 L"),
         );
         let Pick::Run(picked) = scene.pick(&Permit::everything()) else { panic!("nothing picked for{one}") };

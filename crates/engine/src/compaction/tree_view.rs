@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use super::claims::Claims;
 use super::closure::{TablePos, run_at};
+use super::duplicates::duplicate_part;
 use super::level_sizes::capacity_bytes;
-use super::strategy::{LevelPolicy, Strategy};
+use super::strategy::{LevelPolicy, Strategy, Trigger};
 use super::trigger::Figures;
-use crate::base::units::{GroupId, RunId, TableId};
+use crate::base::units::{GroupId, RunId, SeqNo, TableId};
 use crate::version::group::Group;
 use crate::version::run::SortedRun;
 use crate::version::version::Version;
@@ -62,12 +63,21 @@ pub struct TreeView<'a> {
     pub ids: Ids,
     /// Wall milliseconds.
     pub now_ms: u64,
+    /// The oldest snapshot; the largest number without any.
+    pub oldest_snapshot: SeqNo,
+    /// Superseded bytes per other byte, as `duplicates.rs` estimates them; 0 where no trigger asks.
+    pub space_amp: f64,
 }
 
 impl<'a> TreeView<'a> {
     /// A group by its level and index.
     pub fn group(&self, level: usize, group: usize) -> Option<&'a Group> {
         Some(self.version.levels.get(level)?.groups.get(group)?)
+    }
+
+    /// The deepest level that holds data; 0 without any.
+    pub fn deepest(&self) -> usize {
+        self.version.levels.iter().rposition(|l| !l.is_empty()).unwrap_or(0)
     }
 
     /// The policy of a level in the tree as it is.
@@ -90,12 +100,17 @@ impl<'a> TreeView<'a> {
 
     /// What triggers look at, for each group of a level. Tables that open jobs are taking elsewhere no longer count.
     pub fn figures(&self, strategy: &Strategy, level: usize) -> Vec<Figures> {
+        let policy = self.policy(strategy, level);
+        let counts_duplicates = |t: &Trigger| matches!(t, Trigger::Duplicates { .. });
         let mut whole = Figures {
             capacity_bytes: capacity_bytes(&strategy.size, self.version, level),
             table_bytes: strategy.cut.table_bytes,
-            max_runs: self.policy(strategy, level).layout.max_runs(),
+            max_runs: policy.layout.max_runs(),
             ..Figures::default()
         };
+        if policy.triggers.iter().any(counts_duplicates) {
+            whole.duplicates = self.version.levels.get(level).map_or(0.0, duplicate_part);
+        }
         let groups = self.version.levels.get(level).map(|l| l.groups.as_slice()).unwrap_or_default();
         for table in groups.iter().flat_map(|g| &g.runs).flat_map(|r| &r.tables) {
             if !self.leaves(table.id(), level) {
@@ -104,7 +119,13 @@ impl<'a> TreeView<'a> {
             }
         }
         let free = |run: &&Arc<SortedRun>| run.tables.iter().any(|t| self.claims.holder(t.id()).is_none());
-        let of_group = |g: &Arc<Group>| Figures { runs: g.runs.iter().filter(free).count() as u32, ..whole };
+        let deepest = self.deepest();
+        let of_group = |g: &Arc<Group>| {
+            let runs = g.runs.iter().filter(free).count() as u32;
+            // Of one run at the bottom there is nothing to be merged with.
+            let space_amp = if level < deepest || runs > 1 { self.space_amp } else { 0.0 };
+            Figures { runs, space_amp, ..whole }
+        };
         groups.iter().map(of_group).collect()
     }
 

@@ -102,7 +102,15 @@ impl World {
     }
 
     pub fn view<'a>(&'a self, cursors: &'a BTreeMap<usize, Box<[u8]>>) -> TreeView<'a> {
-        TreeView { version: &self.version, claims: &self.claims, cursors, ids: self.ids, now_ms: 0 }
+        TreeView {
+            version: &self.version,
+            claims: &self.claims,
+            cursors,
+            ids: self.ids,
+            now_ms: 0,
+            oldest_snapshot: SeqNo::MAX,
+            space_amp: 0.0,
+        }
     }
 
     pub fn start_picked(&mut self) -> Result<(), String> {

@@ -130,7 +130,7 @@ const MORE: [&str; 4] = [
     "when=saturation,runs how=runs:2:fill much=files:100 which=least-overlap-grandparent,oldest",
     "when=saturation-count how=runs:1 much=runs; L0: when=runs how=runs:2 much=file which=round-robin",
     "when=runs how=runs:3 much=file which=coldest-write; last: how=runs:2 much=level",
-    "when=runs how=runs:1 much=level; L1: when=saturation how=runs:5 much=runs",
+    "when=runs,saturation how=runs:1 much=level; L1: when=saturation how=runs:5 much=runs",
 ];
 
 /// Every strategy that the twin knows, with sizes of a few tables.

@@ -15,6 +15,7 @@ use crate::base::error::Result;
 use crate::base::iterator::InternalIterator;
 use crate::base::key::Trailer;
 use crate::base::units::{SeqNo, TableId};
+use crate::table::access::sampled;
 use crate::table::table_cache::TableCache;
 use crate::table::table_iterator::{TableIterator, TableReadOptions};
 use crate::version::run::TableRef;
@@ -28,6 +29,8 @@ pub enum ReadMode {
         fill_cache: bool,
         /// The most that is read ahead.
         readahead_max: usize,
+        /// When the stream was made, wall milliseconds.
+        now_ms: u64,
     },
     /// A compaction's: large pieces, past the block cache.
     Compaction {
@@ -49,7 +52,7 @@ impl ReadMode {
 
     fn options(self) -> TableReadOptions {
         match self {
-            ReadMode::Client { fill_cache, readahead_max } => {
+            ReadMode::Client { fill_cache, readahead_max, .. } => {
                 TableReadOptions { fill_cache, readahead_max, ..TableReadOptions::client() }
             }
             ReadMode::Compaction { class, direct } => {
@@ -129,6 +132,11 @@ impl RunIterator {
                 }
                 self.entries = Some(entries);
                 let meta = &table.meta;
+                if let ReadMode::Client { now_ms, .. } = self.mode
+                    && sampled()
+                {
+                    meta.access.note(now_ms);
+                }
                 self.clipped = table.bounds.lo > meta.smallest || !table.bounds.is_below_end(&meta.largest);
             }
         }

@@ -82,7 +82,9 @@ impl Applier {
             EditStep::AddRun { level, group, run, place } => self.add_run(*level, *group, *run, *place),
             EditStep::RemoveRun { run } => self.remove_run(*run),
             EditStep::AddTable { run, table } => self.add_table(*run, table),
-            EditStep::TrimTable { table, bounds, consumed } => self.trim_table(*table, bounds, *consumed),
+            EditStep::TrimTable { table, bounds, consumed, under_deletes_ms } => {
+                self.trim_table(*table, bounds, *consumed, *under_deletes_ms)
+            }
             EditStep::FuseRuns { newer, older } => self.fuse(*newer, *older),
             EditStep::SplitGroup { group, at, new_group, new_run } => {
                 self.split_group(*group, at, *new_group, *new_run)
@@ -197,7 +199,13 @@ impl Applier {
         Ok(())
     }
 
-    fn trim_table(&mut self, id: TableId, bounds: &KeyRange, consumed: u64) -> Result<(), Wrong> {
+    fn trim_table(
+        &mut self,
+        id: TableId,
+        bounds: &KeyRange,
+        consumed: u64,
+        under_deletes_ms: Option<u64>,
+    ) -> Result<(), Wrong> {
         let run = *self.run_of.get(&id).ok_or_else(|| format!("table {id} is not in the tree"))?;
         let run = self.run_mut(run)?;
         let table = run.tables.iter_mut().find(|t| t.id() == id);
@@ -211,6 +219,7 @@ impl Applier {
         }
         table.bounds = bounds.clone();
         table.consumed = consumed;
+        table.under_deletes_ms = [table.under_deletes_ms, under_deletes_ms].into_iter().flatten().min();
         Ok(())
     }
 

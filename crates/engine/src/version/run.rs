@@ -21,17 +21,25 @@ pub struct TableRef {
     pub consumed: u64,
     /// When it came to its level, wall milliseconds (CDS-4).
     pub entered_level_ms: u64,
+    /// When the oldest delete was acknowledged whose job took a part of this file: what it deleted may be in that part still,
+    /// unseen, until the file goes. `None` if no job with deletes has trimmed it.
+    pub under_deletes_ms: Option<u64>,
 }
 
 impl TableRef {
     /// The whole table, new in its level.
     pub fn whole(meta: Arc<TableMeta>, entered_level_ms: u64) -> TableRef {
-        TableRef { bounds: meta.bounds(), meta, consumed: 0, entered_level_ms }
+        TableRef { bounds: meta.bounds(), meta, consumed: 0, entered_level_ms, under_deletes_ms: None }
     }
 
     /// The file's number.
     pub fn id(&self) -> TableId {
         self.meta.id
+    }
+
+    /// When the oldest delete was acknowledged of which this file holds traces: a tombstone, or what one deleted.
+    pub fn oldest_delete_ms(&self) -> Option<u64> {
+        [self.meta.oldest_tombstone_ms, self.under_deletes_ms].into_iter().flatten().min()
     }
 
     /// Visible bytes: the file's, in the share of entries not yet consumed.
