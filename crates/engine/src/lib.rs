@@ -80,6 +80,7 @@ pub mod plan {
 
 /// Parts of [`Metrics`].
 pub mod metrics {
+    pub use crate::db::costs::{CostMetrics, SpaceReport};
     pub use crate::db::memory::MemoryMetrics;
     pub use crate::db::metric_parts::{
         CompactionMetrics, LATENCY_BOUNDS_NS, LatencyMetrics, SlowMetrics, SnapshotMetrics,

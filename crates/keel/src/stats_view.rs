@@ -187,6 +187,7 @@ fn work(out: &mut String, f: &Value) {
     );
     let a = ["write", "read", "space"].map(|kind| float(f, &format!("/amplification/{kind}")));
     line(out, "amplified", format!("write {:.2}, read {:.2}, space {:.2}", a[0], a[1], a[2]));
+    line(out, "compaction", costs(f));
     let (hits, misses) = (n("/cache/hits"), n("/cache/misses"));
     let share = percent(hits, hits + misses);
     line(
@@ -209,6 +210,36 @@ fn work(out: &mut String, f: &Value) {
         "store",
         format!("{identity}, sequence {}, open {}", count(n("/sequence")), age(float(f, "/uptime_seconds"))),
     );
+}
+
+/// What compaction costs, as far as it is known.
+fn costs(f: &Value) -> String {
+    let known = |path: &str| f.pointer(&format!("/costs/{path}")).and_then(Value::as_f64);
+    let mut out = format!("rewrites an entry {:.2} times", known("rewrites_per_entry").unwrap_or(0.0));
+    out += &format!(", {:.0} % of the CPU", 100.0 * known("cpu_share").unwrap_or(0.0));
+    if let Some(space) = known("space_amplification") {
+        out += &format!("; {:.0} % superseded", 100.0 * space / (1.0 + space));
+    }
+    if let Some(pages) = known("pages_per_get") {
+        out += &format!("; {pages:.2} pages a get");
+    }
+    out
+}
+
+/// The exact space of a keyspace, in words.
+pub fn space(answer: &Value) -> String {
+    let part = |what: &str| {
+        let (entries, size) =
+            (number(answer, &format!("/{what}")), number(answer, &format!("/{what}_bytes")));
+        format!("{} of {}", some(entries, "entry", "entries"), bytes(size))
+    };
+    let tombstones = some(number(answer, "/tombstones"), "tombstone", "tombstones");
+    let amplification = float(answer, "/amplification");
+    format!(
+        "seen {}; superseded {}; {tombstones}; space amplification {amplification:.3}",
+        part("seen"),
+        part("superseded")
+    )
 }
 
 fn age(s: f64) -> String {

@@ -428,6 +428,7 @@ impl Builder {
         tables.set_direct_reads(self.options.direct_reads);
         let opened = Opened {
             at: self.clock.now(),
+            cpu: evenkeel_sys::process_cpu_time(),
             identity: OnceLock::new(),
             writes_logs: self.writes_logs,
             answers,

@@ -256,6 +256,7 @@ impl BulkLoad {
         installed?;
         let ids = self.done.drain(..).map(|table| table.id).collect();
         store.counters.writes.add(self.records);
+        store.counters.entries_in.add(self.records);
         store.counters.user_bytes.add(self.bytes);
         store.event(&Event::Loaded {
             keyspace: self.keyspace.id,

@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::costs;
 use super::explain;
 use super::keyspace_state::{DEFAULT_NAME, KeyspaceState};
 use super::level_report;
@@ -26,7 +27,7 @@ use crate::observe::waits::Cause;
 use crate::options::Options;
 
 /// What can be asked.
-pub const VERBS: &str = "ping stats prometheus properties levels explain slow strategy strategy-cost set-strategy schedule set-schedule options keyspaces events trace";
+pub const VERBS: &str = "ping stats space prometheus properties levels explain slow strategy strategy-cost set-strategy schedule set-schedule options keyspaces events trace";
 
 /// How a trace is asked for.
 const TRACE_FORM: &str = "the form is `trace plain|hashed PATH` at the control socket, with an absolute path";
@@ -59,6 +60,7 @@ pub fn request(store: &Store, line: &str) -> Result<String> {
         "prometheus" => {
             nothing_after(verb, rest, || Object::new().text("text", &metrics(store).prometheus()).end())
         }
+        "space" => Ok(costs::measure_space(store, &*keyspace(store, rest)?)?.to_json()),
         "events" => nothing_after(verb, rest, || {
             let (events, _) = store.journal.events_from(0);
             Object::new().raw("events", list(events.iter().map(ToString::to_string))).end()

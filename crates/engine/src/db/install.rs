@@ -39,6 +39,7 @@ pub fn install_flush(
     }
     store.sync_dir()?;
     let bytes = tables.iter().map(|t| t.bytes).sum();
+    let entries: u64 = tables.iter().map(|t| t.entries).sum();
     let ids = tables.iter().map(|t| t.id).collect();
     let tables: Vec<Arc<TableMeta>> = tables.into_iter().map(Arc::new).collect();
     {
@@ -71,6 +72,7 @@ pub fn install_flush(
         store.wal_files.release_before(tree.versions.wal_from());
     }
     store.counters.flushes.add(1);
+    store.counters.entries_in.add(entries);
     let micros = store.clock.now().saturating_sub(begun_at).as_micros() as u64;
     store.counters.flush_us.add(micros);
     store.event(&Event::Flushed { keyspace: keyspace.id, tables: ids, bytes, micros });
@@ -107,6 +109,7 @@ pub fn install_load(
 /// Installs what a job has finished; `part.cut` is `None` for its end, which releases its claims.
 pub fn install_part(store: &Store, keyspace: &KeyspaceState, job: JobId, part: CommitPart) -> Result<()> {
     let prefix = part.cut.is_some();
+    let entries = part.outputs.iter().flatten().map(|t| t.entries).sum();
     let tables: Vec<TableId> = part.outputs.iter().flatten().map(|t| t.id).collect();
     if let Err(error) = record_part(store, keyspace, job, &part) {
         // The job has let go of these tables. A store that is read-only may have them in its manifest all the same.
@@ -117,6 +120,7 @@ pub fn install_part(store: &Store, keyspace: &KeyspaceState, job: JobId, part: C
         }
         return Err(error);
     }
+    store.counters.entries_rewritten.add(entries);
     if prefix {
         store.counters.prefix_commits.add(1);
     }

@@ -6,6 +6,7 @@ use super::bulk_load::BulkLoad;
 use super::commit::commit_one;
 use super::compact::{CompactOptions, CompactReport, compact};
 use super::control;
+use super::costs::{self, SpaceReport};
 use super::handle::Handle;
 use super::keyspace_state::KeyspaceState;
 use super::lookup::{self, Value};
@@ -163,6 +164,15 @@ impl Keyspace {
     /// `InvalidArgument` that names the field and what would be valid.
     pub fn set_strategy_for_now(&self, text: &str) -> Result<()> {
         strategies::set_for_now(&self.handle.store, &self.state, text)
+    }
+
+    /// Reads everything the keyspace holds, and counts the bytes that reads see and those that are superseded: space
+    /// amplification, exactly. [`crate::metrics::CostMetrics`] has an estimate that reads nothing.
+    ///
+    /// # Errors
+    /// `Corruption` and `Io` of what cannot be read.
+    pub fn measure_space(&self) -> Result<SpaceReport> {
+        costs::measure_space(&self.handle.store, &self.state)
     }
 
     /// True if its writes do not go to the log ([`KeyspaceOptions::no_wal`](crate::KeyspaceOptions::no_wal)).

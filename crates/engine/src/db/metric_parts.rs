@@ -54,8 +54,8 @@ pub struct LatencyMetrics {
     pub count: u64,
     /// The sum of their times, seconds.
     pub sum_seconds: f64,
-    /// Median, p99 and maximum, microseconds.
-    pub quantiles_us: [f64; 3],
+    /// Median, p90, p99 and maximum, microseconds.
+    pub quantiles_us: [f64; 4],
     /// For each of [`LATENCY_BOUNDS_NS`], how many took at most that.
     pub buckets: Vec<u64>,
 }
@@ -167,7 +167,8 @@ pub fn latencies(store: &Store) -> Vec<LatencyMetrics> {
 fn latency(what: &str, histogram: &Histogram, unit: u64) -> LatencyMetrics {
     let bounds = LATENCY_BOUNDS_NS.map(|ns| ns / unit);
     let us = |value: u64| value as f64 * unit as f64 / 1000.0;
-    let quantiles = [histogram.quantile(0.5), histogram.quantile(0.99), histogram.max()];
+    let quantiles =
+        [histogram.quantile(0.5), histogram.quantile(0.9), histogram.quantile(0.99), histogram.max()];
     LatencyMetrics {
         what: what.to_owned(),
         count: histogram.count(),
@@ -203,8 +204,10 @@ pub fn compactions_json(kinds: &[CompactionMetrics]) -> String {
 /// Latencies as JSON, by what took so long.
 pub fn latencies_json(latencies: &[LatencyMetrics]) -> String {
     let one = |l: &LatencyMetrics| {
-        let [p50, p99, max] = l.quantiles_us.map(|us| format!("{us:.1}"));
-        Object::new().raw("count", l.count).raw("p50", p50).raw("p99", p99).raw("max", max).end()
+        let [p50, p90, p99, max] = l.quantiles_us.map(|us| format!("{us:.1}"));
+        let mean = l.sum_seconds * 1e6 / l.count.max(1) as f64;
+        let object = Object::new().raw("count", l.count).raw("mean", format!("{mean:.1}"));
+        object.raw("p50", p50).raw("p90", p90).raw("p99", p99).raw("max", max).end()
     };
     latencies.iter().fold(Object::new(), |object, l| object.raw(&l.what, one(l))).end()
 }
@@ -252,7 +255,7 @@ mod tests {
         }
         let l = latency("x", &histogram, 1000);
         assert_eq!((l.count, l.buckets[0], l.buckets[21]), (4, 1, 4));
-        assert_eq!(l.quantiles_us[2], 4_000_000.0);
+        assert_eq!(l.quantiles_us[3], 4_000_000.0);
         assert!((l.sum_seconds - 4.000_903).abs() < 1e-9, "{}", l.sum_seconds);
     }
 }

@@ -1,9 +1,11 @@
 //! What a store tells about itself, as plain numbers: `keel stats` prints them, programs read them as JSON.
 
 use std::fmt::Write;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::keyspace_state::ReadView;
+use super::costs::{self, CostMetrics};
+use super::keyspace_state::{KeyspaceState, ReadView};
 use super::memory::{MemoryMetrics, in_use};
 use super::metric_parts::{
     self, CompactionMetrics, LatencyMetrics, SlowMetrics, SnapshotMetrics, compactions_json, latencies_json,
@@ -88,6 +90,8 @@ pub struct Metrics {
     pub stalls_by_reason: Vec<(String, u64, f64)>,
     /// How long operations and jobs took.
     pub latencies: Vec<LatencyMetrics>,
+    /// What compaction costs, as the design-space paper counts it.
+    pub costs: CostMetrics,
     /// Slow operations.
     pub slow: SlowMetrics,
     /// Flushes under way: 0 or 1.
@@ -128,8 +132,8 @@ pub struct Metrics {
     pub prefix_commits: u64,
     /// Bytes of work thrown away.
     pub wasted_bytes: u64,
-    /// Microseconds of a compaction, pick to end: median, p99, max.
-    pub compaction_us: [u64; 3],
+    /// Microseconds of a compaction, pick to end: median, p90, p99, max.
+    pub compaction_us: [u64; 4],
     /// Microseconds of a step of a job: median, p99, max.
     pub step_us: [u64; 3],
     /// Jobs set aside for more urgent ones, gone on with, that let go, that threw work away, refused for want of space.
@@ -235,13 +239,13 @@ impl Metrics {
         field("user_bytes", &self.user_bytes);
         field("commit_groups", &self.commit_groups);
         field("flushes", &format!("{{\"count\":{}}}", self.flushes));
-        let [p50, p99, max] = self.compaction_us;
+        let [p50, p90, p99, max] = self.compaction_us;
         field(
             "compactions",
             &format!(
                 "{{\"count\":{},\"bytes_read\":{},\"bytes_written\":{},\"moves\":{},\"moved_bytes\":{},\
                  \"covered_drops\":{},\"covered_bytes\":{},\
-                 \"prefix_commits\":{},\"wasted_bytes\":{},\"latency_us\":{{\"p50\":{p50},\"p99\":{p99},\"max\":{max}}}}}",
+                 \"prefix_commits\":{},\"wasted_bytes\":{},\"latency_us\":{{\"p50\":{p50},\"p90\":{p90},\"p99\":{p99},\"max\":{max}}}}}",
                 self.compactions,
                 self.compaction_bytes_read,
                 self.compaction_bytes_written,
@@ -305,6 +309,7 @@ impl Metrics {
             &format!("{{\"bytes\":{bytes},\"capacity\":{capacity},\"hits\":{hits},\"misses\":{misses}}}"),
         );
         field("latency_us", &latencies_json(&self.latencies));
+        field("costs", &self.costs.to_json());
         field("slow", &slow_json(&self.slow));
         field("snapshots", &snapshots_json(&self.snapshots));
         let limit = self.limit_bytes_per_sec;
@@ -406,6 +411,10 @@ pub fn metrics(store: &Store) -> Metrics {
     let views: Vec<_> = store.keyspaces.load().by_name.values().map(|k| k.view.load_full()).collect();
     let keyspaces: Vec<KeyspaceMetrics> =
         store.keyspaces.load().by_name.values().map(|k| keyspace_metrics(k)).collect();
+    let space: Vec<(u64, f64)> = {
+        let of = |k: &Arc<KeyspaceState>| (k.view.load().version.bytes(), k.estimate_space_amp());
+        store.keyspaces.load().by_name.values().map(of).collect()
+    };
     let levels = || keyspaces.iter().flat_map(|k| &k.levels);
     let files_live = levels().map(|l| l.tables).sum();
     let (obsolete, pending_unlink_bytes, manifest_rotations) = {
@@ -424,6 +433,7 @@ pub fn metrics(store: &Store) -> Metrics {
         compactions_by_kind: metric_parts::compactions(store),
         stalls_by_reason: metric_parts::stalls(store),
         latencies: metric_parts::latencies(store),
+        costs: costs::gather(store, &keyspaces, &space),
         slow: metric_parts::slow(store),
         flushes_running,
         cache_capacity: cache.capacity(),
@@ -446,7 +456,7 @@ pub fn metrics(store: &Store) -> Metrics {
         covered_bytes: c.covered_bytes.get(),
         prefix_commits: c.prefix_commits.get(),
         wasted_bytes: c.wasted_bytes.get(),
-        compaction_us: three(&c.compaction_us),
+        compaction_us: [0.5, 0.9, 0.99, 1.0].map(|q| c.compaction_us.quantile(q)),
         step_us: three(&c.step_us),
         jobs_preempted: c.jobs_preempted.get(),
         jobs_resumed: c.jobs_resumed.get(),
@@ -481,7 +491,7 @@ pub fn metrics(store: &Store) -> Metrics {
     }
 }
 
-fn keyspace_metrics(keyspace: &super::keyspace_state::KeyspaceState) -> KeyspaceMetrics {
+fn keyspace_metrics(keyspace: &KeyspaceState) -> KeyspaceMetrics {
     let view = keyspace.view.load();
     let strategy = keyspace.strategy.load();
     let debts = debt_by_level(&view.version, &strategy.strategy);

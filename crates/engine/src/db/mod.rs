@@ -17,6 +17,7 @@ pub mod control;
 pub mod control_protocol;
 #[cfg(unix)]
 pub mod control_socket;
+pub mod costs;
 pub mod covered;
 pub mod database;
 pub mod deletes;

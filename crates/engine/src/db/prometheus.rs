@@ -101,6 +101,7 @@ fn store(out: &mut Text, m: &Metrics) {
     ];
     let family = ("amplification", GAUGE, "Write, read (default keyspace) and space amplification.");
     out.each(family, "kind", amplification);
+    costs(out, m);
     let memory = &m.memory;
     let classes = [
         ("memtables", memory.memtables),
@@ -123,6 +124,22 @@ fn store(out: &mut Text, m: &Metrics) {
     out.one("held_table_bytes", GAUGE, help, m.snapshots.held_bytes);
     out.one("background_errors_total", COUNTER, "Failures of background work.", m.background_errors);
     out.one("log_failures_total", COUNTER, "Times that LOG or STATS could not be written.", m.log_failures);
+}
+
+/// As the design-space paper counts them. What is not known yet is left out.
+fn costs(out: &mut Text, m: &Metrics) {
+    let c = &m.costs;
+    let help = "Bytes that compactions wrote for each byte that users wrote.";
+    out.one("compaction_write_amplification", GAUGE, help, c.write_amplification);
+    let help = "How often an entry was written again by compactions, in the mean.";
+    out.one("rewrites_per_entry", GAUGE, help, c.rewrites_per_entry);
+    let help = "Pages that a get read from files, in the mean of a sample of one in 64.";
+    c.pages_per_get.into_iter().for_each(|pages| out.one("pages_per_get", GAUGE, help, pages));
+    let help = "Bytes of superseded entries for each other byte, estimated.";
+    let space = c.space_amplification.into_iter();
+    space.for_each(|estimate| out.one("superseded_ratio", GAUGE, help, estimate));
+    let help = "CPU of compactions as a part of the process's.";
+    out.one("compaction_cpu_ratio", GAUGE, help, c.cpu_share);
 }
 
 fn keyspaces(out: &mut Text, m: &Metrics) {

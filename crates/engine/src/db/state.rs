@@ -135,6 +135,8 @@ pub struct Passing {
 pub struct Opened {
     /// By the monotone clock.
     pub at: Duration,
+    /// What CPU the process had taken by then.
+    pub cpu: Duration,
     /// The content of IDENTITY, where there is one.
     pub identity: OnceLock<String>,
     /// True if `LOG` and `STATS` are written where the options say so.

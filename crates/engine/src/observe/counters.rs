@@ -89,6 +89,10 @@ pub struct Counters {
     pub compaction_bytes_read: Counter,
     /// Bytes that compactions wrote.
     pub compaction_bytes_written: Counter,
+    /// Entries that flushes and bulk loads brought into the trees.
+    pub entries_in: Counter,
+    /// Entries that compactions wrote and committed.
+    pub entries_rewritten: Counter,
     /// Parts of compactions committed before their end.
     pub prefix_commits: Counter,
     /// Times a job was set aside for a more urgent one.

@@ -100,6 +100,8 @@ pub struct SlowOperations {
     sync_nanos: AtomicU64,
     stall_nanos: AtomicU64,
     latency: [Histogram; 3],
+    /// Pages that the gets of the sample read from files.
+    get_pages: AtomicU64,
     /// Slow operations and their nanoseconds by cause since open.
     total: Mutex<Remembered>,
     clock: Arc<dyn Clock>,
@@ -121,6 +123,7 @@ impl SlowOperations {
             sync_nanos: AtomicU64::new(0),
             stall_nanos: AtomicU64::new(0),
             latency: Default::default(),
+            get_pages: AtomicU64::new(0),
             total: Mutex::default(),
             clock,
         }
@@ -198,6 +201,9 @@ impl SlowOperations {
         let took = now.saturating_sub(if sampled { began } else { waited.since }).max(waited.total());
         if sampled {
             self.latency[op as usize].add(took);
+            if op == Op::Get {
+                self.get_pages.fetch_add(waited.pages.into(), Ordering::Relaxed);
+            }
         }
         if took < slow {
             return;
@@ -252,6 +258,12 @@ impl SlowOperations {
     /// Latencies in nanoseconds of the sample, by kind of operation.
     pub fn latency(&self, op: Op) -> &Histogram {
         &self.latency[op as usize]
+    }
+
+    /// Pages that a get reads from files, in the mean of the sample; `None` before there is one.
+    pub fn pages_per_get(&self) -> Option<f64> {
+        let gets = self.latency(Op::Get).count();
+        (gets > 0).then(|| self.get_pages.load(Ordering::Relaxed) as f64 / gets as f64)
     }
 
     fn lock(&self) -> MutexGuard<'_, Remembered> {

@@ -16,6 +16,9 @@ use crate::base::clock::ticks;
 /// One operation in so many is timed from its begin to its end, whatever it waits for.
 pub const SAMPLE_EVERY: u64 = 64;
 
+/// A page, in which reads are counted.
+pub const PAGE_BYTES: usize = 4096;
+
 /// What an operation's time went to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
@@ -54,6 +57,8 @@ pub struct Waited {
     pub nanos: [u64; 5],
     /// Blocks that came from files.
     pub block_reads: u32,
+    /// Pages that those took.
+    pub pages: u32,
     /// When the first wait began, in ticks; 0 if there was none.
     pub since: u64,
 }
@@ -81,7 +86,7 @@ thread_local! {
             waiting: Cell::new(false),
             touched: Cell::new(false),
             turn: Cell::new(0),
-            waited: Cell::new(Waited { nanos: [0; 5], block_reads: 0, since: 0 }),
+            waited: Cell::new(Waited { nanos: [0; 5], block_reads: 0, pages: 0, since: 0 }),
         }
     };
 }
@@ -173,6 +178,17 @@ pub fn charge(since: u64, nanos: [u64; 5]) {
         waited.block_reads += u32::from(nanos[Cause::Read as usize] > 0);
         waited.since = if waited.since == 0 { since.max(1) } else { waited.since };
         c.waited.set(waited);
+    });
+}
+
+/// The operation under way, if there is one, has read so many bytes from a file.
+pub fn count_pages(bytes: usize) {
+    CURRENT.with(|c| {
+        if c.measuring.get() {
+            let mut waited = if c.touched.replace(true) { c.waited.get() } else { Waited::default() };
+            waited.pages += bytes.div_ceil(PAGE_BYTES) as u32;
+            c.waited.set(waited);
+        }
     });
 }
 

@@ -8,7 +8,7 @@ use super::compression::{self, UnpackError};
 use super::format::{BLOCK_TRAILER_BYTES, BlockHandle, open_block};
 use crate::base::class::IoClass;
 use crate::base::error::{Error, Result};
-use crate::observe::waits::{Cause, wait};
+use crate::observe::waits::{Cause, count_pages, wait};
 use crate::storage::file_system::ReadFile;
 
 /// A thread keeps buffers up to this size for its next read.
@@ -61,7 +61,10 @@ impl BlockFile {
         let (mut stored, mut scratch) = BUFFERS.take();
         stored.resize(bytes, 0);
         let read = {
-            let _wait = (class == IoClass::Client).then(|| wait(Cause::Read));
+            let _wait = (class == IoClass::Client).then(|| {
+                count_pages(bytes);
+                wait(Cause::Read)
+            });
             self.file.read_at(handle.offset, &mut stored, class)
         };
         let result = read.and_then(|()| {

@@ -3,6 +3,8 @@
 
 /// Compactions by hand, pauses, bulk loads, paced unlinks.
 mod control;
+/// What compaction costs and leaves behind.
+mod costs;
 /// A crash before every call that changes the disk.
 mod crash;
 /// Deletes that are gone in time, from every file.

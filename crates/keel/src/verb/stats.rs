@@ -8,7 +8,7 @@ use evenkeel_lab::clock;
 use serde_json::Value;
 
 use crate::failure::Failure;
-use crate::live::{Answered, ask, ask_running, last_stats};
+use crate::live::{Answered, argument, ask, ask_running, last_stats};
 use crate::output::{Output, note};
 use crate::stats_view;
 use crate::store::{ReadArgs, Target, existing};
@@ -25,6 +25,9 @@ pub struct Args {
     /// Print every figure by its name.
     #[arg(long, conflicts_with_all = ["json", "prometheus"])]
     all: bool,
+    /// Read everything the keyspace holds and print how much of it is superseded. Takes as long as reading takes.
+    #[arg(long, conflicts_with_all = ["prometheus", "all", "watch"])]
+    space: bool,
     /// Look again every so many seconds at a store that another process has open, and print what changed.
     #[arg(long, value_name = "SECONDS", value_parser = interval, conflicts_with_all = ["prometheus", "all"])]
     watch: Option<f64>,
@@ -39,6 +42,7 @@ Examples:
   keel stats --db shop.db --json
   keel stats --db shop.db --prometheus
   keel stats --db shop.db --watch 1
+  keel stats --db shop.db --space     space amplification, exactly
 
 A store that another process has open is asked at its control socket. Counters start when the store is opened, so they
 tell most of a running one.";
@@ -50,6 +54,11 @@ impl Args {
             return self.watch(target, seconds);
         }
         let mut out = Output::new();
+        if self.space {
+            let answer = ask(target, &self.read, &format!("space {}", argument(&target.keyspace)))?.value();
+            let text = || stats_view::space(&answer);
+            return if self.json { out.line(&answer.to_string()) } else { out.line(&text()) };
+        }
         if self.prometheus {
             let answer = ask(target, &self.read, "prometheus")?.value();
             return out.text(answer["text"].as_str().unwrap_or_default());
