@@ -40,7 +40,7 @@ fn the_kernel_counts_the_same_bytes() {
         ..Options::default()
     };
     let db = Db::builder(dir.path()).options(options).open().unwrap();
-    let unlogged = KeyspaceOptions { no_wal: Some(true), ..KeyspaceOptions::default() };
+    let unlogged = KeyspaceOptions { no_wal: true, ..KeyspaceOptions::default() };
     let keyspace = db.create_keyspace("unlogged", unlogged).unwrap();
     let before = (of_the_kernel(), of_the_engine(&db));
     let mut random = Random::new(11);

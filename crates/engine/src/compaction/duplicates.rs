@@ -49,6 +49,17 @@ pub fn duplicate_part(level: &Level) -> f64 {
     shown.superseded_entries / shown.entries.max(1.0)
 }
 
+/// Bytes that a merge of these tables, newest first, would have: what is superseded among them does not count.
+pub fn merged_bytes(tables: &[&TableRef]) -> u64 {
+    let shown = look(tables);
+    let whole: u64 = tables.iter().map(|t| t.bytes()).sum();
+    let sampled: u64 = tables.iter().filter(|t| has_sample(t)).map(|t| t.bytes()).sum();
+    if shown.bytes <= 0.0 {
+        return whole;
+    }
+    (sampled as f64 * shown.seen_bytes / shown.bytes) as u64 + (whole - sampled)
+}
+
 fn has_sample(table: &TableRef) -> bool {
     !table.meta.key_sample.keys.is_empty() || table.meta.entries == 0
 }

@@ -76,6 +76,31 @@ pub struct Candidate {
     pub class: Class,
 }
 
+/// So many rejected candidates are told of with a decision.
+pub const REJECTED_MAX: usize = 8;
+
+/// A candidate that was not chosen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rejected {
+    /// What it is.
+    pub candidate: Candidate,
+    /// Why another was.
+    pub because: Because,
+}
+
+/// Why a candidate was not chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Because {
+    /// Open jobs hold what it needs.
+    Blocked(Vec<JobId>),
+    /// The schedule had no worker free for its class.
+    NotPermitted,
+    /// Nothing that could start would have helped it.
+    Nothing,
+    /// The chosen one was more urgent.
+    LessUrgent,
+}
+
 /// Every group that should be compacted: upkeep last, else the highest score first.
 pub fn candidates(view: &TreeView<'_>, strategy: &Strategy) -> Vec<Candidate> {
     let mut out = Vec::new();
@@ -130,11 +155,27 @@ pub fn candidates(view: &TreeView<'_>, strategy: &Strategy) -> Vec<Candidate> {
 /// comes before lesser work that could run, so that its holders can be told to yield; who decides to wait instead asks
 /// again with a permit without `want`'s class.
 pub fn pick(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit) -> Pick {
+    pick_among(view, strategy, permit).0
+}
+
+/// The same, and what else was considered: at most [`REJECTED_MAX`] candidates, the most urgent first.
+pub fn pick_among(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit) -> (Pick, Vec<Rejected>) {
+    let mut rejected = Vec::new();
+    let mut reject = |candidate: &Candidate, because: Because| {
+        if rejected.len() < REJECTED_MAX {
+            rejected.push(Rejected { candidate: candidate.clone(), because });
+        }
+    };
+    let all = candidates(view, strategy);
     let mut waiting = None;
-    for candidate in candidates(view, strategy) {
-        match attempt(view, strategy, permit, &candidate) {
-            Pick::Run(picked) => return Pick::Run(picked),
+    for (i, candidate) in all.iter().enumerate() {
+        match attempt(view, strategy, permit, candidate) {
+            Pick::Run(picked) => {
+                all.iter().skip(i + 1).for_each(|other| reject(other, Because::LessUrgent));
+                return (Pick::Run(picked), rejected);
+            }
             Pick::Blocked { want, by, .. } => {
+                reject(candidate, Because::Blocked(by.clone()));
                 let is_less = |job: &&JobId| {
                     let holder = view.claims.compaction(**job);
                     holder.is_some_and(|holder| gives_way(holder, want.compaction.class, candidate.urgency))
@@ -143,14 +184,15 @@ pub fn pick(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit) -> Pick {
                 let comes_first = !less_urgent.is_empty();
                 let blocked = Pick::Blocked { want, by, less_urgent };
                 if comes_first {
-                    return blocked;
+                    return (blocked, rejected);
                 }
                 waiting = waiting.or(Some(blocked));
             }
-            Pick::Nothing => {}
+            Pick::Nothing if !permit.allows(candidate.class) => reject(candidate, Because::NotPermitted),
+            Pick::Nothing => reject(candidate, Because::Nothing),
         }
     }
-    waiting.unwrap_or(Pick::Nothing)
+    (waiting.unwrap_or(Pick::Nothing), rejected)
 }
 
 /// True if an open job should let go for work of this class and urgency. One that was more urgent when it began would be so again as

@@ -398,6 +398,37 @@ fn newer_flushes_are_merged_while_older_ones_move_down() {
     assert_eq!(scene.start(), "intra-l0: L0 5[a-z] | 4[a-z] -> L0 collapse #9 older a..z+");
 }
 
+/// The rejected candidates, a level and a word each.
+fn rejected(scene: &Scene, permit: &Permit) -> String {
+    let (_, rejected) = pick_among(&scene.view(), &scene.strategy, permit);
+    let word = |because: &Because| match because {
+        Because::Blocked(by) => format!("blocked by {}", by[0]),
+        Because::NotPermitted => "not permitted".to_owned(),
+        Because::Nothing => "nothing helps".to_owned(),
+        Because::LessUrgent => "less urgent".to_owned(),
+    };
+    let one = |r: &Rejected| format!("L{} {}", r.candidate.level, word(&r.because));
+    rejected.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn a_decision_says_what_else_was_considered_and_why_it_was_not_that() {
+    let tree = "L0 T 3[a-c] | 2[a-c] | 1[a-c]\nL1 T 6[a-d] | 5[a-d] | 4[a-d]\nL2 T";
+    let mut scene = Scene::new(TIER, tree);
+    let all = Permit::everything();
+    let first = drawn(&scene.pick(&all));
+    assert!(first.starts_with("deep: L1"), "L0 has no room in L1 yet: {first}");
+    scene.start();
+    assert_eq!(rejected(&scene, &Permit { classes: vec![Class::Deep], ..all.clone() }), "L0 not permitted");
+    // More than are told of: one a level, each with a run too many.
+    let levels: String =
+        (1..14).map(|l| format!("\nL{l} T {}[a-c] | {}[a-c]", 100 - 2 * l, 99 - 2 * l)).collect();
+    let scene = Scene::new("when=saturation how=runs:1 much=level", &format!("L0 L{levels}"));
+    let (pick, rejected) = pick_among(&scene.view(), &scene.strategy, &Permit::everything());
+    assert!(matches!(pick, Pick::Run(_)) && rejected.len() == REJECTED_MAX, "{rejected:?}");
+    assert!(rejected.iter().all(|r| r.because == Because::LessUrgent), "{rejected:?}");
+}
+
 #[test]
 fn a_permit_bounds_what_may_start() {
     let tree = "L0 T 3[a-c born=flush] | 2[a-c born=flush] | 1[a-c]\nL1 T 6[a-d] | 5[a-d] | 4[a-d]\nL2 T";

@@ -12,6 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::background::Background;
 use super::commit_queue::CommitQueue;
 use super::commit_state::{CommitState, OpenMemtable};
+use super::decisions::Decisions;
 use super::gate::Admission;
 use super::handle::Handle;
 use super::identity;
@@ -438,6 +439,7 @@ impl Builder {
             ticker: Mutex::new(Ticker::new(opened.at)),
             slow: Arc::new(SlowOperations::new(Arc::clone(&self.clock), self.options.slow_us.into())),
             trace: Tracing::default(),
+            decisions: Decisions::default(),
             journal,
             opened,
             fs,

@@ -293,7 +293,7 @@ impl Driver<'_> {
             Pick::Blocked { by, .. } => Step::Blocked(by),
             Pick::Run(picked) => {
                 let watch = Arc::new(JobWatch::default());
-                match begin(self.store, tree, self.keyspace, *picked, Some(Arc::clone(&watch)))? {
+                match begin(self.store, tree, self.keyspace, *picked, &[], Some(Arc::clone(&watch)))? {
                     Some(begun) => Step::Begun(begun, watch),
                     None => Step::Refused,
                 }

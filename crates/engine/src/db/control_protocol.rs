@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::costs;
+use super::decisions::Decision;
 use super::explain;
 use super::keyspace_state::{DEFAULT_NAME, KeyspaceState};
 use super::level_report;
@@ -21,17 +22,20 @@ use super::trace;
 use super::trace_file::Keys;
 use super::tracing::Recording;
 use crate::base::error::{Error, Result};
+use crate::base::units::JobId;
 use crate::observe::json::{Object, list, quoted};
 use crate::observe::slow::Second;
 use crate::observe::waits::Cause;
 use crate::options::Options;
 
 /// What can be asked.
-pub const VERBS: &str = "ping stats space prometheus properties levels explain slow strategy strategy-cost set-strategy schedule set-schedule options keyspaces events trace";
+pub const VERBS: &str = "ping stats space prometheus properties levels explain decisions decision slow strategy strategy-cost set-strategy schedule set-schedule options keyspaces events trace";
 
 /// How a trace is asked for.
 const TRACE_FORM: &str = "the form is `trace plain|hashed PATH` at the control socket, with an absolute path";
 
+/// Decisions that an answer lists, if it is not asked for a number.
+const DECISIONS: usize = 10;
 /// Slow operations that an answer lists.
 const OPERATIONS_MAX: usize = 64;
 
@@ -69,6 +73,17 @@ pub fn request(store: &Store, line: &str) -> Result<String> {
         "properties" => Ok(all_properties(store, &*keyspace(store, rest)?)),
         "levels" => level_report::report(store, &*keyspace(store, rest)?),
         "explain" => explanation(store, &*keyspace(store, rest)?),
+        "decisions" => decisions(store, rest),
+        "decision" => {
+            let id =
+                rest.parse().map_err(|_| Error::invalid("the form is `decision JOB`, a job's number"))?;
+            let found = store.decisions.find(JobId(id)).map(|decision| decision.to_json());
+            found.ok_or_else(|| {
+                Error::invalid(format!(
+                    "no decision about job {id} is remembered; `keel explain` lists the last"
+                ))
+            })
+        }
         "strategy" => Ok(strategy(&*keyspace(store, rest)?)),
         "strategy-cost" | "set-strategy" => {
             let (name, text) = split(rest);
@@ -182,6 +197,17 @@ fn all_properties(store: &Store, keyspace: &KeyspaceState) -> String {
 fn explanation(store: &Store, keyspace: &KeyspaceState) -> Result<String> {
     let lines = explain::lines(&explain::gather(store, keyspace)?);
     Ok(Object::new().text("keyspace", &keyspace.name).raw("lines", texts(&lines)).end())
+}
+
+/// The last decisions about a keyspace: its name and how many, each with words of it.
+fn decisions(store: &Store, arguments: &str) -> Result<String> {
+    let (name, n) = split(arguments);
+    let n = if n.is_empty() { Ok(DECISIONS) } else { n.parse() };
+    let n = n.map_err(|_| Error::invalid("the form is `decisions KEYSPACE NUMBER`"))?;
+    let found = store.decisions.last(keyspace(store, name)?.id, n);
+    let lines: Vec<String> = found.iter().map(Decision::line).collect();
+    let all = list(found.iter().map(Decision::to_json));
+    Ok(Object::new().raw("decisions", all).raw("lines", texts(&lines)).end())
 }
 
 fn texts(lines: &[String]) -> String {

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::decisions::{because, words_of};
 use super::install::tree_view;
 use super::job_state::{JobState, job_state, permit_now};
 use super::keyspace_state::KeyspaceState;
@@ -12,7 +13,7 @@ use super::state::Store;
 use crate::base::error::{Error, Result};
 use crate::base::units::JobId;
 use crate::compaction::cost_model::{debt_by_level, distance, reshaping_bytes};
-use crate::compaction::picker::{Candidate, Pick, Why, attempt, candidates};
+use crate::compaction::picker::{Pick, attempt, candidates};
 use crate::observe::words::{bytes, count, duration};
 
 /// What is to be explained.
@@ -127,16 +128,6 @@ pub fn gather(store: &Store, keyspace: &KeyspaceState) -> Result<Explanation> {
     })
 }
 
-fn words_of(candidate: &Candidate) -> String {
-    let why = match candidate.why {
-        Why::Trigger(trigger) => format!("its trigger `{}`", trigger.word()),
-        Why::Excess => "more runs than its layout allows".to_owned(),
-        Why::Room => "room for the level above".to_owned(),
-        Why::Surplus => "a level too many".to_owned(),
-    };
-    format!("L{} ({}): {why}, score {:.2}", candidate.level, candidate.class, candidate.urgency)
-}
-
 /// The explanation in lines that fit 80 columns, but for texts of the user and of errors.
 pub fn lines(e: &Explanation) -> Vec<String> {
     let mut out = vec![format!("Keyspace {}, strategy {}, schedule {}", e.keyspace, e.strategy, e.schedule)];
@@ -238,14 +229,6 @@ fn progress(job: &JobState) -> String {
     match job.read_bytes {
         0 => bytes(job.bytes),
         read => format!("{} of {} read", bytes(read), bytes(job.bytes)),
-    }
-}
-
-/// A reason as the end of a sentence.
-pub fn because(reason: &str) -> String {
-    match reason.starts_with("merges ") {
-        true => format!("it {reason}"),
-        false => format!("because of {reason}"),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::background::{JobWatch, OpenJob};
+use super::decisions::words_of;
 use super::install::{publish_version, record_change};
 use super::keyspace_state::KeyspaceState;
 use super::pressure::drained;
@@ -11,6 +12,7 @@ use crate::base::error::{Error, Result};
 use crate::base::units::JobId;
 use crate::compaction::commit::move_tables;
 use crate::compaction::compaction::Compaction;
+use crate::compaction::picker::Rejected;
 use crate::compaction::placement::Picked;
 use crate::execution::compaction_job::CompactionJob;
 use crate::execution::output::OutputShape;
@@ -33,11 +35,12 @@ pub fn begin(
     tree: &mut TreeState,
     keyspace: &Arc<KeyspaceState>,
     picked: Picked,
+    rejected: &[Rejected],
     watch: Option<Arc<JobWatch>>,
 ) -> Result<Option<Begun>> {
     tree.versions.ids().run_and_group_at_least(picked.ids.next_run, picked.ids.next_group);
     if picked.compaction.trivial_move {
-        return move_now(store, tree, keyspace, &picked).map(Some);
+        return move_now(store, tree, keyspace, &picked, rejected).map(Some);
     }
     let Picked { compaction, before, .. } = picked;
     let sliced = match space_for(store, &compaction)? {
@@ -65,12 +68,20 @@ pub fn begin(
     let id = JobId(tree.last_job);
     let compaction = Arc::new(compaction);
     tree.claims.entry(keyspace.id).or_default().claim(id, Arc::clone(&compaction))?;
+    let predicted_bytes = store.decisions.note(store.clock.wall_ms(), id, keyspace.id, &compaction, rejected);
+    tell(store, keyspace, id, &compaction, predicted_bytes, rejected);
     open(store, keyspace, id, compaction, sliced, watch);
     Ok(Some(Begun::Open(id)))
 }
 
 /// Changes the inputs' place by metadata alone (CDS-14). The tree lock is held.
-fn move_now(store: &Store, tree: &mut TreeState, keyspace: &KeyspaceState, picked: &Picked) -> Result<Begun> {
+fn move_now(
+    store: &Store,
+    tree: &mut TreeState,
+    keyspace: &KeyspaceState,
+    picked: &Picked,
+    rejected: &[Rejected],
+) -> Result<Begun> {
     let (Some(current), Some(claims)) =
         (tree.versions.trees().get(&keyspace.id), tree.claims.get(&keyspace.id))
     else {
@@ -87,8 +98,32 @@ fn move_now(store: &Store, tree: &mut TreeState, keyspace: &KeyspaceState, picke
     store.counters.moves.add(1);
     store.counters.moved_bytes.add(bytes);
     drained(store);
-    store.event(&Event::Moved { keyspace: keyspace.id, bytes });
+    tree.last_job += 1;
+    let job = JobId(tree.last_job);
+    store.decisions.note(store.clock.wall_ms(), job, keyspace.id, &picked.compaction, rejected);
+    let reason = picked.compaction.reason.clone();
+    store.event(&Event::Moved { job, keyspace: keyspace.id, reason, bytes });
     Ok(Begun::Moved(bytes))
+}
+
+fn tell(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    job: JobId,
+    compaction: &Compaction,
+    predicted_bytes: u64,
+    rejected: &[Rejected],
+) {
+    store.event(&Event::CompactionPicked {
+        job,
+        keyspace: keyspace.id,
+        class: compaction.class,
+        reason: compaction.reason.clone(),
+        score: compaction.urgency,
+        bytes: compaction.input_bytes,
+        predicted_bytes,
+        rejected: rejected.iter().map(|r| words_of(&r.candidate)).collect(),
+    });
 }
 
 fn open(
@@ -110,13 +145,6 @@ fn open(
         direct: options.direct_compaction,
         oldest_tombstone_ms: compaction.tables().filter_map(|t| t.meta.oldest_tombstone_ms).min(),
     };
-    store.event(&Event::CompactionPicked {
-        job: id,
-        keyspace: keyspace.id,
-        class: compaction.class,
-        reason: compaction.reason.clone(),
-        bytes: compaction.input_bytes,
-    });
     let (class, seed) =
         (compaction.class, compaction.tables().next().map(super::super::version::run::TableRef::id));
     // Bytes moved are read and written.

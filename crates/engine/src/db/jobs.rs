@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::background::{BackgroundState, OpenJob, STEP_BYTES, Watched};
 use super::covered::drop_covered_tables;
+use super::decisions::{Cost, Outcome};
 use super::deletes::look_again_ms;
 use super::install::{install_part, publish_version, record_change, release_job, tree_view};
 use super::job_begin::begin;
@@ -20,7 +21,7 @@ use crate::base::class::{Class, Permit};
 use crate::base::error::{Error, Result};
 use crate::base::units::JobId;
 use crate::compaction::commit::{set_bounds, set_levels};
-use crate::compaction::picker::{Pick, pick};
+use crate::compaction::picker::{Pick, pick_among};
 use crate::compaction::strategy::{Strategy, Trigger};
 use crate::execution::compaction_job::CompactionJob;
 use crate::execution::merge_loop::Progress;
@@ -261,6 +262,8 @@ fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<Compacti
     let took = open.as_ref().map(|open| store.clock.now().saturating_sub(open.picked_at)).unwrap_or_default();
     let kind = CompactionKind { level: compaction.target_level, trigger: trigger_word(&compaction.reason) };
     store.counters.compaction_bytes.add(kind, read, written);
+    let cost = Cost { read, written, time: Some(took) };
+    store.decisions.ended(id, Outcome::Done { cost, yielded });
     store.event(&Event::CompactionEnded {
         job: id,
         keyspace: keyspace.id,
@@ -308,6 +311,7 @@ pub fn discard(
     tell_watch(store, id, |watched| watched.failed = Some(error.clone()));
     close_job(store, keyspace, id);
     store.counters.wasted_bytes.add(bytes);
+    store.decisions.ended(id, Outcome::Discarded(bytes));
     store.event(&Event::Discarded { job: id, bytes });
     // That its keyspace was dropped is no failure: the others' compactions go on at once.
     if store.tree().versions.trees().contains_key(&keyspace.id) {
@@ -408,9 +412,10 @@ fn look_in(store: &Store, keyspace: &Arc<KeyspaceState>, permit: &Permit) -> Res
     let Some(view) = tree_view(store, tree, keyspace.id) else {
         return Ok(false);
     };
-    match pick(&view, &strategy.strategy, permit) {
+    let (picked, rejected) = pick_among(&view, &strategy.strategy, permit);
+    match picked {
         Pick::Run(picked) => {
-            let begun = begin(store, tree, keyspace, *picked, None)?;
+            let begun = begin(store, tree, keyspace, *picked, &rejected, None)?;
             if begun.is_none() {
                 // Looked for again when there may be space. Writers that wait for this must not wait for ever.
                 let mut state = store.background.lock();

@@ -151,7 +151,7 @@ mod tests {
     use crate::base::units::{JobId, KeyspaceId};
 
     fn moved(bytes: u64) -> Event {
-        Event::Moved { keyspace: KeyspaceId(0), bytes }
+        Event::Moved { job: JobId(0), keyspace: KeyspaceId(0), reason: String::new(), bytes }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The tree of a keyspace as data for a picture: levels with their runs, where the tombstones are, which jobs hold what.
 
-use super::explain::because;
+use super::decisions::because;
 use super::install::tree_view;
 use super::job_state::job_state;
 use super::keyspace_state::KeyspaceState;

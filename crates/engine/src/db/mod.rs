@@ -20,6 +20,7 @@ pub mod control_socket;
 pub mod costs;
 pub mod covered;
 pub mod database;
+pub mod decisions;
 pub mod deletes;
 pub mod explain;
 pub mod flushing;

@@ -17,6 +17,7 @@ use arc_swap::ArcSwap;
 use super::background::Background;
 use super::commit_queue::CommitQueue;
 use super::commit_state::CommitState;
+use super::decisions::Decisions;
 use super::gate::Admission;
 use super::journal::Journal;
 use super::keyspace_state::KeyspaceState;
@@ -102,6 +103,8 @@ pub struct Store {
     pub journal: Journal,
     /// What writes `LOG` and `STATS`, and looks each second.
     pub ticker: Mutex<Ticker>,
+    /// The last compactions that were decided.
+    pub decisions: Decisions,
     /// Slow operations and their causes.
     pub slow: Arc<SlowOperations>,
     /// Whether operations are recorded.

@@ -73,13 +73,23 @@ pub enum Event {
         class: Class,
         /// Trigger and figures.
         reason: String,
+        /// The trigger's score; 1 if nothing but a wish asked.
+        score: f64,
         /// Its input.
         bytes: u64,
+        /// About how large its output will be.
+        predicted_bytes: u64,
+        /// What else was considered, the most urgent first, at most eight.
+        rejected: Vec<String>,
     },
     /// Tables changed place without being rewritten.
     Moved {
+        /// The decision's number, as a job's.
+        job: JobId,
         /// Whose tree.
         keyspace: KeyspaceId,
+        /// Trigger and figures.
+        reason: String,
         /// Bytes moved.
         bytes: u64,
     },

@@ -2,7 +2,7 @@
 //! where RocksDB's event log has a word for the same thing, it is that word.
 
 use super::event::Event;
-use super::json::{Object, list};
+use super::json::{Object, list, quoted};
 use super::waits::Cause;
 
 /// One line. `keyspace` is the name of the keyspace that the event is about.
@@ -57,9 +57,11 @@ fn fields(object: Object, event: &Event) -> Object {
             let tables = list(tables.iter().map(ToString::to_string));
             object.raw("tables", tables).raw("bytes", bytes).raw("micros", micros)
         }
-        Event::CompactionPicked { job, class, reason, bytes, .. } => {
+        Event::CompactionPicked { job, class, reason, score, bytes, predicted_bytes, rejected, .. } => {
             let object = object.raw("job", job).text("class", &class.to_string());
-            object.text("reason", reason).raw("bytes", bytes)
+            let object = object.text("reason", reason).fraction("score", *score).raw("bytes", bytes);
+            let rejected = list(rejected.iter().map(|words| quoted(words)));
+            object.raw("predicted_bytes", predicted_bytes).raw("rejected", rejected)
         }
         Event::CompactionEnded { job, class, levels, bytes_read, bytes_written, micros, yielded, .. } => {
             let object = object.raw("job", job).text("class", &class.to_string());
@@ -67,7 +69,9 @@ fn fields(object: Object, event: &Event) -> Object {
             let object = object.raw("bytes_read", bytes_read).raw("bytes_written", bytes_written);
             object.raw("micros", micros).raw("yielded", yielded)
         }
-        Event::Moved { bytes, .. } => object.raw("bytes", bytes),
+        Event::Moved { job, reason, bytes, .. } => {
+            object.raw("job", job).text("reason", reason).raw("bytes", bytes)
+        }
         Event::Covered { tables, bytes, .. } => {
             object.raw("tables", list(tables.iter().map(ToString::to_string))).raw("bytes", bytes)
         }

@@ -41,10 +41,16 @@ fn table() -> Vec<(Event, &'static str, &'static str)> {
                 keyspace,
                 class: Class::L0ToL1,
                 reason: "4 \"runs\"".to_owned(),
+                score: 1.5,
                 bytes: 100,
+                predicted_bytes: 90,
+                rejected: vec!["L1".to_owned()],
             },
             "Compacting, job 4, l0-to-l1, 100 B: 4 \"runs\"",
-            r#""event":"compaction_started","job":4,"class":"l0-to-l1","reason":"4 \"runs\"","bytes":100"#,
+            concat!(
+                r#""event":"compaction_started","job":4,"class":"l0-to-l1","reason":"4 \"runs\"","#,
+                r#""score":1.500000,"bytes":100,"predicted_bytes":90,"rejected":["L1"]"#
+            ),
         ),
         (
             Event::CompactionEnded {
@@ -64,9 +70,9 @@ fn table() -> Vec<(Event, &'static str, &'static str)> {
             ),
         ),
         (
-            Event::Moved { keyspace, bytes: 5 },
+            Event::Moved { job: JobId(6), keyspace, reason: "runs".to_owned(), bytes: 5 },
             "Moved 5 B a level down without rewriting",
-            r#""event":"trivial_move","bytes":5"#,
+            r#""event":"trivial_move","job":6,"reason":"runs","bytes":5"#,
         ),
         (
             Event::Committed { job: JobId(4), tables, prefix: true },

@@ -15,6 +15,8 @@ fn open(options: Options) -> (Db, Arc<ManualClock>) {
         level_base_bytes: 64 << 10,
         level_ratio: 4,
         reserve_bytes: 0,
+        // So that bytes of files are bytes of entries.
+        compression: "none".parse().unwrap(),
         ..options
     };
     let builder = Db::builder(Path::new("/store")).options(options).clock(Arc::clone(&clock) as _);
@@ -60,6 +62,8 @@ fn space_is_counted_exactly_by_reading_and_estimated_within_a_tenth() {
 #[test]
 fn entries_rewritten_and_bytes_written_are_those_of_compactions() {
     let (db, clock) = open(Options { strategy: Some("full".to_owned()), ..Options::default() });
+    // At 0 there is no time.
+    clock.advance(Duration::from_secs(1));
     let mut random = Random::new(5);
     write(&db, &mut random, 6000, 1 << 40, 0);
     let m = db.metrics();
@@ -104,4 +108,36 @@ fn a_get_is_charged_with_the_pages_it_reads() {
     // A page counts whole, so there are more of them than their bytes fill, at most one a block more.
     assert!(pages >= 0.9 * by_bytes && pages <= by_bytes + 3.5, "{pages} and {by_bytes}");
     assert!(db.control("stats").unwrap().contains("\"pages_per_get\":"));
+}
+
+#[test]
+fn a_compaction_says_why_it_was_decided_and_what_it_cost() {
+    let (db, _) = open(Options { strategy: Some("1-leveling".to_owned()), ..Options::default() });
+    write(&db, &mut Random::new(8), 12_000, 3000, 0);
+    let last = db.control("decisions default 400").unwrap();
+    let count = last.matches("\"job\":").count() as u64;
+    let m = db.metrics();
+    // Each one is remembered, moves too.
+    assert_eq!(count, (m.compactions + m.jobs_yielded + m.moves).min(256), "{last}");
+    let id = last.rsplit("\"job\":").next().unwrap().split(',').next().unwrap().to_owned();
+    let one = db.control(&format!("decision {id}")).unwrap();
+    for part in [
+        "\"reason\":",
+        "\"score\":",
+        "\"rejected\":[",
+        "\"predicted\":{\"read\":",
+        "\"outcome\":\"",
+        "\"lines\":[\"Job ",
+    ] {
+        assert!(one.contains(part), "no {part} in {one}");
+    }
+    // What was to be written is about what was: duplicates are foreseen.
+    let sum = |what: &str| -> u64 {
+        let figure = |part: &str| part.split("\"written\":").nth(1)?.split(',').next()?.parse::<u64>().ok();
+        last.split(what).skip(1).filter_map(figure).sum()
+    };
+    let (predicted, real) = (sum("\"predicted\":"), sum("\"real\":{"));
+    println!("PREDICTED {predicted} bytes, written {real}");
+    assert!(real > 0 && (predicted as f64 / real as f64 - 1.0).abs() < 0.15, "{predicted} and {real}");
+    assert_eq!(db.control("decision 999999").unwrap_err().kind(), "InvalidArgument");
 }
