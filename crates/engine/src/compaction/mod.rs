@@ -2,6 +2,7 @@
 
 pub mod bulk;
 pub mod catalog;
+pub mod catalog_rows;
 pub mod claims;
 pub mod closure;
 pub mod commit;

@@ -227,6 +227,8 @@ pub enum Align {
     /// drags fewer tables along that it overlaps by a corner only. It may grow to one and a half times its size for that.
     #[default]
     Next,
+    /// The same where a table of the last level ends: whatever goes down there later fits (Spooky).
+    Last,
 }
 
 /// Where output tables end.

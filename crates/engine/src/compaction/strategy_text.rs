@@ -25,7 +25,7 @@ const FILTER_BITS: f32 = 10.0;
 
 const SIZES: &[(&str, Sizes)] = &[("fixed", Sizes::Fixed), ("dynamic", Sizes::Dynamic)];
 
-const ALIGNS: &[(&str, Align)] = &[("size", Align::Size), ("next", Align::Next)];
+const ALIGNS: &[(&str, Align)] = &[("size", Align::Size), ("next", Align::Next), ("last", Align::Last)];
 
 /// What a segment says about a level.
 #[derive(Clone, Debug, Default)]
