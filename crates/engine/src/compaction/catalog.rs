@@ -1,7 +1,7 @@
 //! Strategies by name: the rows of `catalog_rows.rs`, Cassandra's shorthand, and what a wrong name may have meant.
 
-pub use super::catalog_rows::{CATALOG, Row};
 use super::catalog_rows::ALIASES;
+pub use super::catalog_rows::{CATALOG, Row};
 use super::strategy::Strategy;
 use super::strategy_words::did_you_mean;
 use crate::base::error::{Error, Result};
@@ -41,7 +41,9 @@ pub fn strategy(name: &str) -> Result<Strategy> {
 fn unified(levels: &str) -> Result<String, String> {
     let policy = |word: &str| {
         let wrong = || {
-            format!("strategy ucs: {word} is no level; write T4 for 4 runs, N for 2, L10 for leveling, as in ucs:T8,N,L10")
+            format!(
+                "strategy ucs: {word} is no level; write T4 for 4 runs, N for 2, L10 for leveling, as in ucs:T8,N,L10"
+            )
         };
         let tiered = |runs: u32| format!("when=runs,saturation how=runs:{runs} much=runs");
         match (word.split_at_checked(1), word) {
@@ -53,7 +55,8 @@ fn unified(levels: &str) -> Result<String, String> {
             _ => Err(wrong()),
         }
     };
-    let policies: Vec<String> = levels.split(',').map(|word| policy(word.trim())).collect::<Result<_, _>>()?;
+    let policies: Vec<String> =
+        levels.split(',').map(|word| policy(word.trim())).collect::<Result<_, _>>()?;
     let mut text = policies.last().cloned().unwrap_or_default();
     for (level, policy) in policies.iter().enumerate().take(policies.len().saturating_sub(1)) {
         text += &format!("; L{level}: {policy}");
