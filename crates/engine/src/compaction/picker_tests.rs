@@ -379,9 +379,11 @@ fn newer_flushes_are_merged_while_older_ones_move_down() {
     let strategy = "when=saturation how=runs:1 much=file which=oldest; L0: when=runs how=runs:2 much=runs";
     let mut scene = Scene::new(strategy, "L0 T 2[a-z] | 1[a-z]\nL1 L 3[a-z]\nL2 L");
     assert_eq!(scene.start(), "l0-to-l1: L0 2[a-z] | 1[a-z] L1 3[a-z] -> L1 into #3");
-    let newer = parse("L0 T #8: 5[a-z] | #9: 4[a-z]").unwrap();
-    add_to_l0(&mut scene, &newer);
-    assert_eq!(scene.start(), "intra-l0: L0 5[a-z] | 4[a-z] -> L0 collapse #9 older a..z+");
+    add_to_l0(&mut scene, &parse("L0 T #8: 6[a-z] | #9: 5[a-z] | #10: 4[a-z]").unwrap());
+    assert!(drawn(&scene.pick(&Permit::everything())).starts_with("blocked"));
+    add_to_l0(&mut scene, &parse("L0 T #11: 7[a-z]").unwrap());
+    let all = "intra-l0: L0 7[a-z] | 6[a-z] | 5[a-z] | 4[a-z] -> L0 collapse #10 older a..z+";
+    assert_eq!(scene.start(), all);
 }
 
 #[test]

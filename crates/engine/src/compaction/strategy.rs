@@ -155,6 +155,9 @@ pub enum Sizes {
 pub struct SizeRule {
     /// L0's capacity for the saturation trigger, and what a leveled L0 may hold.
     pub l0_bytes: u64,
+    /// With dynamic sizes L0's capacity, and its runs with it, rise to this much where it is merged with a level twice as large:
+    /// then a byte of L0 drags at most two along. The same as `l0_bytes` keeps L0 as it is.
+    pub l0_bytes_max: u64,
     /// L1's capacity with fixed sizes, the most it may have with dynamic ones.
     pub level_base_bytes: u64,
     /// Each further level holds so many times as much as the one above.
@@ -167,7 +170,8 @@ impl Default for SizeRule {
     fn default() -> SizeRule {
         SizeRule {
             l0_bytes: 256 * MIB,
-            level_base_bytes: 256 * MIB,
+            l0_bytes_max: 512 * MIB,
+            level_base_bytes: GIB,
             level_ratio: 10,
             sizes: Sizes::default(),
         }
@@ -250,6 +254,7 @@ impl Strategy {
         let size = &self.size;
         for (name, value, least) in [
             ("l0", size.l0_bytes, 1),
+            ("l0, its end,", size.l0_bytes_max, size.l0_bytes),
             ("base", size.level_base_bytes, 1),
             ("ratio", size.level_ratio, 2),
             ("table", self.cut.table_bytes, 1),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::claims::Claims;
 use super::closure::{TablePos, run_at};
-use super::level_sizes::capacity_bytes;
+use super::level_sizes::{capacity_bytes, runs_max};
 use super::strategy::{LevelPolicy, Strategy};
 use super::trigger::Figures;
 use crate::base::units::{GroupId, RunId, TableId};
@@ -93,7 +93,12 @@ impl<'a> TreeView<'a> {
         let mut whole = Figures {
             capacity_bytes: capacity_bytes(&strategy.size, self.version, level),
             table_bytes: strategy.cut.table_bytes,
-            max_runs: self.policy(strategy, level).layout.max_runs(),
+            max_runs: runs_max(
+                &strategy.size,
+                self.version,
+                level,
+                self.policy(strategy, level).layout.max_runs(),
+            ),
             ..Figures::default()
         };
         let groups = self.version.levels.get(level).map(|l| l.groups.as_slice()).unwrap_or_default();
