@@ -63,9 +63,9 @@ fn line(table: &Table) -> Result<String, String> {
 
 fn value_text(key: &str, value: &Value) -> Result<String, String> {
     match value {
-        Value::String(text) if text.contains([';', ' ']) => {
-            Err(format!("{key} = {value}: a list is written with brackets, as in [\"runs\", \"saturation\"]"))
-        }
+        Value::String(text) if text.contains([';', ' ']) => Err(format!(
+            "{key} = \"{text}\": a list is written with brackets, as in [\"runs\", \"saturation\"]"
+        )),
         Value::String(text) => Ok(text.clone()),
         Value::Integer(number) => Ok(number.to_string()),
         Value::Float(number) => Ok(number.to_string()),
@@ -73,7 +73,7 @@ fn value_text(key: &str, value: &Value) -> Result<String, String> {
             let texts: Result<Vec<String>, String> = list.iter().map(|one| value_text(key, one)).collect();
             Ok(texts?.join(","))
         }
-        _ => Err(format!("{key} = {value}: a text, a number or a list of texts is wanted")),
+        _ => Err(format!("{key} is a {}: a text, a number or a list of texts is wanted", value.type_str())),
     }
 }
 
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn what_is_no_text_number_or_list_is_named() {
         for (text, want) in [
-            ("when = true", "when = true: a text, a number or a list of texts is wanted"),
+            ("when = true", "when is a boolean: a text, a number or a list of texts is wanted"),
             ("when = \"runs saturation\"", "a list is written with brackets"),
             ("[L0.deep]\nhow = \"runs:1\"", "[L0.deep]: a part has keys, no parts of its own"),
         ] {

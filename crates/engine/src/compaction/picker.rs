@@ -28,6 +28,9 @@ use crate::table::meta::Born;
 use crate::version::group::Group;
 use crate::version::run::{SortedRun, TableRef};
 
+/// So many times the runs that start a compaction of L0 are merged among themselves while the next level is busy.
+const INTRA_L0_FACTOR: usize = 2;
+
 /// The answer of the picker.
 #[derive(Clone, Debug)]
 pub enum Pick {
@@ -107,7 +110,7 @@ pub fn candidates(view: &TreeView<'_>, strategy: &Strategy) -> Vec<Candidate> {
             // A trigger on runs that takes whole runs also mends their number.
             let mends = matches!(fired, Some((Trigger::Runs, _)))
                 && matches!(policy.granularity, Granularity::Runs | Granularity::Level);
-            if policy.layout.excess(figures.runs as usize) > 0 && (!mends || figures.max_runs == 1) {
+            if figures.runs > figures.max_runs && (!mends || figures.max_runs == 1) {
                 out.push(candidate(Why::Excess, score(Trigger::Runs, figures)));
             }
             if (1..=surplus).contains(&level) {
@@ -171,13 +174,14 @@ pub fn attempt(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit, candid
     let first = try_plans(view, strategy, permit, &plans);
     let down = plans.first().is_some_and(|p| p.to == Direction::Down);
     match first {
-        // The next level is busy with earlier runs: meanwhile the newer ones can be merged among themselves.
+        // The next level is busy with earlier runs: meanwhile the newer ones can be merged among themselves. That writes every
+        // byte once more, so it waits until twice as many have gathered as start a compaction downward.
         Pick::Blocked { ref by, .. } if candidate.level == 0 && down && permit.allows(Class::IntraL0) => {
             let holders = by.iter().filter_map(|job| view.claims.compaction(*job));
             if holders.into_iter().any(|holder| is_ahead(Class::L0ToL1, holder.class)) {
                 return first;
             }
-            let least = view.policy(strategy, 0).layout.max_runs().max(2) as usize;
+            let least = INTRA_L0_FACTOR * view.policy(strategy, 0).layout.max_runs().max(2) as usize;
             let reason = "merges flushes while older ones move down";
             let intra = free_window(view, candidate, |_| true).filter(|w| w.len() >= least);
             let intra =

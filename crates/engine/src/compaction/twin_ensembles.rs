@@ -50,7 +50,7 @@ fn compose(chance: &mut Chance) -> Strategy {
     let align = [Align::Size, Align::Next, Align::Last][chance.below(3)];
     Strategy {
         levels,
-        size: SizeRule { l0_bytes: 300, level_base_bytes: 200, level_ratio: 3, sizes },
+        size: SizeRule { l0_bytes: 300, l0_bytes_max: 600, level_base_bytes: 200, level_ratio: 3, sizes },
         cut: CutRule { table_bytes: 60, align },
         filter_bits,
     }

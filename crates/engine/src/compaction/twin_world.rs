@@ -143,7 +143,8 @@ pub fn strategies() -> Vec<(String, Strategy)> {
     let named = CATALOG.iter().filter(first).map(|row| row.name).chain(MORE);
     let small = |name: &str, sizes: Sizes| {
         let mut strategy = strategy(name).unwrap();
-        strategy.size = SizeRule { l0_bytes: 300, level_base_bytes: 200, level_ratio: 3, sizes };
+        strategy.size =
+            SizeRule { l0_bytes: 300, l0_bytes_max: 600, level_base_bytes: 200, level_ratio: 3, sizes };
         strategy.cut = CutRule { table_bytes: 60, ..CutRule::default() };
         (format!("{name}, {sizes:?}"), strategy)
     };
