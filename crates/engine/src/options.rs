@@ -95,7 +95,7 @@ impl Default for Options {
             memory_bytes: 512 * MIB,
             table_bytes: 32 * MIB,
             block_bytes: 4 * KIB,
-            level_base_bytes: 256 * MIB,
+            level_base_bytes: GIB,
             level_ratio: 10,
             l0_trigger: 4,
             l0_limit: 20,
@@ -322,9 +322,10 @@ impl Options {
         Ok(())
     }
 
-    /// A log file's largest capacity: a quarter of the log's limit, and no more than a memtable takes, at most 64 MiB.
+    /// A log file's largest capacity: a quarter of the log's limit, and no more than a memtable takes, at most 16 MiB.
+    /// The one that is written and those made ahead are mapped whole, and so in memory.
     pub(crate) fn wal_file_bytes(&self) -> u64 {
-        (self.wal_bytes_max / 4).min(self.memtable_bytes).clamp(16 * KIB, 64 * MIB)
+        (self.wal_bytes_max / 4).min(self.memtable_bytes).clamp(16 * KIB, 16 * MIB)
     }
 }
 

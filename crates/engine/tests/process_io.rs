@@ -9,6 +9,7 @@ use evenkeel::testing::Random;
 use evenkeel::{Db, KeyspaceOptions, Options, ScanRange, WriteBatch};
 
 /// Bytes of all calls that read and write, of this process.
+#[expect(clippy::disallowed_methods, reason = "the kernel's own word, past everything that is tested")]
 fn of_the_kernel() -> u64 {
     let text = std::fs::read_to_string("/proc/self/io").unwrap();
     let figure = |name: &str| -> u64 {

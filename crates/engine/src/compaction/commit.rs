@@ -392,7 +392,7 @@ fn fuse_neighbours(runs: &[&Arc<SortedRun>], held: &dyn Fn(RunId) -> bool, edit:
         let mut tables = current.tables;
         tables.extend(b.tables.iter().cloned());
         tables.sort_by(|x, y| x.bounds.lo.cmp(&y.bounds.lo));
-        newer = Some(SortedRun { id: b.id, tables });
+        newer = Some(SortedRun::new(b.id, tables));
     }
 }
 

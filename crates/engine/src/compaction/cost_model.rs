@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use super::layout::{Merge, cheapest_merge};
-use super::level_sizes::{capacity_bytes, level_below, surplus_levels};
+use super::level_sizes::{capacity_bytes, layout_at, level_below, surplus_levels};
 use super::strategy::{Layout, Strategy, Trigger};
 use super::trigger::{Figures, first_firing, score};
 use crate::version::group::Group;
@@ -40,7 +40,7 @@ fn out_of_shape(version: &Version, strategy: &Strategy, of: impl Fn(Layout, Merg
     let of_group =
         |layout: Layout, group: &Group| mending(layout, group).map_or(0, |merge| of(layout, merge));
     let of_level = |(level, found): (usize, &Level)| {
-        let layout = strategy.levels.get(level, version.levels.len()).layout;
+        let layout = layout_at(strategy, version, level);
         match (1..=surplus).contains(&level) {
             true => found.bytes(),
             false => found.groups.iter().map(|group| of_group(layout, group)).sum(),
@@ -59,9 +59,10 @@ fn mending(layout: Layout, group: &Group) -> Option<Merge> {
     for run in group.runs.iter().filter(|run| !run.tables.is_empty()) {
         match runs.last_mut().filter(|newer| !newer.overlaps_run(run)) {
             Some(newer) => {
-                let tables = &mut newer.to_mut().tables;
+                let mut tables = newer.tables.clone();
                 tables.extend(run.tables.iter().cloned());
                 tables.sort_by(|a, b| a.bounds.lo.cmp(&b.bounds.lo));
+                *newer = Cow::Owned(SortedRun::new(run.id, tables));
             }
             None => runs.push(Cow::Borrowed(run)),
         }
@@ -89,7 +90,7 @@ pub fn debt_by_level(version: &Version, strategy: &Strategy) -> Vec<u64> {
             capacity_bytes: capacity_bytes(&strategy.size, version, level),
             table_bytes: strategy.cut.table_bytes,
             runs: found.groups.iter().map(|g| g.run_count() as u32).max().unwrap_or(0),
-            max_runs: policy.layout.max_runs(),
+            max_runs: layout_at(strategy, version, level).max_runs(),
             ..Figures::default()
         };
         let leaving = match first_firing(&policy.triggers, |trigger| score(trigger, &figures)) {

@@ -28,6 +28,21 @@ pub fn planned_ms(ttl_ms: u64) -> u64 {
     ttl_ms - ttl_ms / 4
 }
 
+/// Work begins at most this long after it is due: idle threads look by themselves.
+const WAKE_MS: u64 = 1000;
+
+/// Rewriting is expected to go as fast as this, or as fast as the schedule lets it.
+const BYTES_PER_SEC: u64 = 32 << 20;
+
+/// The shortest time that can be kept by a tree of so many bytes and levels: its last quarter must do to look at each level once and
+/// to rewrite everything once.
+pub fn shortest_ms(bytes: u64, levels: usize, bytes_per_sec: Option<u64>) -> u64 {
+    let rate = bytes_per_sec.unwrap_or(BYTES_PER_SEC).clamp(1, BYTES_PER_SEC);
+    let rewriting_ms = u128::from(bytes) * 1000 / u128::from(rate);
+    let waking_ms = WAKE_MS * (levels as u64 + 1);
+    u64::try_from(rewriting_ms).unwrap_or(u64::MAX).saturating_add(waking_ms).saturating_mul(4)
+}
+
 impl Deadlines {
     /// The split of `strategy`'s time over the levels of a tree that hold data; `None` if it has no such time.
     pub fn of(strategy: &Strategy, version: &Version) -> Option<Deadlines> {
@@ -83,6 +98,14 @@ mod tests {
             let ratio = (pair[2] - pair[1]) as f64 / (pair[1] - pair[0]) as f64;
             assert!((ratio - 10.0).abs() < 0.01, "{ratio}");
         }
+    }
+
+    #[test]
+    fn the_shortest_time_grows_with_what_there_is_to_rewrite() {
+        assert_eq!(shortest_ms(0, 4, None), 20_000);
+        assert_eq!(shortest_ms(320 << 20, 4, None), 60_000);
+        assert_eq!(shortest_ms(320 << 20, 4, Some(16 << 20)), 100_000);
+        assert_eq!(shortest_ms(u64::MAX, 4, Some(1)), u64::MAX);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::granularity::FreeTables;
 use super::strategy::{Strategy, Trigger};
 use super::tree_view::TreeView;
 use super::trigger::{Surroundings, table_score};
+use crate::version::run::SortedRun;
 use crate::version::version::Version;
 
 /// The tables of a group that no open job has and that a trigger asks for, by run, newest run first; and the highest score.
@@ -37,6 +38,10 @@ pub fn asking(
     for (run, tables) in found.runs.iter().enumerate() {
         around.run = run;
         let mut asks = Vec::new();
+        if !may_ask(trigger, tables, &around) {
+            out.push(asks);
+            continue;
+        }
         for (table, seen) in tables.tables.iter().enumerate() {
             let score = table_score(trigger, seen, &around);
             if score >= 1.0 && view.claims.holder(seen.id()).is_none() {
@@ -47,6 +52,22 @@ pub fn asking(
         out.push(asks);
     }
     (out, highest)
+}
+
+/// False if no table of the run asks, as far as its totals tell.
+fn may_ask(trigger: Trigger, run: &SortedRun, around: &Surroundings<'_>) -> bool {
+    let totals = run.totals();
+    match trigger {
+        Trigger::Staleness { limit_ms } => {
+            totals.oldest_arrival_ms.is_some_and(|since| since.saturating_add(limit_ms) <= around.now_ms)
+        }
+        Trigger::TombstoneTtl { .. } => {
+            let due_ms = around.deadlines.map(|due| due.level(around.level));
+            let oldest = totals.oldest_delete_ms.zip(due_ms);
+            oldest.is_some_and(|(since, due)| since.saturating_add(due) <= around.now_ms)
+        }
+        _ => true,
+    }
 }
 
 /// When the next table asks though nothing changes but the time, wall milliseconds; it may be past, if jobs or snapshots hold it.

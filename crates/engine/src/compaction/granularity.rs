@@ -60,7 +60,7 @@ fn by_movement(policy: &LevelPolicy, own: &[FreeTables], around: &Surroundings<'
             cursor: turns.then(|| last.unwrap_or_default()),
         }
     };
-    order(&policy.movement, &tables, around).into_iter().take(SEEDS_MAX).map(seed).collect()
+    order(&policy.movement, &tables, around, SEEDS_MAX).into_iter().map(seed).collect()
 }
 
 /// How many neighbours from `first` on stay within `bytes`; at least one.

@@ -4,12 +4,14 @@
 //! fixed     L1 base    L2 base x ratio    ...          a level is born below when the last is full
 //! dynamic   L1 last / ratio^2   L2 last / ratio   L3 last   is never full; a level is born below L0 when L1's goal exceeds base
 //! ```
+//! L0's own capacity rises with what it is merged with: see [`l0_capacity_bytes`].
+//!
 //! With dynamic sizes the levels above the last together hold at most a ninth of it (ratio 10), so little of what is on disk
 //! is superseded. A tree that has shrunk has levels too many just below L0: these take nothing more, are emptied as upkeep,
 //! and go. That takes a last level of at most half of what fewer levels could hold, so that one that stays about the same
 //! size, or is compressed as it is rewritten, does not make levels come and go.
 
-use super::strategy::{SizeRule, Sizes};
+use super::strategy::{Layout, SizeRule, Sizes, Strategy};
 use crate::version::level::Level;
 use crate::version::version::Version;
 
@@ -28,9 +30,37 @@ fn grown(size: &SizeRule, steps: usize) -> u64 {
     size.level_base_bytes.saturating_mul(factor)
 }
 
+/// The bytes at which L0's saturation fires. With dynamic sizes half of what it is merged with, between its two bounds: merged at
+/// its lower bound with a level of four times that, each of its bytes would be written five times.
+pub fn l0_capacity_bytes(size: &SizeRule, version: &Version) -> u64 {
+    match size.sizes {
+        Sizes::Fixed => size.l0_bytes,
+        Sizes::Dynamic => {
+            let merged_with = bytes_of(version, level_below(size, version, 0));
+            (merged_with / 2).min(size.l0_bytes_max).max(size.l0_bytes)
+        }
+    }
+}
+
+/// How many runs a level may have whose layout says `max`: L0's rise with its capacity, unless it is leveled.
+pub fn runs_max(size: &SizeRule, version: &Version, level: usize, max: u32) -> u32 {
+    if level > 0 || max <= 1 {
+        return max;
+    }
+    let runs =
+        u128::from(max) * u128::from(l0_capacity_bytes(size, version)) / u128::from(size.l0_bytes.max(1));
+    u32::try_from(runs).unwrap_or(u32::MAX)
+}
+
+/// The layout of a level in the tree as it is: with the runs that it may have now.
+pub fn layout_at(strategy: &Strategy, version: &Version, level: usize) -> Layout {
+    let Layout::Runs { max, fill } = strategy.levels.get(level, version.levels.len()).layout;
+    Layout::Runs { max: runs_max(&strategy.size, version, level, max), fill }
+}
+
 /// The bytes at which a level's saturation fires. With dynamic sizes the last level is never full.
 pub fn capacity_bytes(size: &SizeRule, version: &Version, level: usize) -> u64 {
-    let Some(steps) = level.checked_sub(1) else { return size.l0_bytes };
+    let Some(steps) = level.checked_sub(1) else { return l0_capacity_bytes(size, version) };
     match size.sizes {
         Sizes::Fixed => grown(size, steps),
         Sizes::Dynamic if level >= bottom(version) || level <= surplus_levels(size, version) => u64::MAX,
@@ -81,7 +111,21 @@ mod tests {
     use crate::version::picture_parse::parse;
 
     fn rule(sizes: Sizes) -> SizeRule {
-        SizeRule { l0_bytes: 50, level_base_bytes: 100, level_ratio: 10, sizes }
+        SizeRule { l0_bytes: 50, l0_bytes_max: 100, level_base_bytes: 100, level_ratio: 10, sizes }
+    }
+
+    #[test]
+    fn l0_waits_for_more_where_it_is_merged_with_much() {
+        let of = |sizes, l1: u64| {
+            let tree = parse(&format!("L0 T 9[a-c]\nL1 L 1[a-c bytes={l1}]")).unwrap();
+            let size = rule(sizes);
+            let runs = [1, 4].map(|max| runs_max(&size, &tree, 0, max));
+            (capacity_bytes(&size, &tree, 0), runs, runs_max(&size, &tree, 1, 4))
+        };
+        assert_eq!(of(Sizes::Dynamic, 99), (50, [1, 4], 4));
+        assert_eq!(of(Sizes::Dynamic, 150), (75, [1, 6], 4));
+        assert_eq!(of(Sizes::Dynamic, 100_000), (100, [1, 8], 4));
+        assert_eq!(of(Sizes::Fixed, 100_000), (50, [1, 4], 4));
     }
 
     #[test]

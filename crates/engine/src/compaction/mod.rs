@@ -2,6 +2,7 @@
 
 pub mod bulk;
 pub mod catalog;
+pub mod catalog_rows;
 pub mod claims;
 pub mod closure;
 pub mod commit;
@@ -12,6 +13,7 @@ pub mod cut;
 pub mod deadline;
 pub mod due;
 pub mod duplicates;
+pub mod explanation;
 pub mod granularity;
 pub mod layout;
 pub mod legality;
@@ -28,6 +30,8 @@ pub mod trigger;
 
 #[cfg(test)]
 mod simulated_run;
+#[cfg(test)]
+mod twin_ensembles;
 #[cfg(test)]
 mod twin_jobs;
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::deadline::Deadlines;
 use super::due::asking;
 use super::granularity::{FreeTables, SEEDS_MAX, Seed, seeds, whole_runs};
 use super::layout::{RunFigures, longest_window, windows};
-use super::level_sizes::surplus_levels;
+use super::level_sizes::{layout_at, surplus_levels};
 use super::movement::Surroundings;
 use super::placement::{Direction, Drafted, Picked, Plan, draft};
 use super::strategy::{Granularity, Strategy, Trigger};
@@ -27,6 +27,9 @@ use crate::base::units::{GroupId, JobId, SeqNo, TableId};
 use crate::table::meta::Born;
 use crate::version::group::Group;
 use crate::version::run::{SortedRun, TableRef};
+
+/// So many times the runs that start a compaction of L0 are merged among themselves while the next level is busy.
+const INTRA_L0_FACTOR: usize = 2;
 
 /// The answer of the picker.
 #[derive(Clone, Debug)]
@@ -135,7 +138,7 @@ pub fn candidates(view: &TreeView<'_>, strategy: &Strategy) -> Vec<Candidate> {
             // What has to leave the level is not merged there first.
             if (1..=surplus).contains(&level) {
                 out.push(candidate(Why::Surplus, 1.0));
-            } else if policy.layout.excess(figures.runs as usize) > 0 && (!mends || figures.max_runs == 1) {
+            } else if figures.runs > figures.max_runs && (!mends || figures.max_runs == 1) {
                 out.push(candidate(Why::Excess, score(Trigger::Runs, figures)));
             }
         }
@@ -213,13 +216,14 @@ pub fn attempt(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit, candid
     let first = try_plans(view, strategy, permit, &plans);
     let down = plans.first().is_some_and(|p| p.to == Direction::Down);
     match first {
-        // The next level is busy with earlier runs: meanwhile the newer ones can be merged among themselves.
+        // The next level is busy with earlier runs: meanwhile the newer ones can be merged among themselves. That writes every
+        // byte once more, so it waits until twice as many have gathered as start a compaction downward.
         Pick::Blocked { ref by, .. } if candidate.level == 0 && down && permit.allows(Class::IntraL0) => {
             let holders = by.iter().filter_map(|job| view.claims.compaction(*job));
             if holders.into_iter().any(|holder| is_ahead(Class::L0ToL1, holder.class)) {
                 return first;
             }
-            let least = view.policy(strategy, 0).layout.max_runs().max(2) as usize;
+            let least = INTRA_L0_FACTOR * view.policy(strategy, 0).layout.max_runs().max(2) as usize;
             let reason = "merges flushes while older ones move down";
             let intra = free_window(view, candidate, |_| true).filter(|w| w.len() >= least);
             let intra =
@@ -321,7 +325,7 @@ fn plans(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit, candidate: &
     let runs = run_figures(view, candidate);
     let collapse = match candidate.why {
         Why::Trigger(Trigger::SpaceAmp { .. }) if stays => Some(runs.len().saturating_sub(1)),
-        Why::Excess => Some(view.policy(strategy, candidate.level).layout.excess(runs.len())),
+        Why::Excess => Some(layout_at(strategy, view.version, candidate.level).excess(runs.len())),
         _ if collapses_in_place(view, strategy, candidate) => Some(runs.len().saturating_sub(1)),
         _ => None,
     };

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::units::MIB;
+use crate::base::units::{GIB, MIB};
 
 /// A value for each level.
 #[derive(Clone, Debug, PartialEq)]
@@ -192,6 +192,9 @@ pub enum Sizes {
 pub struct SizeRule {
     /// L0's capacity for the saturation trigger, and what a leveled L0 may hold.
     pub l0_bytes: u64,
+    /// With dynamic sizes L0's capacity, and its runs with it, rise to this much where it is merged with a level twice as large:
+    /// then a byte of L0 drags at most two along. The same as `l0_bytes` keeps L0 as it is.
+    pub l0_bytes_max: u64,
     /// L1's capacity with fixed sizes, the most it may have with dynamic ones.
     pub level_base_bytes: u64,
     /// Each further level holds so many times as much as the one above.
@@ -204,7 +207,8 @@ impl Default for SizeRule {
     fn default() -> SizeRule {
         SizeRule {
             l0_bytes: 256 * MIB,
-            level_base_bytes: 256 * MIB,
+            l0_bytes_max: 512 * MIB,
+            level_base_bytes: GIB,
             level_ratio: 10,
             sizes: Sizes::default(),
         }
@@ -227,6 +231,8 @@ pub enum Align {
     /// drags fewer tables along that it overlaps by a corner only. It may grow to one and a half times its size for that.
     #[default]
     Next,
+    /// The same where a table of the last level ends: whatever goes down there later fits (Spooky).
+    Last,
 }
 
 /// Where output tables end.

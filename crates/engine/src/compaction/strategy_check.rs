@@ -44,6 +44,7 @@ impl Strategy {
         let size = &self.size;
         for (name, value, least) in [
             ("l0", size.l0_bytes, 1),
+            ("l0, its end,", size.l0_bytes_max, size.l0_bytes),
             ("base", size.level_base_bytes, 1),
             ("ratio", size.level_ratio, 2),
             ("table", self.cut.table_bytes, 1),

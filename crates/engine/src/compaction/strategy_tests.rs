@@ -183,8 +183,8 @@ fn an_error_names_the_field_and_what_is_valid() {
             "strategy, size: sizes=growing is unknown; valid are fixed dynamic",
         ),
         (
-            "when=saturation how=runs:1 much=level; size: cut=last",
-            "strategy, size: cut=last is unknown; valid are size next",
+            "when=saturation how=runs:1 much=level; size: cut=middle",
+            "strategy, size: cut=middle is unknown; valid are size next last",
         ),
         (
             "when=saturation how=runs:1 much=level bits=99",

@@ -25,7 +25,7 @@ const FILTER_BITS: f32 = 10.0;
 
 const SIZES: &[(&str, Sizes)] = &[("fixed", Sizes::Fixed), ("dynamic", Sizes::Dynamic)];
 
-const ALIGNS: &[(&str, Align)] = &[("size", Align::Size), ("next", Align::Next)];
+const ALIGNS: &[(&str, Align)] = &[("size", Align::Size), ("next", Align::Next), ("last", Align::Last)];
 
 /// What a segment says about a level.
 #[derive(Clone, Debug, Default)]
@@ -184,7 +184,11 @@ fn parse_size(fields: &str, size: &mut SizeRule, cut: &mut CutRule) -> Result<()
                 cut.align = one(key, ALIGNS, value)?;
                 continue;
             }
-            "l0" => &mut size.l0_bytes,
+            "l0" => {
+                let (least, most) = value.split_once("..").unwrap_or((value, value));
+                (size.l0_bytes, size.l0_bytes_max) = (parse_bytes(least)?, parse_bytes(most)?);
+                continue;
+            }
             "base" => &mut size.level_base_bytes,
             "ratio" => &mut size.level_ratio,
             "table" => &mut cut.table_bytes,
@@ -198,12 +202,13 @@ fn parse_size(fields: &str, size: &mut SizeRule, cut: &mut CutRule) -> Result<()
 impl fmt::Display for Strategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.levels_text())?;
-        let SizeRule { l0_bytes, level_base_bytes, level_ratio, sizes } = self.size;
+        let SizeRule { l0_bytes, l0_bytes_max, level_base_bytes, level_ratio, sizes } = self.size;
         let default = SizeRule::default();
         let mut fields = Vec::new();
         if !self.size.has_default_bytes() {
-            let [l0, base] = [l0_bytes, level_base_bytes].map(bytes_text);
-            fields.push(format!("l0={l0} base={base} ratio={level_ratio}"));
+            let [l0, most, base] = [l0_bytes, l0_bytes_max, level_base_bytes].map(bytes_text);
+            let most = if l0 == most { String::new() } else { format!("..{most}") };
+            fields.push(format!("l0={l0}{most} base={base} ratio={level_ratio}"));
         }
         if self.cut.table_bytes != CutRule::default().table_bytes {
             fields.push(format!("table={}", bytes_text(self.cut.table_bytes)));

@@ -117,7 +117,7 @@ pub fn movement_text(movement: Movement) -> String {
         Movement::Oldest => "oldest".to_owned(),
         Movement::Coldest(Heat::Access) => "coldest".to_owned(),
         Movement::Coldest(Heat::Write) => "coldest-write".to_owned(),
-        Movement::TombstoneDensity { above } if above == 0.0 => "tombstone-density".to_owned(),
+        Movement::TombstoneDensity { above: 0.0 } => "tombstone-density".to_owned(),
         Movement::TombstoneDensity { above } => format!("tombstone-density:{above}"),
         Movement::Expired => "expired".to_owned(),
     }

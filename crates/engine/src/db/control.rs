@@ -48,7 +48,7 @@ pub fn maintain(store: &Store) -> Option<Duration> {
             }
         }
     }
-    match store.wal_files.maintain() {
+    match store.wal_files.maintain(store.clock.now()) {
         Ok(()) => {}
         // Tried again at the next call; until then writers make the log they need, or fail.
         Err(LogError::Refused(error)) => store.event(&Event::BackgroundError { error: error.to_string() }),

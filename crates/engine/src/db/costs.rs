@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use super::keyspace_state::KeyspaceState;
-use super::metrics::KeyspaceMetrics;
 use super::scan::{ScanRange, current, cursor_at};
 use super::state::Store;
 use crate::base::class::Class;
@@ -37,16 +36,13 @@ pub struct CostMetrics {
     pub oldest_tombstone_seconds: Option<f64>,
 }
 
-/// Gathers them; `space` has each keyspace's table bytes and the estimate for it.
-pub fn gather(store: &Store, keyspaces: &[KeyspaceMetrics], space: &[(u64, f64)]) -> CostMetrics {
+/// Gathers them, but for tombstones; `space` has each keyspace's table bytes and the estimate for it.
+pub fn gather(store: &Store, space: &[(u64, f64)]) -> CostMetrics {
     let c = &store.counters;
     let ratio = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
     let jobs = Class::ALL.iter().filter(|class| **class != Class::Flush);
     let cpu_seconds = jobs.map(|class| c.cpu_nanos[*class as usize].get()).sum::<u64>() as f64 / 1e9;
     let all = evenkeel_sys::process_cpu_time().saturating_sub(store.opened.cpu).as_secs_f64();
-    let levels = || keyspaces.iter().flat_map(|k| &k.levels);
-    let oldest_ms = levels().map(|l| l.oldest_tombstone_ms).filter(|ms| *ms > 0).min();
-    let now_ms = store.clock.wall_ms();
     // What is superseded in each follows from its ratio: bytes x SA / (1 + SA).
     let seen: f64 = space.iter().map(|(bytes, amplification)| *bytes as f64 / (1.0 + amplification)).sum();
     let bytes: u64 = space.iter().map(|(bytes, _)| *bytes).sum();
@@ -57,8 +53,7 @@ pub fn gather(store: &Store, keyspaces: &[KeyspaceMetrics], space: &[(u64, f64)]
         space_amplification: (bytes > 0 && seen > 0.0).then(|| (bytes as f64 / seen - 1.0).max(0.0)),
         cpu_seconds,
         cpu_share: if all > 0.0 { (cpu_seconds / all).min(1.0) } else { 0.0 },
-        tombstones: levels().map(|l| l.tombstones).sum(),
-        oldest_tombstone_seconds: oldest_ms.map(|ms| now_ms.saturating_sub(ms) as f64 / 1000.0),
+        ..CostMetrics::default()
     }
 }
 

@@ -9,13 +9,13 @@
 //! all that have a part in it are flushed. Its files are not recycled, because a recycled one keeps its old bytes.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::install::{oldest_unflushed, record_change};
 use super::keyspace_state::KeyspaceState;
 use super::logged_deletes::{MEMORY_LEAST_MS, deadlines};
 use super::state::Store;
 use crate::base::units::SeqNo;
+use crate::compaction::deadline::shortest_ms;
 use crate::compaction::due::next_due_ms;
 use crate::compaction::strategy::{Strategy, Trigger};
 use crate::observe::event::Event;
@@ -26,12 +26,6 @@ use crate::write::wal::{LogError, Wal};
 /// What is due and cannot be done yet, because a job or a snapshot is in its way, is looked at again after this long. So is what no
 /// clock tells of: how often tables are read.
 const AGAIN_MS: u64 = 1000;
-
-/// Background work begins at most this long after it is due: idle threads look by themselves.
-const WAKE: Duration = Duration::from_secs(1);
-
-/// Rewriting is expected to go as fast as this, or as fast as the schedule lets it.
-const BYTES_PER_SEC: u64 = 32 << 20;
 
 /// For the flush lane, which never waits for the commit lock: has deletes leave memory and log when they are due.
 pub fn leave_memory_in_time(store: &Store) {
@@ -139,25 +133,19 @@ pub fn look_again_ms(store: &Store) -> Option<u64> {
     store.keyspaces.load().by_name.values().filter_map(|keyspace| of(keyspace)).min()
 }
 
-/// The shortest time that a keyspace can keep for its deletes as it is now: the last quarter must be enough to look at each level
-/// once and to rewrite everything once.
-pub fn shortest_ttl(keyspace: &KeyspaceState, bytes_per_sec: Option<u64>) -> Duration {
+/// The shortest time that a keyspace can keep for its deletes as it is now.
+pub fn shortest_ttl_ms(store: &Store, keyspace: &KeyspaceState) -> u64 {
     let version = Arc::clone(&keyspace.view.load().version);
-    let bytes: u64 = version.levels.iter().map(Level::bytes).sum();
-    let levels = version.levels.len() as u32;
-    let rewriting = Duration::from_secs_f64(
-        bytes as f64 / bytes_per_sec.unwrap_or(u64::MAX).clamp(1, BYTES_PER_SEC) as f64,
-    );
-    4 * (WAKE * (levels + 1) + rewriting)
+    let bytes = version.levels.iter().map(Level::bytes).sum();
+    let rate = store.background.lock().limiter.rate();
+    shortest_ms(bytes, version.levels.len(), rate)
 }
 
 /// Says so if a keyspace's time for deletes is shorter than it can keep.
 pub fn warn_of_ttl(store: &Store, keyspace: &KeyspaceState) {
     let Some(ttl_ms) = keyspace.strategy.load().strategy.ttl_ms() else { return };
-    let rate = store.background.lock().limiter.rate();
-    let shortest = shortest_ttl(keyspace, rate);
-    if Duration::from_millis(ttl_ms) < shortest {
-        let shortest_ms = shortest.as_millis() as u64;
+    let shortest_ms = shortest_ttl_ms(store, keyspace);
+    if ttl_ms < shortest_ms {
         store.event(&Event::DeadlineTooShort { keyspace: keyspace.id, ttl_ms, shortest_ms });
     }
 }

@@ -164,7 +164,7 @@ mod tests {
         let expected = "1970-01-01T00:00:00.000Z begins\n\
              1970-01-01T00:00:00.001Z [my shop] Moved 5 B a level down without rewriting\n\
              1970-01-01T00:00:00.001Z EVENT_LOG_v1 \
-             {\"time_micros\":1000,\"event\":\"trivial_move\",\"keyspace\":\"my\\nshop\",\"bytes\":5}\n";
+             {\"time_micros\":1000,\"event\":\"trivial_move\",\"keyspace\":\"my\\nshop\",\"job\":0,\"reason\":\"\",\"bytes\":5}\n";
         assert_eq!((lines.as_str(), dropped), (expected, 0));
         assert_eq!(journal.take(), None);
     }

@@ -87,6 +87,7 @@ impl Lane {
     pub fn run(&self, clock: &dyn Clock, synced: impl Fn(), upkeep: impl Fn() -> Option<Duration>) {
         let _ending = Ending(self);
         let mut rest = IDLE;
+        let mut upkeep_was_last = false;
         loop {
             let next = {
                 let mut state = self.lock();
@@ -99,16 +100,20 @@ impl Lane {
                     // The log comes before tables: it has been promised by a time.
                     None
                 } else {
-                    match state.syncs.front().cloned() {
-                        None if state.stopped => return,
-                        None => {
-                            state.poked = false;
-                            None
-                        }
-                        sync => sync,
+                    let sync = state.syncs.front().cloned();
+                    if sync.is_none() && state.stopped {
+                        return;
+                    }
+                    // In turns: tables that wait for a sync hold up a job, a log that nobody made ahead holds up a writer.
+                    if sync.is_none() || (state.poked && !upkeep_was_last) {
+                        state.poked = false;
+                        None
+                    } else {
+                        sync
                     }
                 }
             };
+            upkeep_was_last = next.is_none();
             if let Some((syncer, ticket)) = next {
                 ticket.finish(syncer.sync());
                 self.lock().syncs.pop_front();

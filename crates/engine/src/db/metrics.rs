@@ -417,6 +417,8 @@ pub fn metrics(store: &Store) -> Metrics {
     };
     let levels = || keyspaces.iter().flat_map(|k| &k.levels);
     let files_live = levels().map(|l| l.tables).sum();
+    let now_ms = store.clock.wall_ms();
+    let oldest_delete_ms = levels().map(|l| l.oldest_tombstone_ms).filter(|ms| *ms > 0).min();
     let (obsolete, pending_unlink_bytes, manifest_rotations) = {
         let tree = store.tree();
         (tree.obsolete.len() as u64, tree.obsolete.iter().map(|t| t.bytes).sum(), tree.versions.rotations())
@@ -424,7 +426,7 @@ pub fn metrics(store: &Store) -> Metrics {
     let three = |h: &crate::observe::histogram::Histogram| [h.quantile(0.5), h.quantile(0.99), h.max()];
     let cache = store.tables.block_cache();
     Metrics {
-        now_ms: store.clock.wall_ms(),
+        now_ms,
         uptime_seconds: store.clock.now().saturating_sub(store.opened.at).as_secs_f64(),
         identity: store.opened.identity().to_owned(),
         schedule,
@@ -433,7 +435,11 @@ pub fn metrics(store: &Store) -> Metrics {
         compactions_by_kind: metric_parts::compactions(store),
         stalls_by_reason: metric_parts::stalls(store),
         latencies: metric_parts::latencies(store),
-        costs: costs::gather(store, &keyspaces, &space),
+        costs: CostMetrics {
+            tombstones: levels().map(|l| l.tombstones).sum(),
+            oldest_tombstone_seconds: oldest_delete_ms.map(|ms| now_ms.saturating_sub(ms) as f64 / 1000.0),
+            ..costs::gather(store, &space)
+        },
         slow: metric_parts::slow(store),
         flushes_running,
         cache_capacity: cache.capacity(),

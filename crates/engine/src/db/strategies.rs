@@ -29,6 +29,7 @@ pub fn resolve(text: &str, memtable_bytes: u64, options: &Options) -> Result<Nam
     if strategy.size.has_default_bytes() {
         strategy.size = SizeRule {
             l0_bytes: memtable_bytes.saturating_mul(u64::from(options.l0_trigger)),
+            l0_bytes_max: memtable_bytes.saturating_mul(u64::from(l0_runs_max(options))),
             level_base_bytes: options.level_base_bytes,
             level_ratio: u64::from(options.level_ratio),
             sizes: strategy.size.sizes,
@@ -46,6 +47,11 @@ pub fn resolve(text: &str, memtable_bytes: u64, options: &Options) -> Result<Nam
         first.layout = Layout::Runs { max: options.l0_trigger, fill: false };
     }
     Ok(NamedStrategy { text: text.to_owned(), strategy })
+}
+
+/// The runs that L0 may have before it is compacted: it starts well before writers are slowed.
+fn l0_runs_max(options: &Options) -> u32 {
+    options.l0_trigger.saturating_mul(2).min(options.l0_trigger.midpoint(options.l0_limit))
 }
 
 /// The manifest record of a new keyspace: a first level without tables, shaped as the strategy wants it.

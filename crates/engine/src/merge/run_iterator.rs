@@ -28,7 +28,7 @@ pub enum ReadMode {
         /// The cache keeps what is read.
         fill_cache: bool,
         /// The most that is read ahead.
-        readahead_max: usize,
+        readahead_max: u32,
         /// When the stream was made, wall milliseconds.
         now_ms: u64,
     },
@@ -52,9 +52,11 @@ impl ReadMode {
 
     fn options(self) -> TableReadOptions {
         match self {
-            ReadMode::Client { fill_cache, readahead_max, .. } => {
-                TableReadOptions { fill_cache, readahead_max, ..TableReadOptions::client() }
-            }
+            ReadMode::Client { fill_cache, readahead_max, .. } => TableReadOptions {
+                fill_cache,
+                readahead_max: readahead_max as usize,
+                ..TableReadOptions::client()
+            },
             ReadMode::Compaction { class, direct } => {
                 let options = TableReadOptions::merge(IoClass::Background(class));
                 if direct { TableReadOptions { readahead_bytes: DIRECT_PIECE, ..options } } else { options }

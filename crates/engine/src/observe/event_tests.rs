@@ -92,7 +92,7 @@ fn table() -> Vec<(Event, &'static str, &'static str)> {
         ),
         (
             Event::DeadlineTooShort { keyspace, ttl_ms: 1000, shortest_ms: 90_000 },
-            "Deletes cannot be gone in 1.00 s: the shortest time that can be kept now is 90.0 s",
+            "Deletes cannot be gone in 1.00 s: the shortest time that can be kept now is 1 min 30 s",
             r#""event":"deadline_too_short","ttl_ms":1000,"shortest_ms":90000"#,
         ),
         (

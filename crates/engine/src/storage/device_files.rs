@@ -258,6 +258,10 @@ impl LogFile for DeviceLog {
     fn syncer(&self) -> Arc<dyn Syncer> {
         Arc::new(DeviceSyncer { base: self.base.syncer(), charge: Arc::clone(&self.charge) })
     }
+
+    fn give_back_memory(&mut self) {
+        self.base.give_back_memory();
+    }
 }
 
 impl DeviceLog {

@@ -123,6 +123,10 @@ impl LogFile for DiskLog {
     fn syncer(&self) -> Arc<dyn Syncer> {
         Arc::clone(&self.shared) as Arc<dyn Syncer>
     }
+
+    fn give_back_memory(&mut self) {
+        self.sink = Sink::Written { joined: Vec::new() };
+    }
 }
 
 impl Syncer for Shared {

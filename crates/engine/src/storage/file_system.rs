@@ -110,6 +110,8 @@ pub trait LogFile: Send + Debug {
     fn remaining(&self) -> u64;
     /// A handle that makes durable what has been appended when it is called.
     fn syncer(&self) -> Arc<dyn Syncer>;
+    /// Little more will be appended: gives back memory that is held to make appends fast.
+    fn give_back_memory(&mut self) {}
 }
 
 /// Makes appended bytes durable. One failure is final for the file.

@@ -82,6 +82,13 @@ impl RecordWriter {
         }
     }
 
+    /// Gives back memory that is held to make appends fast: little more will come.
+    pub fn give_back_memory(&mut self) {
+        if let Sink::Log(file) = &mut self.file {
+            file.give_back_memory();
+        }
+    }
+
     /// Bytes in the log so far.
     pub fn len(&self) -> u64 {
         self.sync.appended.load(Ordering::Relaxed)

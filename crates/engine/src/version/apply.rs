@@ -161,7 +161,7 @@ impl Applier {
             RunPlace::Above(run) => anchor(run)?,
             RunPlace::Below(run) => anchor(run)? + 1,
         };
-        found.runs.insert(at, Arc::new(SortedRun { id, tables: Vec::new() }));
+        found.runs.insert(at, Arc::new(SortedRun::new(id, Vec::new())));
         self.group_of.insert(id, (level, group));
         Ok(())
     }
@@ -239,7 +239,7 @@ impl Applier {
         let mut tables: Vec<TableRef> = a.tables.iter().chain(&b.tables).cloned().collect();
         tables.sort_by(|x, y| x.bounds.lo.cmp(&y.bounds.lo));
         let moved: Vec<TableId> = a.tables.iter().map(TableRef::id).collect();
-        let fused = Arc::new(SortedRun { id: older, tables });
+        let fused = Arc::new(SortedRun::new(older, tables));
         found.runs.splice(at..at + 2, [fused]);
         self.group_of.remove(&newer);
         self.run_of.extend(moved.into_iter().map(|t| (t, older)));
@@ -320,7 +320,7 @@ impl Applier {
         }
         self.run_of.extend(tables.iter().map(|t| (t.id(), id)));
         self.group_of.insert(id, (level, group.id));
-        group.runs = vec![Arc::new(SortedRun { id, tables })];
+        group.runs = vec![Arc::new(SortedRun::new(id, tables))];
     }
 
     fn no_such_group(&self, id: GroupId) -> Result<(), Wrong> {
@@ -343,7 +343,8 @@ impl Applier {
     fn run_mut(&mut self, id: RunId) -> Result<&mut SortedRun, Wrong> {
         let (_, group) = *self.group_of.get(&id).ok_or_else(|| no_run(id))?;
         let runs = &mut self.group_mut(group)?.runs;
-        runs.iter_mut().find(|r| r.id == id).map(Arc::make_mut).ok_or_else(|| no_run(id))
+        let run = runs.iter_mut().find(|r| r.id == id).map(Arc::make_mut);
+        run.map(SortedRun::changed).ok_or_else(|| no_run(id))
     }
 }
 

@@ -9,8 +9,10 @@
 //! little disk, and opening it little time.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::base::error::{Error, Result};
 use crate::base::units::{MIB, SeqNo};
@@ -21,6 +23,11 @@ use crate::storage::record_writer::{LogSync, RecordWriter};
 
 /// Logs kept for reuse.
 const RECYCLED_MAX: usize = 2;
+/// Logs made ahead of a busy writer: the lane may be held up by a sync for longer than one of them lasts.
+const PREPARED_MAX: usize = 2;
+/// Spare logs go when the current one has lasted so many times as long as the one before, and this long at least.
+const IDLE_FACTOR: u32 = 4;
+const IDLE_LEAST: Duration = Duration::from_secs(1);
 /// Logs of an earlier process kept for reuse.
 const ADOPTED_MAX: usize = 1;
 /// The first log of an opening has this capacity, if that is below the chain's.
@@ -36,6 +43,10 @@ pub struct WalFiles {
     state: Mutex<Files>,
     /// Held during `maintain` and `close`: logs are sealed, and so durable, in the order of the chain, whoever does it.
     maintaining: Mutex<()>,
+    /// Logs made, and for how many of them the name is on the disk. Who makes a log does not wait for that, who promises its
+    /// contents does.
+    made: AtomicU64,
+    named: Mutex<u64>,
 }
 
 /// Gives out file numbers, each once.
@@ -48,7 +59,8 @@ pub trait NextNumber: Send + Sync + std::fmt::Debug {
 struct Files {
     /// The capacity of the log made next.
     next_capacity: u64,
-    prepared: Option<(u64, Box<dyn LogFile>)>,
+    /// Logs made ahead, oldest first.
+    prepared: VecDeque<(u64, Box<dyn LogFile>)>,
     /// Full logs on their way to be sealed, oldest first.
     retiring: VecDeque<RecordWriter>,
     /// The one of them that the lane has in hands.
@@ -59,6 +71,29 @@ struct Files {
     removable: Vec<PathBuf>,
     /// Logs are removed when they are not needed, instead of being used again.
     never_recycles: bool,
+    pace: Pace,
+}
+
+/// How fast logs are filled, as the lane sees it.
+#[derive(Debug, Default)]
+struct Pace {
+    current: u64,
+    /// When the current log was first seen.
+    since: Duration,
+    /// How long the one before was.
+    before: Duration,
+}
+
+impl Pace {
+    /// True if writers seem to have gone.
+    fn is_idle(&mut self, current: u64, now: Duration) -> bool {
+        let lasts = now.saturating_sub(self.since);
+        if current != self.current {
+            *self = Pace { current, since: now, before: lasts };
+            return false;
+        }
+        lasts >= (self.before * IDLE_FACTOR).max(IDLE_LEAST)
+    }
 }
 
 #[derive(Debug)]
@@ -81,6 +116,23 @@ pub enum LogError {
 }
 
 impl Files {
+    /// Whether a log is to be made ahead: one for a store that has filled none yet or does nothing, more for a busy one.
+    fn lacks_prepared(&self, idle: bool) -> bool {
+        self.prepared.len() < if idle { 1 } else { self.live.len().clamp(1, PREPARED_MAX) }
+    }
+
+    /// Whether writers seem to have gone; then what is spare is let go.
+    fn rest(&mut self, dir: &Path, now: Duration) -> bool {
+        let current = self.live.back().map_or(0, |log| log.number);
+        let idle = self.pace.is_idle(current, now);
+        if idle {
+            self.removable.append(&mut self.recyclable);
+            let beyond_one = self.prepared.drain(self.prepared.len().min(1)..);
+            self.removable.extend(beyond_one.map(|(number, _)| FileName::Wal(number).path(dir)));
+        }
+        idle
+    }
+
     fn next_to_seal(&mut self) -> Option<RecordWriter> {
         let full = self.retiring.pop_front()?;
         self.sealing = Some(full.id());
@@ -119,30 +171,42 @@ impl WalFiles {
             next_number,
             state: Mutex::new(files),
             maintaining: Mutex::new(()),
+            made: AtomicU64::new(0),
+            named: Mutex::new(0),
         })
     }
 
-    /// The lane's part: prepares the next log, seals full ones, unlinks what is no longer needed.
+    /// The lane's part: prepares logs ahead, seals full ones, unlinks what is no longer needed. `now` is the clock's.
     ///
     /// # Errors
     /// `Failed` for the sync of a log, `Refused` if the next log cannot be made now.
-    pub fn maintain(&self) -> Result<(), LogError> {
+    pub fn maintain(&self, now: Duration) -> Result<(), LogError> {
         let _maintaining = self.maintaining.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            // One at a time and outside the lock: the leader takes it at each rotation.
-            let Some(mut full) = self.lock().next_to_seal() else { break };
-            let sealed = full.seal();
+        let idle = {
             let mut state = self.lock();
-            state.sealing = None;
-            state.sealed(full.id(), sealed.map_err(|error| LogError::Failed(in_doubt(error)))?);
-        }
+            state.retiring.iter_mut().for_each(RecordWriter::give_back_memory);
+            state.rest(&self.dir, now)
+        };
         for path in std::mem::take(&mut self.lock().removable) {
             // What cannot be removed is below the manifest's `wal_from`: the next open takes it for reuse.
             let _ = self.fs.remove(&path);
         }
-        if self.lock().prepared.is_none() {
-            let prepared = self.make(0)?;
-            self.lock().prepared = Some(prepared);
+        loop {
+            // Before each log that is sealed, which waits for the device: a writer without a log makes one itself.
+            let prepared = self.prepare(idle);
+            // One at a time and outside the lock: the leader takes it at each rotation.
+            let Some(mut full) = self.lock().next_to_seal() else { return prepared };
+            let sealed = self.sync_names().and_then(|()| full.seal());
+            let mut state = self.lock();
+            state.sealing = None;
+            state.sealed(full.id(), sealed.map_err(|error| LogError::Failed(in_doubt(error)))?);
+        }
+    }
+
+    fn prepare(&self, idle: bool) -> Result<(), LogError> {
+        while self.lock().lacks_prepared(idle) {
+            let made = self.make(0)?;
+            self.lock().prepared.push_back(made);
         }
         Ok(())
     }
@@ -158,6 +222,7 @@ impl WalFiles {
     /// Any is final, a full disk too: nobody knows what the disk holds. It is never `NoSpace`, which refuses and changes nothing.
     pub fn sync(&self) -> Result<()> {
         let logs: Vec<_> = self.lock().live.iter().map(|log| Arc::clone(&log.sync)).collect();
+        self.sync_names().map_err(in_doubt)?;
         logs.iter().try_for_each(|log| log.sync().map(drop)).map_err(in_doubt)
     }
 
@@ -190,23 +255,26 @@ impl WalFiles {
         let mut state = self.lock();
         let changed = std::mem::replace(&mut state.never_recycles, !recycles) == recycles;
         if changed && !recycles {
-            let prepared = state.prepared.take().map(|(number, _)| FileName::Wal(number).path(&self.dir));
-            let spare: Vec<PathBuf> = state.recyclable.drain(..).chain(prepared).collect();
-            state.removable.extend(spare);
+            let mut spare = std::mem::take(&mut state.recyclable);
+            spare.extend(state.prepared.drain(..).map(|(number, _)| FileName::Wal(number).path(&self.dir)));
+            state.removable.append(&mut spare);
         }
         changed
     }
 
     /// Lets go of the logs before `number`, which the manifest no longer asks for.
     pub fn release_before(&self, number: u64) {
+        let mut unsealed = Vec::new();
         let mut state = self.lock();
         while state.live.front().is_some_and(|log| log.number < number && log.last_seq.is_some()) {
-            // A log that is still being sealed is needed until then: its successor says it may be torn.
-            let Some(log) = state.live.front() else { break };
-            if state.sealing == Some(log.number) || state.retiring.iter().any(|r| r.id() == log.number) {
+            let Some(number) = state.live.front().map(|log| log.number) else { break };
+            if state.sealing == Some(number) {
                 break;
             }
-            let path = FileName::Wal(log.number).path(&self.dir);
+            // What nobody needs is not sealed first: under load that spares the device much.
+            let full = state.retiring.iter().position(|full| full.id() == number);
+            unsealed.extend(full.and_then(|at| state.retiring.remove(at)));
+            let path = FileName::Wal(number).path(&self.dir);
             state.let_go(path, RECYCLED_MAX);
             state.live.pop_front();
         }
@@ -220,9 +288,10 @@ impl WalFiles {
     /// Removes the logs that hold nothing, when the store closes. One that cannot be removed is left to the next opening.
     pub fn remove_spare(&self) {
         let mut state = self.lock();
-        let prepared = state.prepared.take().map(|(number, _)| FileName::Wal(number).path(&self.dir));
-        let spare: Vec<PathBuf> = state.recyclable.drain(..).chain(prepared).collect();
-        for path in spare.into_iter().chain(state.removable.drain(..).collect::<Vec<_>>()) {
+        let mut spare = std::mem::take(&mut state.recyclable);
+        spare.append(&mut state.removable);
+        spare.extend(state.prepared.drain(..).map(|(number, _)| FileName::Wal(number).path(&self.dir)));
+        for path in spare {
             let _ = self.fs.remove(&path);
         }
     }
@@ -252,19 +321,33 @@ impl WalFiles {
         };
         state.next_capacity = capacity.saturating_mul(2).min(self.capacity);
         drop(state);
-        self.fs.sync_dir(&self.dir).map_err(|error| LogError::Failed(in_doubt(error)))?;
+        // Before anybody can write to it.
+        self.made.fetch_add(1, Ordering::Release);
         Ok((number, file))
     }
 
-    /// The log that the lane has prepared, if it may follow log `after` and has this room. Another one is recycled: numbers
+    /// Puts the names of all logs on the disk.
+    fn sync_names(&self) -> Result<()> {
+        // Held meanwhile: whoever comes second may promise only when the first is done.
+        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = self.made.load(Ordering::Acquire);
+        if *named < made {
+            self.fs.sync_dir(&self.dir)?;
+            *named = made;
+        }
+        Ok(())
+    }
+
+    /// A log that the lane has prepared, if one may follow log `after` and has this room. The others are recycled: numbers
     /// rise along the chain, and the leader may have made a log itself since this one was given its number.
     fn take_prepared(&self, after: u64, room: u64) -> Option<(u64, Box<dyn LogFile>)> {
         let mut state = self.lock();
-        let (number, file) = state.prepared.take()?;
-        if number > after && file.remaining() >= room {
-            return Some((number, file));
+        while let Some((number, file)) = state.prepared.pop_front() {
+            if number > after && file.remaining() >= room {
+                return Some((number, file));
+            }
+            state.let_go(FileName::Wal(number).path(&self.dir), RECYCLED_MAX);
         }
-        state.let_go(FileName::Wal(number).path(&self.dir), RECYCLED_MAX);
         None
     }
 
@@ -345,6 +428,7 @@ impl Wal {
     pub fn close(&mut self) -> Result<Vec<(u64, u64)>> {
         // Who is sealing a full log comes first: were a later one sealed before it, a power cut could tear the middle of the chain.
         let _maintaining = self.files.maintaining.lock().unwrap_or_else(PoisonError::into_inner);
+        self.files.sync_names()?;
         loop {
             let Some(mut full) = self.files.lock().retiring.pop_front() else { break };
             let len = full.seal()?;

@@ -39,12 +39,12 @@ fn a_log_that_cannot_be_made_leaves_nothing_and_asks_for_no_more_the_next_time()
         sticky: true,
     });
     for _ in 0..5 {
-        assert!(matches!(files.maintain(), Err(LogError::Refused(Error::NoSpace { .. }))));
+        assert!(matches!(files.maintain(Duration::ZERO), Err(LogError::Refused(Error::NoSpace { .. }))));
     }
     assert!(fs.list(Path::new("/db")).unwrap().is_empty(), "its space is given back");
     fs.clear_faults();
-    files.maintain().unwrap();
-    let prepared = files.lock().prepared.as_ref().map(|(_, file)| file.remaining());
+    files.maintain(Duration::ZERO).unwrap();
+    let prepared = files.lock().prepared.front().map(|(_, file)| file.remaining());
     assert_eq!(prepared, Some(FIRST_LOG_BYTES));
     assert_eq!(fs.list(Path::new("/db")).unwrap().len(), 1);
 }
@@ -84,7 +84,7 @@ impl LogFile for HookedLog {
 /// A flush that is installed while the leader is between two logs finds the full one needed by nobody. It was recycled then, and
 /// sealed as what it had been: 32 bytes into another log.
 #[test]
-fn a_full_log_is_let_go_only_after_it_was_sealed() {
+fn a_full_log_that_nobody_needs_is_let_go_unsealed_but_not_between_two_logs() {
     let fs = SimulatedFileSystem::new();
     let files = files(&fs);
     let mut wal = Wal::new(Arc::clone(&files));
@@ -93,17 +93,63 @@ fn a_full_log_is_let_go_only_after_it_was_sealed() {
     for seq in 1..=40 {
         assert_eq!(wal.append(&batch, SeqNo(seq)).unwrap(), Appended::Here);
     }
-    files.maintain().unwrap();
+    files.maintain(Duration::ZERO).unwrap();
     let flushes = Arc::clone(&files);
-    let (number, file) = files.lock().prepared.take().unwrap();
+    let (number, file) = files.lock().prepared.pop_front().unwrap();
     let hook: Hook = Box::new(move || flushes.release_before(u64::MAX));
-    files.lock().prepared = Some((number, Box::new(HookedLog(file, Some(hook)))));
+    files.lock().prepared.push_back((number, Box::new(HookedLog(file, Some(hook)))));
     assert_eq!(wal.append(&batch, SeqNo(41)).unwrap(), Appended::Rotated);
     let kept = |files: &WalFiles| files.lock().live.iter().map(|log| log.number).collect::<Vec<_>>();
-    assert_eq!(kept(&files), [first, number], "it is on its way to be sealed");
+    assert_eq!(kept(&files), [first, number], "it was the current one when the flush came");
+    let in_hands = files.lock().next_to_seal().unwrap();
     files.release_before(number);
-    assert_eq!(kept(&files), [first, number]);
-    files.maintain().unwrap();
+    assert_eq!(kept(&files), [first, number], "the lane has it in hands");
+    let mut state = files.lock();
+    state.sealing = None;
+    state.retiring.push_front(in_hands);
+    drop(state);
     files.release_before(number);
     assert_eq!(kept(&files), [number]);
+    assert!(files.lock().retiring.is_empty(), "nothing will be written into it as what it was");
+    assert_eq!(files.lock().recyclable.len(), 1);
+    files.maintain(Duration::ZERO).unwrap();
+}
+
+/// Sixteen MiB each, of no use to a store that nobody writes to.
+#[test]
+fn spare_logs_go_when_writers_have_gone_and_not_between_two_writes() {
+    let fs = SimulatedFileSystem::new();
+    let files = files(&fs);
+    let mut wal = Wal::new(Arc::clone(&files));
+    wal.begin(SeqNo(1)).unwrap();
+    let (mut seq, mut now) = (0, Duration::from_secs(100));
+    let batch = vec![7; MIB as usize];
+    let mut fill_one = |now| {
+        let spare = loop {
+            seq += 1;
+            if wal.append(&batch, SeqNo(seq)).unwrap() != Appended::Here {
+                break wal.writer.as_ref().unwrap().id();
+            }
+        };
+        files.maintain(now).unwrap();
+        spare
+    };
+    let spare = || {
+        let state = files.lock();
+        (state.recyclable.len(), state.prepared.len())
+    };
+    for _ in 0..6 {
+        now += Duration::from_secs(2);
+        let current = fill_one(now);
+        files.release_before(current);
+    }
+    let busy = spare();
+    assert_eq!(busy, (1, PREPARED_MAX));
+    for seconds in 1..8 {
+        files.maintain(now + Duration::from_secs(seconds)).unwrap();
+        assert_eq!(spare(), busy, "a pause of {seconds} s");
+    }
+    files.maintain(now + Duration::from_secs(8)).unwrap();
+    assert_eq!(spare(), (0, 1), "one is ready for the next writer");
+    assert_eq!(fs.list(Path::new("/db")).unwrap().len(), 2);
 }

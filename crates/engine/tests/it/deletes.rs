@@ -88,7 +88,7 @@ fn key(n: u32) -> Vec<u8> {
 }
 
 fn is_victim(n: u32) -> bool {
-    n % 9 == 0
+    n.is_multiple_of(9)
 }
 
 /// Three thousand keys, with what is deleted later among them, on every level.
