@@ -47,7 +47,10 @@ pub mod strategy {
         crate::compaction::catalog::CATALOG
     }
 
+    pub use crate::compaction::deadline::shortest_ms as shortest_ttl_ms;
+    pub use crate::compaction::explanation::{Explained, draw, explain, sizes_in_words};
     pub use crate::compaction::strategy::Strategy;
+    pub use crate::compaction::strategy_words::time_text;
 }
 
 /// Deciding what to compact, without doing it: pure functions over a drawn or a real tree. What simulators use, and what answers

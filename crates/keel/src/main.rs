@@ -26,6 +26,8 @@ mod ndjson_records;
 mod device;
 mod loop_device;
 mod store;
+mod strategy_file;
+mod strategy_table;
 mod throttle;
 
 mod live;

@@ -1,5 +1,6 @@
 //! The verbs, in the order of `keel --help`. Each file holds a verb's flags and what it does.
 
+mod audit;
 pub mod bench;
 mod checkpoint;
 mod compact;
@@ -73,6 +74,9 @@ pub enum Verb {
     /// Say why the store does what it does, or why operations were slow.
     #[command(after_help = explain::EXAMPLES)]
     Explain(explain::Args),
+    /// Show what deletes have left behind, and by when it is gone.
+    #[command(after_help = audit::EXAMPLES)]
+    Audit(audit::Args),
     /// List, show or change how the tree is compacted.
     #[command(after_help = strategy::EXAMPLES)]
     Strategy(strategy::Args),
@@ -114,6 +118,7 @@ impl Verb {
             Verb::Inspect(args) => args.run(target),
             Verb::Shell(args) => args.run(target),
             Verb::Explain(args) => args.run(target),
+            Verb::Audit(args) => args.run(target),
             Verb::Schedule(args) => args.run(target),
             Verb::Strategy(args) => args.run(target),
             Verb::Option(args) => args.run(target),

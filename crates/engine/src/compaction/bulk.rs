@@ -132,7 +132,7 @@ mod tests {
         let want = "L0 T4 50[a-b] 52[n-o] | 9[a-c]\nL1 L 5[a-f] 6[m-q]\nL2 L 1[a-e] 51[g-k] 2[p-z]\n";
         assert_eq!(loaded(LEVELED, tree, &tables), want);
         // A tiered level takes another run on top.
-        let tiered = "when=runs how=runs:4 much=runs; last: how=runs:1";
+        let tiered = "when=runs,saturation how=runs:4 much=runs; last: how=runs:1";
         let want = "L0 T4 50[a-b] | 9[a-c]\nL1 L 52[n-o] | 5[a-f] 6[m-q]\nL2 L 1[a-e] 51[g-k] 2[p-z]\n";
         assert_eq!(loaded(tiered, tree, &tables), want);
     }

@@ -1,89 +1,13 @@
-//! The strategies of the design-space paper by name (CDS Table 2), as data. Names of strategies appear as strings only
-//! here; everything else handles values.
-//!
-//! House numbering: the paper's Level 1, the first on disk, is our L0. Its size ratio for run counts is 4 here, as in the
-//! systems it measured, so that L0 holds the usual four flushes.
+//! Strategies by name: the rows of `catalog_rows.rs`, Cassandra's shorthand, and what a wrong name may have meant.
 
+use super::catalog_rows::ALIASES;
+pub use super::catalog_rows::{CATALOG, Row};
 use super::strategy::Strategy;
+use super::strategy_words::did_you_mean;
 use crate::base::error::{Error, Result};
-
-/// One named strategy.
-#[derive(Clone, Copy, Debug)]
-pub struct Row {
-    /// The name in options and on the command line.
-    pub name: &'static str,
-    /// Where it comes from.
-    pub source: &'static str,
-    /// What it does, in one sentence.
-    pub about: &'static str,
-    /// The strategy itself.
-    pub text: &'static str,
-}
 
 /// The strategy of a store that is told nothing else.
 pub const DEFAULT: &str = "1-leveling";
-
-/// Every named strategy.
-pub const CATALOG: &[Row] = &[
-    Row {
-        name: "full",
-        source: "CDS Table 2, Full",
-        about: "Leveling that merges a whole level with the next when it is full.",
-        text: "when=saturation how=runs:1 much=level",
-    },
-    Row {
-        name: "lo+1",
-        source: "CDS Table 2, LO+1",
-        about: "Leveling that moves the file with the least overlap with the next level.",
-        text: "when=saturation how=runs:1 much=file which=least-overlap-parent",
-    },
-    Row {
-        name: "lo+2",
-        source: "CDS Table 2, LO+2",
-        about: "Leveling that moves the file with the least overlap with the level after the next.",
-        text: "when=saturation how=runs:1 much=file which=least-overlap-grandparent",
-    },
-    Row {
-        name: "rr",
-        source: "CDS Table 2, RR",
-        about: "Leveling that moves files in key order, going on where it stopped.",
-        text: "when=saturation how=runs:1 much=file which=round-robin",
-    },
-    Row {
-        name: "old",
-        source: "CDS Table 2, Old",
-        about: "Leveling that moves the file with the smallest sequence number.",
-        text: "when=saturation how=runs:1 much=file which=oldest",
-    },
-    Row {
-        name: "cold-write",
-        source: "CDS §5, the authors' artifact for Cold (recency of writes)",
-        about: "Leveling that moves the file whose newest write is the oldest.",
-        text: "when=saturation how=runs:1 much=file which=coldest-write",
-    },
-    Row {
-        name: "tier",
-        source: "CDS Table 2, Tier; it names saturation, which for runs of equal size is the number of runs",
-        about: "Tiering that merges all runs of a level into one of the next when there are four.",
-        text: "when=runs how=runs:4 much=runs",
-    },
-    Row {
-        name: "1-leveling",
-        source: "CDS §3.1.2 and the authors' artifact",
-        about: "Tiering in the first level, leveling with least overlap below: few stalls, few runs to read.",
-        text: "when=saturation how=runs:1 much=file which=least-overlap-parent; \
-               L0: when=runs,saturation how=runs:4 much=runs",
-    },
-    Row {
-        name: "l-leveling",
-        source: "CDS §3.1.2, Dostoevsky's lazy leveling",
-        about: "Leveling in the last level, tiering above: cheap writes, one run where most data is.",
-        text: "when=runs how=runs:4 much=runs; last: when=saturation how=runs:1 much=level",
-    },
-];
-
-/// Other names for rows.
-const ALIASES: &[(&str, &str)] = &[("leveling", "lo+1"), ("lazy-leveling", "l-leveling")];
 
 /// The row with this name.
 pub fn row(name: &str) -> Option<&'static Row> {
@@ -96,19 +20,56 @@ pub fn strategy(name: &str) -> Result<Strategy> {
     if name.contains('=') {
         return name.parse();
     }
+    if let Some(levels) = name.strip_prefix("ucs:") {
+        return unified(levels).map_err(Error::invalid)?.parse();
+    }
     match row(name) {
         Some(row) => row.text.parse(),
         None => {
             let names: Vec<&str> = CATALOG.iter().map(|row| row.name).collect();
+            let aliases = ALIASES.iter().map(|(alias, _)| *alias);
+            let meant = did_you_mean(name, &names.iter().copied().chain(aliases).collect::<Vec<_>>());
             let names = names.join(" ");
-            Err(Error::invalid(format!("strategy {name} is unknown; valid are {names}, or one written out")))
+            Err(Error::invalid(format!(
+                "strategy {name} is unknown{meant}; valid are {names}, or one written out"
+            )))
         }
     }
 }
 
-/// The name of the row that is this strategy but for its sizes and filters.
+/// Cassandra's unified strategy: a word a level, the last one for all that follow. The fanout is the store's size ratio.
+fn unified(levels: &str) -> Result<String, String> {
+    let policy = |word: &str| {
+        let wrong = || {
+            format!(
+                "strategy ucs: {word} is no level; write T4 for 4 runs, N for 2, L10 for leveling, as in ucs:T8,N,L10"
+            )
+        };
+        let tiered = |runs: u32| format!("when=runs,saturation how=runs:{runs} much=runs");
+        match (word.split_at_checked(1), word) {
+            (_, "N") => Ok(tiered(2)),
+            (Some(("T", runs)), _) => runs.parse().ok().filter(|n| *n >= 2).map(tiered).ok_or_else(wrong),
+            (Some(("L", ratio)), _) if ratio.parse::<u32>().is_ok_and(|n| n >= 2) => {
+                Ok("when=saturation how=runs:1 much=file which=least-overlap-parent".to_owned())
+            }
+            _ => Err(wrong()),
+        }
+    };
+    let policies: Vec<String> =
+        levels.split(',').map(|word| policy(word.trim())).collect::<Result<_, _>>()?;
+    let mut text = policies.last().cloned().unwrap_or_default();
+    for (level, policy) in policies.iter().enumerate().take(policies.len().saturating_sub(1)) {
+        text += &format!("; L{level}: {policy}");
+    }
+    Ok(text)
+}
+
+/// The name of the first row that is this strategy but for its sizes and filters.
 pub fn name_of(strategy: &Strategy) -> Option<&'static str> {
-    let same = |row: &&Row| row.text.parse::<Strategy>().is_ok_and(|s| s.levels == strategy.levels);
+    let same = |row: &&Row| {
+        let of_row = row.text.parse::<Strategy>();
+        of_row.is_ok_and(|s| s.levels == strategy.levels && s.cut.align == strategy.cut.align)
+    };
     CATALOG.iter().find(same).map(|row| row.name)
 }
 
@@ -122,10 +83,20 @@ mod tests {
             let parsed = strategy(row.name).unwrap();
             let printed = parsed.to_string();
             assert_eq!(printed.parse::<Strategy>().unwrap(), parsed, "{printed}");
-            assert_eq!(name_of(&parsed), Some(row.name));
+            let named = strategy(name_of(&parsed).unwrap()).unwrap();
+            assert_eq!((&named.levels, named.cut), (&parsed.levels, parsed.cut), "{}", row.name);
         }
         assert_eq!(name_of(&strategy("leveling").unwrap()), Some("lo+1"));
-        assert!(row(DEFAULT).is_some());
+        assert!(row(DEFAULT).is_some() && CATALOG.iter().all(|r| ALIASES.iter().all(|(a, _)| *a != r.name)));
+        assert!(ALIASES.iter().all(|(_, name)| CATALOG.iter().any(|row| row.name == *name)));
+    }
+
+    #[test]
+    fn the_paper_has_its_rows() {
+        let names: Vec<&str> = CATALOG.iter().map(|row| row.name).collect();
+        assert_eq!(names[..9], ["full", "lo+1", "cold", "old", "tsd", "rr", "lo+2", "tsa", "tier"]);
+        assert_eq!(CATALOG.iter().filter(|row| row.source.starts_with("CDS Table 2")).count(), 9);
+        assert_eq!(CATALOG.iter().filter(|row| row.source.starts_with("CDS Table 1")).count(), 24);
     }
 
     #[test]
@@ -145,9 +116,23 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_lists_the_known_ones() {
+    fn the_unified_strategy_has_a_word_a_level() {
+        let parsed = strategy("ucs:T8,N,L10").unwrap();
+        let runs = |level| parsed.levels.get(level, 5).layout.max_runs();
+        assert_eq!([0, 1, 2, 4].map(runs), [8, 2, 1, 1]);
+        assert_eq!(strategy("ucs:T4").unwrap().levels, strategy("ucs").unwrap().levels);
+        for wrong in ["ucs:", "ucs:T1", "ucs:X4", "ucs:T4,,L4", "ucs:L"] {
+            let error = strategy(wrong).unwrap_err().to_string();
+            assert!(error.contains("write T4 for 4 runs"), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_suggests_the_nearest_and_lists_the_known_ones() {
         let error = strategy("fast").unwrap_err().to_string();
         assert!(error.starts_with("strategy fast is unknown; valid are full lo+1"), "{error}");
+        let error = strategy("teir").unwrap_err().to_string();
+        assert!(error.starts_with("strategy teir is unknown, did you mean tier?; valid are"), "{error}");
         assert!(strategy("when=runs how=runs:3 much=runs").is_ok());
     }
 }

@@ -66,9 +66,11 @@ pub fn commit_part(
     let inputs = remaining_inputs(version, claims, job, compaction)?;
     check_legal(version, compaction, &inputs)?;
     let mut edit = VersionEdit::default();
+    // What these deleted may be in the consumed part of any input, and stays there until its file goes.
+    let under_deletes_ms = compaction.tables().filter_map(TableRef::oldest_delete_ms).min();
     for pos in &inputs {
         let table = pos.get(version).ok_or_else(|| gone(job))?;
-        take_consumed(&mut edit, table, part)?;
+        take_consumed(&mut edit, table, part, under_deletes_ms)?;
     }
     if part.outputs.len() > compaction.slots.len() {
         return Err(Error::invalid(format!("job {job} has outputs for slots it has not")));
@@ -80,12 +82,22 @@ pub fn commit_part(
         add_slot_run(&mut edit, version, compaction, slot);
         for meta in outputs {
             check_output(slot, meta, compaction, part)?;
+            inherit_access(meta, compaction);
             edit.add_whole(slot.run, Arc::clone(meta), now_ms);
         }
     }
     edit.cursors.extend(compaction.cursor.clone().map(|(_, key)| (compaction.level_in(version), key)));
     let ended = part.ends || part.cut.is_none();
     tidy(version, claims, edit, &held_runs(compaction), ended.then_some(job))
+}
+
+/// An output was last read when the last of its inputs was. Its reads are counted anew: what they cost is different now.
+fn inherit_access(output: &TableMeta, compaction: &Compaction) {
+    let bounds = output.bounds();
+    let inputs = compaction.tables().filter(|t| t.bounds.overlaps(&bounds));
+    if let Some(last_ms) = inputs.map(|t| t.meta.access.last_ms()).max().filter(|ms| *ms > 0) {
+        output.access.add(0, last_ms);
+    }
 }
 
 /// Ends a job without committing anything more: only what it alone kept in the tree goes.
@@ -278,7 +290,12 @@ fn check_legal(version: &Version, compaction: &Compaction, inputs: &BTreeSet<Tab
 }
 
 /// Drops or trims one input.
-fn take_consumed(edit: &mut VersionEdit, table: &TableRef, part: &CommitPart) -> Result<()> {
+fn take_consumed(
+    edit: &mut VersionEdit,
+    table: &TableRef,
+    part: &CommitPart,
+    under_deletes_ms: Option<u64>,
+) -> Result<()> {
     let id = table.id();
     let Some(cut) = part.cut.as_deref() else {
         edit.steps.push(EditStep::DropTable { table: id });
@@ -290,7 +307,7 @@ fn take_consumed(edit: &mut VersionEdit, table: &TableRef, part: &CommitPart) ->
         let consumed = part.consumed.iter().find(|(t, _)| *t == id).map(|(_, n)| *n);
         let consumed = consumed.ok_or_else(|| Error::invalid(format!("what of table {id} is consumed?")))?;
         let bounds = KeyRange { lo: cut.into(), hi: table.bounds.hi.clone() };
-        edit.steps.push(EditStep::TrimTable { table: id, bounds, consumed });
+        edit.steps.push(EditStep::TrimTable { table: id, bounds, consumed, under_deletes_ms });
     }
     Ok(())
 }
@@ -375,7 +392,7 @@ fn fuse_neighbours(runs: &[&Arc<SortedRun>], held: &dyn Fn(RunId) -> bool, edit:
         let mut tables = current.tables;
         tables.extend(b.tables.iter().cloned());
         tables.sort_by(|x, y| x.bounds.lo.cmp(&y.bounds.lo));
-        newer = Some(SortedRun { id: b.id, tables });
+        newer = Some(SortedRun::new(b.id, tables));
     }
 }
 

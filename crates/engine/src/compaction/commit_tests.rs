@@ -37,7 +37,15 @@ impl Scene {
     fn pick(&self, level: usize, from: &str, to: &str) -> Picked {
         let cursors = BTreeMap::new();
         let Scene { version, claims, ids, .. } = self;
-        let view = TreeView { version, claims, cursors: &cursors, ids: *ids, now_ms: 0 };
+        let view = TreeView {
+            version,
+            claims,
+            cursors: &cursors,
+            ids: *ids,
+            now_ms: 0,
+            oldest_snapshot: SeqNo::MAX,
+            space_amp: 0.0,
+        };
         let range = KeyRange::closed(from.as_bytes(), to.as_bytes());
         match manual(&view, &self.strategy, &wish(range), level) {
             Pick::Run(picked) => *picked,
@@ -158,7 +166,15 @@ impl Scene {
     fn pick_blocked(&self) -> Vec<JobId> {
         let cursors = BTreeMap::new();
         let Scene { version, claims, ids, .. } = self;
-        let view = TreeView { version, claims, cursors: &cursors, ids: *ids, now_ms: 0 };
+        let view = TreeView {
+            version,
+            claims,
+            cursors: &cursors,
+            ids: *ids,
+            now_ms: 0,
+            oldest_snapshot: SeqNo::MAX,
+            space_amp: 0.0,
+        };
         match manual(&view, &self.strategy, &wish(KeyRange::all()), 0) {
             Pick::Blocked { by, .. } => by,
             other => panic!("{other:?}"),
@@ -283,7 +299,15 @@ fn levels_come_and_go_with_the_last_one_and_open_jobs_find_theirs() {
     let mut ids = Ids::above(&version);
     let mut claims = Claims::default();
     let cursors = BTreeMap::new();
-    let view = TreeView { version: &version, claims: &claims, cursors: &cursors, ids, now_ms: 0 };
+    let view = TreeView {
+        version: &version,
+        claims: &claims,
+        cursors: &cursors,
+        ids,
+        now_ms: 0,
+        oldest_snapshot: SeqNo::MAX,
+        space_amp: 0.0,
+    };
     let Pick::Run(picked) = manual(&view, &strategy, &wish(KeyRange::all()), 0) else { panic!() };
     claims.claim(JobId(1), Arc::new(picked.compaction)).unwrap();
     // The job from L0 to L1 is open, and L1 is above 300: the new level comes between the two.

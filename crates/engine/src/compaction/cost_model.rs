@@ -6,7 +6,7 @@
 use super::layout::{RunFigures, cheapest_window};
 use super::level_sizes::{capacity_bytes, level_below, surplus_levels};
 use super::strategy::{Strategy, Trigger};
-use super::trigger::{Figures, first_firing};
+use super::trigger::{Figures, first_firing, score};
 use crate::version::level::Level;
 use crate::version::version::Version;
 
@@ -31,7 +31,7 @@ pub fn distance(version: &Version, strategy: &Strategy) -> u64 {
 }
 
 /// An estimate of the bytes to write until no trigger fires: what is too much in a level moves down, and where the next
-/// level is leveled, each byte takes its share of that level along.
+/// level is leveled, each byte takes its share of that level along. What time, reads and tombstones ask for is not counted.
 pub fn debt(version: &Version, strategy: &Strategy) -> u64 {
     debt_by_level(version, strategy).into_iter().fold(distance(version, strategy), u64::saturating_add)
 }
@@ -49,12 +49,13 @@ pub fn debt_by_level(version: &Version, strategy: &Strategy) -> Vec<u64> {
             table_bytes: strategy.cut.table_bytes,
             runs: found.groups.iter().map(|g| g.run_count() as u32).max().unwrap_or(0),
             max_runs: policy.layout.max_runs(),
+            ..Figures::default()
         };
-        let leaving = match first_firing(&policy.triggers, &figures) {
+        let leaving = match first_firing(&policy.triggers, |trigger| score(trigger, &figures)) {
             None => 0,
-            Some((Trigger::Runs, _)) => figures.bytes,
             Some((Trigger::Saturation(_), _)) if !policy.granularity.needs_movement() => figures.bytes,
             Some((Trigger::Saturation(_), _)) => figures.bytes.saturating_sub(figures.capacity_bytes).max(1),
+            Some(_) => figures.bytes,
         };
         let below = level_below(&strategy.size, version, level);
         let next = version.levels.get(below).map_or(0, Level::bytes);
@@ -82,7 +83,7 @@ mod tests {
     #[test]
     fn distance_is_the_cheapest_merge_that_leaves_as_many_runs_as_allowed() {
         let tree = parse("L0 T 5[a-c bytes=500] | 4[a-c] | 3[a-c bytes=50]\nL1 T 2[a-c] | 1[a-c]").unwrap();
-        let of = |how: &str| distance(&tree, &strategy(&format!("when=runs how={how} much=runs")));
+        let of = |how: &str| distance(&tree, &strategy(&format!("when=saturation,runs how={how} much=runs")));
         assert_eq!((of("runs:4"), of("runs:2"), of("runs:1")), (0, 150, 650 + 200));
     }
 

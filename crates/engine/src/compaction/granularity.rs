@@ -10,7 +10,7 @@ use crate::version::run::TableRef;
 use crate::version::version::Version;
 
 /// More seeds than these are not tried: each costs a closure.
-const SEEDS_MAX: usize = 64;
+pub const SEEDS_MAX: usize = 64;
 
 /// Tables to start from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ fn by_movement(policy: &LevelPolicy, own: &[FreeTables], around: &Surroundings<'
             cursor: turns.then(|| last.unwrap_or_default()),
         }
     };
-    order(&policy.movement, &tables, around).into_iter().take(SEEDS_MAX).map(seed).collect()
+    order(&policy.movement, &tables, around, SEEDS_MAX).into_iter().map(seed).collect()
 }
 
 /// How many neighbours from `first` on stay within `bytes`; at least one.

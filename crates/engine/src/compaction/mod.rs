@@ -2,6 +2,7 @@
 
 pub mod bulk;
 pub mod catalog;
+pub mod catalog_rows;
 pub mod claims;
 pub mod closure;
 pub mod commit;
@@ -9,6 +10,10 @@ pub mod commit;
 pub mod compaction;
 pub mod cost_model;
 pub mod cut;
+pub mod deadline;
+pub mod due;
+pub mod duplicates;
+pub mod explanation;
 pub mod granularity;
 pub mod layout;
 pub mod legality;
@@ -17,12 +22,16 @@ pub mod movement;
 pub mod picker;
 pub mod placement;
 pub mod strategy;
+pub mod strategy_check;
 pub mod strategy_text;
+pub mod strategy_words;
 pub mod tree_view;
 pub mod trigger;
 
 #[cfg(test)]
 mod simulated_run;
+#[cfg(test)]
+mod twin_ensembles;
 #[cfg(test)]
 mod twin_jobs;
 #[cfg(test)]

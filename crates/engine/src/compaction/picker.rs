@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use super::closure::TablePos;
 use super::compaction::Compaction;
-use super::granularity::{FreeTables, Seed, seeds, whole_runs};
+use super::deadline::Deadlines;
+use super::due::asking;
+use super::granularity::{FreeTables, SEEDS_MAX, Seed, seeds, whole_runs};
 use super::layout::{RunFigures, longest_window, windows};
 use super::level_sizes::surplus_levels;
 use super::movement::Surroundings;
@@ -81,6 +83,7 @@ pub struct Candidate {
 pub fn candidates(view: &TreeView<'_>, strategy: &Strategy) -> Vec<Candidate> {
     let mut out = Vec::new();
     let surplus = surplus_levels(&strategy.size, view.version);
+    let deepest = view.deepest();
     for (level, found) in view.version.levels.iter().enumerate() {
         let policy = view.policy(strategy, level);
         for (index, figures) in view.figures(strategy, level).iter().enumerate() {
@@ -91,10 +94,19 @@ pub fn candidates(view: &TreeView<'_>, strategy: &Strategy) -> Vec<Candidate> {
                 group_id: group.id,
                 why,
                 urgency,
-                class: class_of(level, why),
+                class: class_of(level, why, level >= deepest),
             };
-            let fired = first_firing(&policy.triggers, figures);
+            let score_of = |trigger: Trigger| match trigger.is_about_tables() {
+                true => asking(view, strategy, trigger, level, index).1,
+                false => score(trigger, figures),
+            };
+            let fired = first_firing(&policy.triggers, score_of);
             out.extend(fired.map(|(trigger, score)| candidate(Why::Trigger(trigger), score)));
+            // A deadline is not put off because something else comes before it in the list.
+            let ttl = policy.ttl_ms().map(|ttl_ms| Trigger::TombstoneTtl { ttl_ms });
+            let ttl = ttl.filter(|ttl| fired.is_some_and(|(first, _)| first != *ttl));
+            let late = ttl.map(|ttl| (ttl, score_of(ttl))).filter(|(_, score)| *score >= 1.0);
+            out.extend(late.map(|(ttl, score)| candidate(Why::Trigger(ttl), score)));
             // A trigger on runs that takes whole runs also mends their number.
             let mends = matches!(fired, Some((Trigger::Runs, _)))
                 && matches!(policy.granularity, Granularity::Runs | Granularity::Level);
@@ -219,10 +231,19 @@ fn make_room(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit, level: u
     attempt(view, strategy, permit, &Candidate { level, group, group_id, why, urgency, class: Class::Deep })
 }
 
-fn class_of(level: usize, why: Why) -> Class {
+/// `stays`: the level is the deepest that holds data, so tables that ask are rewritten there.
+fn class_of(level: usize, why: Why, stays: bool) -> Class {
+    let rewrites = |trigger: Trigger| match trigger {
+        Trigger::Staleness { .. } => false,
+        trigger => trigger.is_about_tables() || matches!(trigger, Trigger::SpaceAmp { .. }),
+    };
     match (level, why) {
         (0, Why::Excess) => Class::IntraL0,
+        (0, Why::Trigger(trigger)) if stays && rewrites(trigger) => Class::IntraL0,
         (0, _) => Class::L0ToL1,
+        (_, Why::Trigger(Trigger::TombstoneDensity { .. } | Trigger::ReadHeat { .. })) if stays => {
+            Class::Upkeep
+        }
         (_, Why::Excess | Why::Surplus) => Class::Upkeep,
         _ => Class::Deep,
     }
@@ -253,13 +274,20 @@ fn plans(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit, candidate: &
     if !permit.allows(candidate.class) {
         return Vec::new();
     }
+    let stays = candidate.level >= view.deepest();
+    if let Why::Trigger(trigger) = candidate.why
+        && trigger.is_about_tables()
+    {
+        return plans_for_asking(view, strategy, candidate, trigger, &reason);
+    }
     let runs = run_figures(view, candidate);
     let collapse = match candidate.why {
+        Why::Trigger(Trigger::SpaceAmp { .. }) if stays => Some(runs.len().saturating_sub(1)),
         Why::Excess => Some(view.policy(strategy, candidate.level).layout.excess(runs.len())),
         _ if collapses_in_place(view, strategy, candidate) => Some(runs.len().saturating_sub(1)),
         _ => None,
     };
-    let Some(excess) = collapse else { return down_plans(view, strategy, candidate, &reason) };
+    let Some(excess) = collapse else { return down_plans(view, strategy, candidate, None, &reason) };
     let figures: Vec<RunFigures> = runs.iter().map(|(_, f)| *f).collect();
     let to_positions = |w: Range<usize>| Some(runs.get(w.start)?.0..runs.get(w.end - 1)?.0 + 1);
     let plan = |w| collapse_plan(view, candidate, to_positions(w)?, candidate.class, reason.clone());
@@ -274,7 +302,45 @@ fn collapses_in_place(view: &TreeView<'_>, strategy: &Strategy, candidate: &Cand
         && view.figures(strategy, candidate.level).get(candidate.group).is_some_and(bytes)
 }
 
-fn down_plans(view: &TreeView<'_>, strategy: &Strategy, candidate: &Candidate, reason: &str) -> Vec<Plan> {
+/// Tables that ask go down, or are rewritten where there is no further down, the most urgent first.
+fn plans_for_asking(
+    view: &TreeView<'_>,
+    strategy: &Strategy,
+    candidate: &Candidate,
+    trigger: Trigger,
+    reason: &str,
+) -> Vec<Plan> {
+    let (level, group) = (candidate.level, candidate.group);
+    let (asking, _) = asking(view, strategy, trigger, level, group);
+    let moves = level < view.deepest() || matches!(trigger, Trigger::Staleness { .. });
+    if moves {
+        return down_plans(view, strategy, candidate, Some(asking), reason);
+    }
+    let runs = view.group(level, group).map(|g| g.runs.as_slice()).unwrap_or_default();
+    let Some(run) = runs.iter().rposition(|run| !run.tables.is_empty()) else { return Vec::new() };
+    let mut tables: Vec<TablePos> = asking.into_iter().flatten().collect();
+    tables.sort_by_key(|pos| pos.get(view.version).and_then(TableRef::oldest_delete_ms).unwrap_or(u64::MAX));
+    let plan = |pos: TablePos| Plan {
+        class: candidate.class,
+        reason: reason.to_owned(),
+        urgency: candidate.urgency,
+        level,
+        seed: vec![pos],
+        to: Direction::Collapse { group, run },
+        cursor: None,
+        may_move: false,
+    };
+    tables.into_iter().take(SEEDS_MAX).map(plan).collect()
+}
+
+/// One plan a seed. `asking`: the tables that a movement may choose from, by run, if not all.
+fn down_plans(
+    view: &TreeView<'_>,
+    strategy: &Strategy,
+    candidate: &Candidate,
+    asking: Option<FreeTables>,
+    reason: &str,
+) -> Vec<Plan> {
     let level = candidate.level;
     let policy = view.policy(strategy, level);
     let Some(found) = view.version.levels.get(level) else { return Vec::new() };
@@ -282,9 +348,15 @@ fn down_plans(view: &TreeView<'_>, strategy: &Strategy, candidate: &Candidate, r
         let runs = found.groups.get(group).map_or(0, |g| g.runs.len());
         (0..runs).map(|run| view.free_tables(level, group, run)).collect()
     };
-    let groups: Vec<FreeTables> = (0..found.groups.len()).map(free).collect();
+    let mut groups: Vec<FreeTables> = (0..found.groups.len()).map(free).collect();
+    if let (Some(asking), true, Some(own)) =
+        (asking, policy.granularity.needs_movement(), groups.get_mut(candidate.group))
+    {
+        *own = asking;
+    }
     let cursor = view.cursors.get(&level).map(|key| &**key);
-    let around = Surroundings { version: view.version, level, cursor };
+    let due = Deadlines::of(strategy, view.version).map(|due| view.now_ms.saturating_sub(due.level(level)));
+    let around = Surroundings { version: view.version, level, cursor, due_before_ms: due.unwrap_or(0) };
     let plan = |seed: Seed| Plan {
         class: candidate.class,
         reason: reason.to_owned(),
@@ -412,3 +484,7 @@ fn has_tombstones(table: &TableRef) -> bool {
 #[cfg(test)]
 #[path = "picker_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "picker_primitives_tests.rs"]
+mod primitives_tests;

@@ -237,13 +237,15 @@ fn write_down(
     Picked { compaction, before, ids }
 }
 
-/// Where tables of the level below the target end within `range`, if outputs are to be aligned with them. Where that level
+/// Where tables of the level below the target, or of the last one, end within `range`, if outputs are to be aligned with them. Where that level
 /// has several runs, none of them says where to end.
 fn ends_below(version: &Version, strategy: &Strategy, target: usize, range: &KeyRange) -> Vec<Box<[u8]>> {
-    let below = level_below(&strategy.size, version, target);
-    let (Align::Next, Some(level)) = (strategy.cut.align, version.levels.get(below)) else {
-        return Vec::new();
+    let below = match strategy.cut.align {
+        Align::Size => return Vec::new(),
+        Align::Next => level_below(&strategy.size, version, target),
+        Align::Last => version.levels.iter().rposition(|l| !l.is_empty()).unwrap_or(0),
     };
+    let Some(level) = version.levels.get(below).filter(|_| below > target) else { return Vec::new() };
     let groups = level.groups_over(range).1.iter().filter(|g| g.run_count() == 1);
     let tables = groups.flat_map(|g| &g.runs).flat_map(|r| r.overlapping(range));
     tables.filter_map(|t| t.bounds.hi.clone()).filter(|end| range.is_below_end(end)).collect()

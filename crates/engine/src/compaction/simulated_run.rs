@@ -132,7 +132,15 @@ impl Run {
             }
             let picked = {
                 let (version, claims, cursors) = (&self.version, &self.claims, &self.cursors);
-                let view = TreeView { version, claims, cursors, ids: self.ids, now_ms: 0 };
+                let view = TreeView {
+                    version,
+                    claims,
+                    cursors,
+                    ids: self.ids,
+                    now_ms: 0,
+                    oldest_snapshot: SeqNo::MAX,
+                    space_amp: 0.0,
+                };
                 pick(&view, &self.strategy, &Permit::everything())
             };
             let Pick::Run(picked) = picked else { return };

@@ -5,11 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::error::{Error, Result};
 use crate::base::units::{GIB, MIB};
-
-/// No table is cut at more than this.
-const TABLE_BYTES_MAX: u64 = 4 * GIB;
 
 /// A value for each level.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,13 +67,45 @@ pub enum Saturation {
     Count,
 }
 
-/// What starts a compaction (CDS §3.1.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What starts a compaction (CDS §3.1.1; the last three are of others).
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Trigger {
     /// The level is full.
     Saturation(Saturation),
     /// A group has as many runs as it may have.
     Runs,
+    /// A table has been in its level for so long (CDS-4).
+    Staleness {
+        /// The longest stay.
+        limit_ms: u64,
+    },
+    /// What is superseded has so many times the bytes of what is not (CDS-5).
+    SpaceAmp {
+        /// Superseded bytes per byte that is not.
+        limit: f32,
+    },
+    /// A delete has not come far enough down to be gone in time (CDS-6).
+    TombstoneTtl {
+        /// Gone from every file so long after it was acknowledged.
+        ttl_ms: u64,
+    },
+    /// So large a part of a table's blocks is dense with tombstones (Pebble).
+    TombstoneDensity {
+        /// Dense blocks per block.
+        limit: f32,
+    },
+    /// A table with others below it is looked into so often that merging it pays (LevelDB's seek budget).
+    ReadHeat {
+        /// One look for so many bytes of the table.
+        bytes_per_read: u64,
+    },
+    /// So many of L0's entries are superseded within L0, or it has that many runs (TRIAD).
+    Duplicates {
+        /// Superseded entries per entry.
+        limit: f32,
+        /// Fires at so many runs whatever they hold.
+        runs_max: u32,
+    },
 }
 
 /// How much one compaction takes (CDS §3.1.3).
@@ -108,12 +136,14 @@ pub enum Relative {
 /// What a table's heat is measured by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heat {
-    /// The newest write in it.
+    /// The last read of it (CDS §3.1.4).
+    Access,
+    /// The newest write in it (the authors' artifact).
     Write,
 }
 
 /// Which table goes first (data movement policy, CDS §3.1.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Movement {
     /// The next one in key order after the last (CDS-10).
     RoundRobin,
@@ -123,6 +153,13 @@ pub enum Movement {
     Coldest(Heat),
     /// The one with the smallest sequence number (CDS-13).
     Oldest,
+    /// The one with the most tombstones per entry, of those with more than the threshold; the others are equal.
+    TombstoneDensity {
+        /// Tombstones per entry.
+        above: f32,
+    },
+    /// Of those with a delete that is due the one with the oldest; the others are equal.
+    Expired,
 }
 
 /// The four primitives for one level. Lists are in order: the first trigger that fires wins, and a later movement decides
@@ -194,6 +231,8 @@ pub enum Align {
     /// drags fewer tables along that it overlaps by a corner only. It may grow to one and a half times its size for that.
     #[default]
     Next,
+    /// The same where a table of the last level ends: whatever goes down there later fits (Spooky).
+    Last,
 }
 
 /// Where output tables end.
@@ -240,61 +279,37 @@ impl Granularity {
     }
 }
 
-impl Strategy {
-    /// Refuses values that cannot work, naming the field and what would be valid.
-    pub fn validate(&self) -> Result<()> {
-        for (name, policy) in self.levels.named() {
-            validate_policy(policy).map_err(|what| Error::invalid(format!("strategy, {name}: {what}")))?;
-        }
-        for (name, bits) in self.filter_bits.named() {
-            if !(0.0..=64.0).contains(bits) {
-                return Err(Error::invalid(format!("strategy, {name}: bits={bits} must be from 0 to 64")));
-            }
-        }
-        let size = &self.size;
-        for (name, value, least) in [
-            ("l0", size.l0_bytes, 1),
-            ("l0, its end,", size.l0_bytes_max, size.l0_bytes),
-            ("base", size.level_base_bytes, 1),
-            ("ratio", size.level_ratio, 2),
-            ("table", self.cut.table_bytes, 1),
-        ] {
-            if value < least {
-                return Err(Error::invalid(format!(
-                    "strategy, size: {name}={value} must be at least {least}"
-                )));
-            }
-        }
-        // As the option of the same meaning.
-        if self.cut.table_bytes > TABLE_BYTES_MAX {
-            let table = self.cut.table_bytes;
-            return Err(Error::invalid(format!("strategy, size: table={table} must be at most 4GiB")));
-        }
-        Ok(())
+impl Trigger {
+    /// True if single tables cause it: these are what is then compacted.
+    pub fn is_about_tables(self) -> bool {
+        matches!(
+            self,
+            Trigger::Staleness { .. }
+                | Trigger::TombstoneTtl { .. }
+                | Trigger::TombstoneDensity { .. }
+                | Trigger::ReadHeat { .. }
+        )
     }
 }
 
-fn validate_policy(policy: &LevelPolicy) -> Result<(), String> {
-    match policy.layout {
-        Layout::Runs { max: 0, .. } => return Err("how=runs:0 must allow at least one run".to_owned()),
-        Layout::Runs { max: 1, fill: true } => {
-            return Err("how=runs:1:fill has one run to fill anyway; say runs:1".to_owned());
-        }
-        Layout::Runs { .. } => {}
+impl LevelPolicy {
+    /// In what time deletes are to be gone, if the level has a trigger for that.
+    pub fn ttl_ms(&self) -> Option<u64> {
+        self.triggers.iter().find_map(|trigger| match trigger {
+            Trigger::TombstoneTtl { ttl_ms } => Some(*ttl_ms),
+            _ => None,
+        })
     }
-    if policy.triggers.is_empty() {
-        return Err("when= needs at least one trigger".to_owned());
+}
+
+impl Strategy {
+    /// In what time deletes are to be gone from every file; the same at every level.
+    pub fn ttl_ms(&self) -> Option<u64> {
+        self.levels.rest.ttl_ms()
     }
-    if let Granularity::Files { bytes: 0 } = policy.granularity {
-        return Err("much=files:0 must be at least one byte".to_owned());
-    }
-    let settled = policy.movement.iter().position(|m| *m == Movement::RoundRobin);
-    if settled.is_some_and(|at| at + 1 < policy.movement.len()) {
-        return Err("which= has no use after round-robin, which leaves no ties".to_owned());
-    }
-    match (policy.granularity.needs_movement(), policy.movement.is_empty()) {
-        (true, true) => Err("which= is needed, because much= takes single tables".to_owned()),
-        (false, false) => Err("which= has no use, because much= takes everything".to_owned()),
-        _ => Ok(()),
+
+    /// True if some level has such a trigger.
+    pub fn has_trigger(&self, is_wanted: impl Fn(&Trigger) -> bool) -> bool {
+        self.levels.named().any(|(_, policy)| policy.triggers.iter().any(&is_wanted))
     }
 }

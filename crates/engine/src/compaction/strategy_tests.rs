@@ -11,22 +11,31 @@ fn error(text: &str) -> String {
 #[test]
 fn every_combination_comes_back_as_it_was_written() {
     let mut combinations = 0;
-    for when in ["saturation", "saturation-count", "runs", "runs,saturation"] {
+    let triggers = [
+        "saturation",
+        "saturation-count",
+        "runs,saturation",
+        "saturation,staleness:90s,space-amp:0.25",
+        "density:0.1,read-heat:16KiB,saturation",
+    ];
+    let movements = [
+        "round-robin",
+        "least-overlap-parent",
+        "least-overlap-grandparent,oldest",
+        "coldest,coldest-write",
+        "tombstone-density:0.5,tombstone-density",
+    ];
+    for when in triggers {
         for how in ["runs:1", "runs:4", "runs:4:fill"] {
             for much in ["level", "runs", "file", "files:64MiB"] {
-                for which in [
-                    "round-robin",
-                    "least-overlap-parent",
-                    "least-overlap-grandparent,oldest",
-                    "coldest-write",
-                ] {
+                for which in movements {
                     let which =
                         if much.starts_with("file") { format!(" which={which}") } else { String::new() };
                     let base = format!("when={when} how={how} much={much}{which}");
                     for more in [
                         "",
                         "; last: how=runs:2",
-                        "; L2: how=runs:7 bits=4; size: l0=1MiB base=3 ratio=4 table=9",
+                        "; L0: when=duplicates:0.4:6; L2: how=runs:7 bits=4; size: l0=1MiB base=3 ratio=4 table=9",
                         "; size: table=9 sizes=fixed cut=size",
                     ] {
                         let text = format!("{base}{more}");
@@ -38,7 +47,7 @@ fn every_combination_comes_back_as_it_was_written() {
             }
         }
     }
-    assert_eq!(combinations, 4 * 3 * 4 * 4 * 4);
+    assert_eq!(combinations, 5 * 3 * 4 * 5 * 4);
 }
 
 #[test]
@@ -48,6 +57,8 @@ fn canonical_text_prints_as_it_is() {
         "when=runs how=runs:4:fill much=files:2MiB which=least-overlap-grandparent,oldest bits=8; last: bits=12",
         "when=runs how=runs:4 much=runs; L2: how=runs:2; L5:; size: l0=100 base=4KiB ratio=3 table=1MiB",
         "when=runs how=runs:4 much=runs; size: sizes=fixed cut=size",
+        "when=ttl:12h,saturation how=runs:1 much=file which=expired,least-overlap-parent",
+        "when=saturation,staleness:90s how=runs:1 much=file which=coldest; L0: when=duplicates:0.4:6",
     ] {
         assert_eq!(text.parse::<Strategy>().unwrap().to_string(), text);
     }
@@ -74,7 +85,7 @@ fn a_level_takes_the_nearest_policy() {
 
 #[test]
 fn a_movement_is_not_inherited_where_nothing_is_chosen() {
-    let text = "when=runs how=runs:1 much=file which=oldest; L0: much=runs";
+    let text = "when=saturation how=runs:1 much=file which=oldest; L0: much=runs";
     let strategy: Strategy = text.parse().unwrap();
     assert!(strategy.levels.first.movement.is_empty());
     assert_eq!(strategy.levels.first.granularity, Granularity::Runs);
@@ -83,7 +94,7 @@ fn a_movement_is_not_inherited_where_nothing_is_chosen() {
 
 #[test]
 fn capacities_grow_by_the_ratio_and_do_not_overflow() {
-    let text = "when=runs how=runs:1 much=runs; size: l0=7 base=10 ratio=3 table=1 sizes=fixed";
+    let text = "when=saturation how=runs:1 much=runs; size: l0=7 base=10 ratio=3 table=1 sizes=fixed";
     let (size, tree) = (text.parse::<Strategy>().unwrap().size, Version::default());
     assert_eq!([0, 1, 2, 3].map(|l| capacity_bytes(&size, &tree, l)), [7, 10, 30, 90]);
     assert_eq!(capacity_bytes(&size, &tree, 200), u64::MAX);
@@ -91,7 +102,7 @@ fn capacities_grow_by_the_ratio_and_do_not_overflow() {
 
 #[test]
 fn sizes_are_dynamic_and_cuts_aligned_unless_the_line_says_otherwise() {
-    let of = |more: &str| format!("when=runs how=runs:1 much=runs{more}").parse::<Strategy>().unwrap();
+    let of = |more: &str| format!("when=saturation how=runs:1 much=runs{more}").parse::<Strategy>().unwrap();
     assert_eq!((of("").size.sizes, of("").cut.align), (Sizes::Dynamic, Align::Next));
     let other = of("; size: sizes=fixed cut=size");
     assert_eq!((other.size.sizes, other.cut.align), (Sizes::Fixed, Align::Size));
@@ -107,7 +118,7 @@ fn an_error_names_the_field_and_what_is_valid() {
         ("how=runs:1 much=level", "strategy, all levels: when= is missing, for instance when=saturation"),
         (
             "when=full how=runs:1 much=level",
-            "strategy, all levels: when=full is unknown; valid are saturation saturation-count runs",
+            "strategy, all levels: when=full is unknown; valid are saturation saturation-count runs staleness:TIME space-amp:RATIO ttl:TIME density:PART read-heat:BYTES duplicates:PART:RUNS",
         ),
         (
             "when=runs how=runs much=level",
@@ -123,56 +134,62 @@ fn an_error_names_the_field_and_what_is_valid() {
             "strategy, all levels: much=half is unknown; valid are level runs file files:BYTES",
         ),
         (
-            "when=runs how=runs:1 much=files:0 which=oldest",
+            "when=saturation how=runs:1 much=files:0 which=oldest",
             "strategy, all levels: much=files:0 must be at least one byte",
         ),
         (
-            "when=runs how=runs:1 much=files:1MB which=oldest",
+            "when=saturation how=runs:1 much=files:1MB which=oldest",
             "strategy, all levels: 1MB is no size; write for instance 4096, 32MiB or 1GiB",
         ),
         (
-            "when=runs how=runs:1 much=file",
+            "when=saturation how=runs:1 much=file",
             "strategy, all levels: which= is needed, because much= takes single tables",
         ),
         (
-            "when=runs how=runs:1 much=level which=oldest",
+            "when=saturation how=runs:1 much=level which=oldest",
             "strategy, all levels: which= has no use, because much= takes everything",
         ),
         (
-            "when=runs how=runs:1 much=file which=round-robin,oldest",
+            "when=saturation how=runs:1 much=file which=round-robin,oldest",
             "strategy, all levels: which= has no use after round-robin, which leaves no ties",
         ),
-        ("when=runs when=runs how=runs:1 much=level", "strategy, all levels: when= is there twice"),
+        ("when=runs when=saturation how=runs:1 much=level", "strategy, all levels: when= is there twice"),
         (
-            "when=runs how=runs:1 much=level speed=9",
+            "when=saturation how=runs:1 much=level speed=9",
             "strategy, all levels: speed=9: no such field; valid are when= how= much= which= bits=",
         ),
         (
-            "when=runs how=runs:1 much=level; L0 how=runs:2",
+            "when=saturation how=runs:1 much=level; L0 how=runs:2",
             "strategy, L0 how=runs:2: a segment starts with L0:, last:, L2: and the like, or size:",
         ),
         (
-            "when=runs how=runs:1 much=level; deep: how=runs:2",
+            "when=saturation how=runs:1 much=level; deep: how=runs:2",
             "strategy, deep: no such segment; valid are L0, first, last, L1, L2, ..., size",
         ),
-        ("when=runs how=runs:1 much=level; size: ratio=1", "strategy, size: ratio=1 must be at least 2"),
         (
-            "when=runs how=runs:1 much=level; size: table=4294967296GiB",
+            "when=saturation how=runs:1 much=level; size: ratio=1",
+            "strategy, size: ratio=1 must be at least 2",
+        ),
+        (
+            "when=saturation how=runs:1 much=level; size: table=4294967296GiB",
             "strategy, size: table=4611686018427387904 must be at most 4GiB",
         ),
         (
-            "when=runs how=runs:1 much=level; size: height=1",
+            "when=saturation how=runs:1 much=level; size: height=1",
             "strategy, size: height=1: no such field; valid are l0= base= ratio= table= sizes= cut=",
         ),
         (
-            "when=runs how=runs:1 much=level; size: sizes=growing",
+            "when=saturation how=runs:1 much=level; size: sizes=growing",
             "strategy, size: sizes=growing is unknown; valid are fixed dynamic",
         ),
         (
-            "when=runs how=runs:1 much=level; size: cut=last",
-            "strategy, size: cut=last is unknown; valid are size next",
+            "when=saturation how=runs:1 much=level; size: cut=middle",
+            "strategy, size: cut=middle is unknown; valid are size next last",
         ),
-        ("when=runs how=runs:1 much=level bits=99", "strategy, all levels: bits=99 must be from 0 to 64"),
+        (
+            "when=saturation how=runs:1 much=level bits=99",
+            "strategy, all levels: bits=99 must be from 0 to 64",
+        ),
     ] {
         assert_eq!(error(text), want, "{text}");
     }

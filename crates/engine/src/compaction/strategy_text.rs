@@ -7,38 +7,25 @@
 //! Segments are separated by `;`. The first is for all levels; `L0:` (or `first:`), `last:` and `L2:` say what differs
 //! there; `size:` has `l0= base= ratio= table= sizes= cut=`. Keys: `when=` triggers, `how=` layout, `much=` granularity, `which=`
 //! movement, `bits=` filter bits per key. Lists are separated by commas. An error names the segment, the field and what
-//! would be valid. Words of the primitives are declared once, in the tables below.
+//! would be valid. The words of triggers and movements are in `strategy_words.rs`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::strategy::{
-    Align, CutRule, Granularity, Heat, Layout, LevelPolicy, Movement, PerLevel, Relative, Saturation,
-    SizeRule, Sizes, Strategy, Trigger,
+    Align, CutRule, Granularity, Layout, LevelPolicy, Movement, PerLevel, SizeRule, Sizes, Strategy, Trigger,
+};
+use super::strategy_words::{
+    MOVEMENTS, TRIGGERS, bytes_text, movement_text, parse_bytes, parse_list, trigger_text,
 };
 use crate::base::error::{Error, Result};
-use crate::base::units::{GIB, KIB, MIB};
 
 /// Filter bits where the text says nothing.
 const FILTER_BITS: f32 = 10.0;
 
-const TRIGGERS: &[(&str, Trigger)] = &[
-    ("saturation", Trigger::Saturation(Saturation::Bytes)),
-    ("saturation-count", Trigger::Saturation(Saturation::Count)),
-    ("runs", Trigger::Runs),
-];
-
-const MOVEMENTS: &[(&str, Movement)] = &[
-    ("round-robin", Movement::RoundRobin),
-    ("least-overlap-parent", Movement::LeastOverlap(Relative::Parent)),
-    ("least-overlap-grandparent", Movement::LeastOverlap(Relative::Grandparent)),
-    ("oldest", Movement::Oldest),
-    ("coldest-write", Movement::Coldest(Heat::Write)),
-];
-
 const SIZES: &[(&str, Sizes)] = &[("fixed", Sizes::Fixed), ("dynamic", Sizes::Dynamic)];
 
-const ALIGNS: &[(&str, Align)] = &[("size", Align::Size), ("next", Align::Next)];
+const ALIGNS: &[(&str, Align)] = &[("size", Align::Size), ("next", Align::Next), ("last", Align::Last)];
 
 /// What a segment says about a level.
 #[derive(Clone, Debug, Default)]
@@ -48,13 +35,6 @@ struct Segment {
     much: Option<Granularity>,
     which: Option<Vec<Movement>>,
     bits: Option<f32>,
-}
-
-impl Trigger {
-    /// Its word in the text form.
-    pub fn word(self) -> &'static str {
-        word(TRIGGERS, self)
-    }
 }
 
 impl FromStr for Strategy {
@@ -114,8 +94,8 @@ impl Segment {
             let unknown = || format!("{field}: no such field; valid are when= how= much= which= bits=");
             let (key, value) = field.split_once('=').ok_or_else(unknown)?;
             let fresh = match key {
-                "when" => out.when.replace(list("when", TRIGGERS, value)?).is_none(),
-                "which" => out.which.replace(list("which", MOVEMENTS, value)?).is_none(),
+                "when" => out.when.replace(parse_list("when", TRIGGERS, value)?).is_none(),
+                "which" => out.which.replace(parse_list("which", MOVEMENTS, value)?).is_none(),
                 "how" => out.how.replace(parse_layout(value)?).is_none(),
                 "much" => out.much.replace(parse_granularity(value)?).is_none(),
                 "bits" => {
@@ -157,10 +137,6 @@ impl Segment {
 
 fn word<T: Copy + PartialEq>(table: &[(&'static str, T)], value: T) -> &'static str {
     table.iter().find(|(_, v)| *v == value).map_or("?", |(name, _)| name)
-}
-
-fn list<T: Copy>(key: &str, table: &[(&str, T)], value: &str) -> Result<Vec<T>, String> {
-    value.split(',').map(|name| one(key, table, name)).collect()
 }
 
 fn one<T: Copy>(key: &str, table: &[(&str, T)], name: &str) -> Result<T, String> {
@@ -223,22 +199,6 @@ fn parse_size(fields: &str, size: &mut SizeRule, cut: &mut CutRule) -> Result<()
     Ok(())
 }
 
-fn parse_bytes(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text} is no size; write for instance 4096, 32MiB or 1GiB");
-    let units = [("KiB", KIB), ("MiB", MIB), ("GiB", GIB)];
-    let unit = units.into_iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)));
-    let (digits, unit) = unit.unwrap_or((text, 1));
-    digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit)).ok_or_else(wrong)
-}
-
-fn bytes_text(bytes: u64) -> String {
-    let units = [("GiB", GIB), ("MiB", MIB), ("KiB", KIB)];
-    match units.into_iter().find(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit)) {
-        Some((name, unit)) => format!("{}{name}", bytes / unit),
-        None => bytes.to_string(),
-    }
-}
-
 impl fmt::Display for Strategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.levels_text())?;
@@ -293,7 +253,7 @@ fn fields_text(policy: &LevelPolicy, bits: f32, base: Option<(&LevelPolicy, f32)
     let mut out = Vec::new();
     let differs = |same: fn(&LevelPolicy, &LevelPolicy) -> bool| base.is_none_or(|(b, _)| !same(b, policy));
     if differs(|a, b| a.triggers == b.triggers) {
-        let words: Vec<&str> = policy.triggers.iter().map(|t| t.word()).collect();
+        let words: Vec<String> = policy.triggers.iter().map(|t| trigger_text(*t)).collect();
         out.push(format!("when={}", words.join(",")));
     }
     if differs(|a, b| a.layout == b.layout) {
@@ -309,7 +269,7 @@ fn fields_text(policy: &LevelPolicy, bits: f32, base: Option<(&LevelPolicy, f32)
         });
     }
     if differs(|a, b| a.movement == b.movement) && !policy.movement.is_empty() {
-        let words: Vec<&str> = policy.movement.iter().map(|m| word(MOVEMENTS, *m)).collect();
+        let words: Vec<String> = policy.movement.iter().map(|m| movement_text(*m)).collect();
         out.push(format!("which={}", words.join(",")));
     }
     if bits != base.map_or(FILTER_BITS, |(_, b)| b) {

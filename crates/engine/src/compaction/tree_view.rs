@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use super::claims::Claims;
 use super::closure::{TablePos, run_at};
+use super::duplicates::duplicate_part;
 use super::level_sizes::{capacity_bytes, runs_max};
-use super::strategy::{LevelPolicy, Strategy};
+use super::strategy::{LevelPolicy, Strategy, Trigger};
 use super::trigger::Figures;
-use crate::base::units::{GroupId, RunId, TableId};
+use crate::base::units::{GroupId, RunId, SeqNo};
 use crate::version::group::Group;
-use crate::version::run::SortedRun;
+use crate::version::run::{SortedRun, TableRef};
 use crate::version::version::Version;
 
 /// The numbers that new runs and groups get. Kept with the tree; never given out twice.
@@ -62,12 +63,21 @@ pub struct TreeView<'a> {
     pub ids: Ids,
     /// Wall milliseconds.
     pub now_ms: u64,
+    /// The oldest snapshot; the largest number without any.
+    pub oldest_snapshot: SeqNo,
+    /// Superseded bytes per other byte, as `duplicates.rs` estimates them; 0 where no trigger asks.
+    pub space_amp: f64,
 }
 
 impl<'a> TreeView<'a> {
     /// A group by its level and index.
     pub fn group(&self, level: usize, group: usize) -> Option<&'a Group> {
         Some(self.version.levels.get(level)?.groups.get(group)?)
+    }
+
+    /// The deepest level that holds data; 0 without any.
+    pub fn deepest(&self) -> usize {
+        self.version.levels.iter().rposition(|l| !l.is_empty()).unwrap_or(0)
     }
 
     /// The policy of a level in the tree as it is.
@@ -77,6 +87,9 @@ impl<'a> TreeView<'a> {
 
     /// True if an open job has some table of the run.
     pub fn is_busy(&self, level: usize, group: usize, run: usize) -> bool {
+        if self.claims.is_empty() {
+            return false;
+        }
         let run = run_at(self.version, level, group, run);
         run.is_some_and(|r| r.tables.iter().any(|t| self.claims.holder(t.id()).is_some()))
     }
@@ -84,32 +97,42 @@ impl<'a> TreeView<'a> {
     /// The free tables of a run.
     pub fn free_tables(&self, level: usize, group: usize, run: usize) -> Vec<TablePos> {
         let tables = run_at(self.version, level, group, run).map(|r| r.tables.as_slice()).unwrap_or_default();
-        let free = tables.iter().enumerate().filter(|(_, t)| self.claims.holder(t.id()).is_none());
+        let all_free = self.claims.is_empty();
+        let free = tables.iter().enumerate();
+        let free = free.filter(|(_, t)| all_free || self.claims.holder(t.id()).is_none());
         free.map(|(table, _)| TablePos { level, group, run, table }).collect()
     }
 
     /// What triggers look at, for each group of a level. Tables that open jobs are taking elsewhere no longer count.
     pub fn figures(&self, strategy: &Strategy, level: usize) -> Vec<Figures> {
+        let policy = self.policy(strategy, level);
+        let counts_duplicates = |t: &Trigger| matches!(t, Trigger::Duplicates { .. });
         let mut whole = Figures {
             capacity_bytes: capacity_bytes(&strategy.size, self.version, level),
             table_bytes: strategy.cut.table_bytes,
-            max_runs: runs_max(
-                &strategy.size,
-                self.version,
-                level,
-                self.policy(strategy, level).layout.max_runs(),
-            ),
+            max_runs: runs_max(&strategy.size, self.version, level, policy.layout.max_runs()),
             ..Figures::default()
         };
+        if policy.triggers.iter().any(counts_duplicates) {
+            whole.duplicates = self.version.levels.get(level).map_or(0.0, duplicate_part);
+        }
         let groups = self.version.levels.get(level).map(|l| l.groups.as_slice()).unwrap_or_default();
-        for table in groups.iter().flat_map(|g| &g.runs).flat_map(|r| &r.tables) {
-            if !self.leaves(table.id(), level) {
-                whole.bytes += table.bytes();
-                whole.tables += 1;
-            }
+        for run in groups.iter().flat_map(|g| &g.runs) {
+            whole.bytes += run.bytes();
+            whole.tables += run.tables.len() as u64;
+        }
+        for table in self.leaving(level) {
+            whole.bytes = whole.bytes.saturating_sub(table.bytes());
+            whole.tables = whole.tables.saturating_sub(1);
         }
         let free = |run: &&Arc<SortedRun>| run.tables.iter().any(|t| self.claims.holder(t.id()).is_none());
-        let of_group = |g: &Arc<Group>| Figures { runs: g.runs.iter().filter(free).count() as u32, ..whole };
+        let deepest = self.deepest();
+        let of_group = |g: &Arc<Group>| {
+            let runs = g.runs.iter().filter(free).count() as u32;
+            // Of one run at the bottom there is nothing to be merged with.
+            let space_amp = if level < deepest || runs > 1 { self.space_amp } else { 0.0 };
+            Figures { runs, space_amp, ..whole }
+        };
         groups.iter().map(of_group).collect()
     }
 
@@ -123,10 +146,16 @@ impl<'a> TreeView<'a> {
         there + into.iter().filter(|run| group.position(**run).is_none()).count()
     }
 
-    /// True if an open job takes this table out of the level.
-    fn leaves(&self, table: TableId, level: usize) -> bool {
-        let job = self.claims.holder(table);
-        let compaction = job.and_then(|j| self.claims.compaction(j));
-        compaction.is_some_and(|c| c.target_level_in(self.version) != level)
+    /// The tables that open jobs take out of the level.
+    fn leaving(&self, level: usize) -> impl Iterator<Item = &'a TableRef> {
+        let (version, claims) = (self.version, self.claims);
+        let jobs = claims.jobs().filter(move |(_, c)| c.target_level_in(version) != level);
+        let inputs = jobs.flat_map(|(job, compaction)| compaction.inputs.iter().map(move |i| (job, i)));
+        inputs.flat_map(move |(job, input)| {
+            let run = version.find_run(input.run).filter(|(at, ..)| *at == level);
+            let run = run.and_then(|(level, group, run)| run_at(version, level, group, run));
+            let held = input.tables.iter().filter(move |t| claims.holder(t.id()) == Some(job));
+            held.filter_map(move |t| run?.overlapping(&t.bounds).iter().find(|seen| seen.id() == t.id()))
+        })
     }
 }

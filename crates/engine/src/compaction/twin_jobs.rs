@@ -7,8 +7,10 @@ use std::sync::Arc;
 use super::closure::{TablePos, broken};
 use super::commit::{CommitPart, commit_part, end_job, move_tables};
 use super::compaction::{Compaction, SlotPlace};
+use super::duplicates::space_amplification;
 use super::picker::{Pick, Wish, manual, pick};
 use super::placement::{Direction, Drafted, Picked, Plan, draft_at};
+use super::strategy::Trigger;
 use super::tree_view::TreeView;
 use super::twin_world::{Broken, Chance, Entry, KEYS, What, World, index_of, key};
 use crate::base::class::{Class, L0Permit, Permit};
@@ -102,7 +104,17 @@ impl World {
     }
 
     pub fn view<'a>(&'a self, cursors: &'a BTreeMap<usize, Box<[u8]>>) -> TreeView<'a> {
-        TreeView { version: &self.version, claims: &self.claims, cursors, ids: self.ids, now_ms: 0 }
+        let oldest_snapshot = self.snapshots.keys().next().map_or(SeqNo::MAX, |seq| SeqNo(*seq));
+        let asks = self.strategy.has_trigger(|trigger| matches!(trigger, Trigger::SpaceAmp { .. }));
+        TreeView {
+            version: &self.version,
+            claims: &self.claims,
+            cursors,
+            ids: self.ids,
+            now_ms: self.now_ms,
+            oldest_snapshot,
+            space_amp: if asks { space_amplification(&self.version) } else { 0.0 },
+        }
     }
 
     pub fn start_picked(&mut self) -> Result<(), String> {
@@ -146,7 +158,8 @@ impl World {
         self.ids = picked.ids;
         if picked.compaction.trivial_move && !self.chance.once_in(4) {
             self.stats.count("move");
-            let done = move_tables(&self.version, &self.claims, &picked, 0).map_err(|e| e.to_string())?;
+            let done =
+                move_tables(&self.version, &self.claims, &picked, self.now_ms).map_err(|e| e.to_string())?;
             self.install(done);
             return Ok(());
         }
@@ -309,7 +322,8 @@ impl World {
         };
         let consumed = compaction.tables().map(|t| (t.id(), below(t))).collect();
         let part = CommitPart { outputs, cut: (!finished).then_some(cut), consumed, ends };
-        let done = commit_part(&self.version, &self.claims, job, &part, 0).map_err(|e| e.to_string())?;
+        let done =
+            commit_part(&self.version, &self.claims, job, &part, self.now_ms).map_err(|e| e.to_string())?;
         self.install(done);
         if ends {
             self.claims.release(job);

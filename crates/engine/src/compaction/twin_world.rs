@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::bulk::load;
-use super::catalog::{CATALOG, strategy};
+use super::catalog::{CATALOG, Row, name_of, strategy};
 use super::claims::Claims;
 use super::commit::{Committed, drop_covered, flush, recover, set_levels};
 use super::picker::{Pick, pick};
@@ -19,6 +19,7 @@ use crate::base::class::Permit;
 use crate::base::coding::Decoder;
 use crate::base::key_range::after;
 use crate::base::units::{GroupId, JobId, SeqNo, TableId};
+use crate::table::key_sample::Sampler;
 use crate::table::meta::{Born, TableMeta};
 use crate::version::check::{check, check_order};
 use crate::version::edit::{EditStep, VersionEdit};
@@ -107,6 +108,9 @@ pub struct World {
     pub next_job: u64,
     pub memtables: VecDeque<Entries>,
     pub seq: u64,
+    /// When each sequence was written, wall milliseconds.
+    pub times: Vec<u64>,
+    pub now_ms: u64,
     pub answers: Answers,
     pub snapshots: BTreeMap<u64, Answers>,
     pub manifest: Vec<Vec<u8>>,
@@ -130,12 +134,13 @@ const MORE: [&str; 4] = [
     "when=saturation,runs how=runs:2:fill much=files:100 which=least-overlap-grandparent,oldest",
     "when=saturation-count how=runs:1 much=runs; L0: when=runs how=runs:2 much=file which=round-robin",
     "when=runs how=runs:3 much=file which=coldest-write; last: how=runs:2 much=level",
-    "when=runs how=runs:1 much=level; L1: when=saturation how=runs:5 much=runs",
+    "when=runs,saturation how=runs:1 much=level; L1: when=saturation how=runs:5 much=runs",
 ];
 
-/// Every strategy that the twin knows, with sizes of a few tables.
+/// Every strategy that the twin knows, with sizes of a few tables. Rows of the catalogue that are the same are one.
 pub fn strategies() -> Vec<(String, Strategy)> {
-    let named = CATALOG.iter().map(|row| row.name).chain(MORE);
+    let first = |row: &&Row| name_of(&row.text.parse::<Strategy>().unwrap()) == Some(row.name);
+    let named = CATALOG.iter().filter(first).map(|row| row.name).chain(MORE);
     let small = |name: &str, sizes: Sizes| {
         let mut strategy = strategy(name).unwrap();
         strategy.size =
@@ -169,6 +174,8 @@ impl World {
             next_job: 1,
             memtables: VecDeque::from([no_entries()]),
             seq: 0,
+            times: vec![0],
+            now_ms: 1,
             answers: Answers::new(),
             snapshots: BTreeMap::new(),
             manifest: Vec::new(),
@@ -211,7 +218,7 @@ impl World {
     pub fn write(&mut self) {
         for _ in 0..=self.chance.below(5) {
             let k = self.chance.below(KEYS);
-            self.seq += 1;
+            self.next_seq();
             if self.chance.once_in(12) {
                 self.delete_range(k);
                 continue;
@@ -223,6 +230,11 @@ impl World {
                 _ => drop(self.answers.remove(&k)),
             }
         }
+    }
+
+    fn next_seq(&mut self) {
+        self.seq += 1;
+        self.times.push(self.now_ms);
     }
 
     /// Deletes a few keys from `k` on, or many.
@@ -301,6 +313,28 @@ impl World {
         meta.bytes = all().count() as u64 * 10;
         meta.seqs = (SeqNo(all().map(|e| e.0).min().unwrap()), SeqNo(all().map(|e| e.0).max().unwrap()));
         meta.tombstones = all().filter(|e| e.1 == What::Delete).count() as u64;
+        let deletes = all().filter(|e| !matches!(e.1, What::Put(_)));
+        meta.oldest_tombstone_ms = deletes.map(|e| self.times[e.0 as usize]).min();
+        let blocks: Vec<Vec<Entry>> = all()
+            .copied()
+            .filter(|e| e.1 != What::Range)
+            .collect::<Vec<_>>()
+            .chunks(3)
+            .map(<[_]>::to_vec)
+            .collect();
+        let is_dense =
+            |block: &&Vec<Entry>| block.iter().filter(|e| e.1 == What::Delete).count() * 2 >= block.len();
+        (meta.blocks, meta.dense_blocks) =
+            (blocks.len() as u64, blocks.iter().filter(is_dense).count() as u64);
+        let mut sampler = Sampler::default();
+        for (k, list) in part {
+            let newest = list.iter().find(|e| e.1 != What::Range);
+            newest
+                .iter()
+                .for_each(|e| sampler.add(Chance(*k as u64).below(usize::MAX) as u64, e.1 == What::Delete));
+        }
+        meta.key_sample = sampler.sample();
+        meta.created_ms = self.now_ms;
         self.stats.count(if meta.entries == 0 { "table of ranges" } else { "table" });
         meta.born = born;
         Arc::new(meta)
@@ -329,7 +363,7 @@ impl World {
         let tables: Vec<_> = parts.iter().map(|p| self.make_table(p, Born::Flush)).collect();
         self.stats.count("flush");
         let mut ids = self.ids;
-        let done = flush(&self.version, &self.claims, &mut ids, tables, SeqNo(self.seq), 0);
+        let done = flush(&self.version, &self.claims, &mut ids, tables, SeqNo(self.seq), self.now_ms);
         self.ids = ids;
         self.install(done.map_err(|e| e.to_string())?);
         Ok(())
@@ -351,7 +385,7 @@ impl World {
         while self.memtables.iter().any(in_memory) {
             self.flush_oldest()?;
         }
-        self.seq += 1;
+        self.next_seq();
         let seq = self.seq;
         let mut tables = Vec::new();
         for keys in &parts {
@@ -523,6 +557,14 @@ impl World {
         let key = key(k);
         let tables = self.version.runs_at(&key).filter_map(|(_, run)| run.table_for(&key));
         tables.into_iter().find_map(|t| newest(&self.tables[t.id().0 as usize][k])).flatten()
+    }
+
+    /// A look-up that its tables take note of.
+    pub fn read(&mut self, k: usize) {
+        let key = key(k);
+        for table in self.version.runs_at(&key).filter_map(|(_, run)| run.table_for(&key)) {
+            table.meta.access.add(1, self.now_ms);
+        }
     }
 
     pub fn check(&self) -> Result<(), String> {

@@ -57,6 +57,8 @@ pub struct BackgroundState {
     pub jobs: Vec<OpenJob>,
     /// True if a tree or the set of open jobs has changed since the last look for work.
     pub look_for_work: bool,
+    /// When it is looked for again though nothing has changed, wall milliseconds.
+    pub look_at_ms: Option<u64>,
     /// Threads that look for work just now: what they find is not among `jobs` yet.
     pub looking: usize,
     /// The schedule.
@@ -172,6 +174,7 @@ impl Background {
             state: Mutex::new(BackgroundState {
                 jobs: Vec::new(),
                 look_for_work: true,
+                look_at_ms: None,
                 looking: 0,
                 policy,
                 policy_text,

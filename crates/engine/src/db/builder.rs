@@ -18,6 +18,7 @@ use super::identity;
 use super::journal::Journal;
 use super::keyspace_state::{DEFAULT_NAME, KeyspaceState, NamedStrategy, ReadView};
 use super::lane::Lane;
+use super::logged_deletes::LoggedDeletes;
 use super::options_file::{self, KeyspaceSettings, Stored};
 use super::outbox::{Events, Outbox};
 use super::read_only;
@@ -354,6 +355,20 @@ impl Builder {
         versions.trees().iter().map(style).collect()
     }
 
+    /// In what time deletes are to be gone, for the keyspaces where they are.
+    fn ttls_of(
+        &self,
+        versions: &VersionSet,
+        persisted: &KeyspaceSettings,
+    ) -> Result<BTreeMap<KeyspaceId, u64>> {
+        let mut out = BTreeMap::new();
+        for (id, tree) in versions.trees() {
+            let ttl_ms = self.strategy_of(&tree.name, persisted)?.strategy.ttl_ms();
+            out.extend(ttl_ms.map(|ttl_ms| (*id, ttl_ms)));
+        }
+        Ok(out)
+    }
+
     /// Replays the logs and puts the store together; nothing that is on the disk refers to anything new yet.
     fn recover(
         self,
@@ -373,6 +388,7 @@ impl Builder {
             options: self.options.clone(),
             styles: self.styles_of(&versions, persisted)?,
             looks: self.looks,
+            ttl_ms: self.ttls_of(&versions, persisted)?,
         };
         versions.rotate_manifest_at(self.options.memtable_bytes);
         recovery::tidy_trees(&mut versions)?;
@@ -386,6 +402,7 @@ impl Builder {
         let numbers: Box<dyn NextNumber> = Box::new(FileIds { ids: Arc::clone(versions.ids()), salt: 0 });
         let (fs, dir) = (Arc::clone(&self.fs), self.path.clone());
         let wal_files = WalFiles::new(Arc::clone(&fs), dir.clone(), self.options.wal_file_bytes(), numbers);
+        wal_files.set_recycling(settings.ttl_ms.is_empty());
         let mut keyspaces = Keyspaces::default();
         let mut memtables = Vec::new();
         for (id, tree) in versions.trees() {
@@ -445,6 +462,7 @@ impl Builder {
             snapshots: Snapshots::default(),
             tables,
             wal_files,
+            deletes: LoggedDeletes::default(),
             memory: Arc::clone(&context.memory),
             admission: Admission::new(self.threaded),
             job_context: context,

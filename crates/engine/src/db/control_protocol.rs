@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::audit;
 use super::explain;
 use super::keyspace_state::{DEFAULT_NAME, KeyspaceState};
 use super::level_report;
@@ -26,7 +27,7 @@ use crate::observe::waits::Cause;
 use crate::options::Options;
 
 /// What can be asked.
-pub const VERBS: &str = "ping stats prometheus properties levels explain slow strategy set-strategy schedule set-schedule options keyspaces events trace";
+pub const VERBS: &str = "ping stats prometheus properties levels explain slow audit-deletes strategy set-strategy schedule set-schedule options keyspaces events trace";
 
 /// How a trace is asked for.
 const TRACE_FORM: &str = "the form is `trace plain|hashed PATH` at the control socket, with an absolute path";
@@ -63,6 +64,7 @@ pub fn request(store: &Store, line: &str) -> Result<String> {
             let (events, _) = store.journal.events_from(0);
             Object::new().raw("events", list(events.iter().map(ToString::to_string))).end()
         }),
+        "audit-deletes" => nothing_after(verb, rest, || audit::deletes_json(store)),
         "slow" => nothing_after(verb, rest, || slow(store)),
         "properties" => Ok(all_properties(store, &*keyspace(store, rest)?)),
         "levels" => level_report::report(store, &*keyspace(store, rest)?),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::background::{OpenFlush, STEP_BYTES};
+use super::deletes::leave_memory_in_time;
 use super::install::install_flush;
 use super::jobs::Stepped;
 use super::keyspace_state::KeyspaceState;
@@ -35,6 +36,7 @@ pub fn step(store: &Store) -> Stepped {
         return settle_again(store);
     }
     flush_early(store);
+    leave_memory_in_time(store);
     let open = {
         let mut state = store.background.lock();
         match state.flush.take() {

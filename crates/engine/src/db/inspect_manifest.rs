@@ -221,7 +221,7 @@ fn step_words(step: &EditStep, key: &dyn Fn(&[u8]) -> String) -> String {
             let entries = entry_count(meta.entries);
             format!("table {id} joins run {run}: {size}, {entries}{consumed}, {range}")
         }
-        EditStep::TrimTable { table, bounds, consumed } => {
+        EditStep::TrimTable { table, bounds, consumed, .. } => {
             format!("table {table} is visible from {} on, {consumed} entries are consumed", key(&bounds.lo))
         }
         EditStep::DropTable { table } => format!("table {table} goes"),

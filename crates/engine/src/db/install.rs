@@ -67,6 +67,7 @@ pub fn install_flush(
             view.immutable.retain(|m| !Arc::ptr_eq(m, memtable));
             view.version = version;
         });
+        store.deletes.note_flushed(&store.wal_files, keyspace, memtable);
         store.wal_files.release_before(tree.versions.wal_from());
     }
     store.counters.flushes.add(1);
@@ -168,7 +169,15 @@ pub fn tree_view<'a>(store: &Store, tree: &'a TreeState, id: KeyspaceId) -> Opti
         cursors: &current.cursors,
         ids: ids_for_picker(tree),
         now_ms: store.clock.wall_ms(),
+        space_amp: space_amp_of(store, id),
+        oldest_snapshot: store.snapshots.oldest().oldest.map_or(SeqNo::MAX, |(seq, _)| seq),
     })
+}
+
+/// As it was last estimated.
+fn space_amp_of(store: &Store, id: KeyspaceId) -> f64 {
+    let keyspaces = store.keyspaces.load();
+    keyspaces.by_name.values().find(|k| k.id == id).map_or(0.0, |keyspace| keyspace.space_amp())
 }
 
 /// The numbers that the picker and a flush may give out.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::background::{BackgroundState, OpenJob, STEP_BYTES, Watched};
 use super::covered::drop_covered_tables;
+use super::deletes::look_again_ms;
 use super::install::{install_part, publish_version, record_change, release_job, tree_view};
 use super::job_begin::begin;
 use super::keyspace_state::KeyspaceState;
@@ -20,7 +21,7 @@ use crate::base::error::{Error, Result};
 use crate::base::units::JobId;
 use crate::compaction::commit::{set_bounds, set_levels};
 use crate::compaction::picker::{Pick, pick};
-use crate::compaction::strategy::Strategy;
+use crate::compaction::strategy::{Strategy, Trigger};
 use crate::execution::compaction_job::CompactionJob;
 use crate::execution::merge_loop::Progress;
 use crate::observe::counters::CompactionKind;
@@ -58,6 +59,9 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
     let now = store.clock.now();
     let mut state = store.background.lock();
     let mut otherwise = Stepped::Idle;
+    if state.look_at_ms.is_some_and(|at| at <= store.clock.wall_ms()) {
+        (state.look_at_ms, state.look_for_work) = (None, true);
+    }
     if state.look_for_work && now < state.retry_at {
         // Only the look for work rests after a failure; jobs that are open go on.
         otherwise = Stepped::Wait(state.retry_at);
@@ -70,7 +74,9 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
         if let Err(error) = look_for_work(store) {
             failed(store, error);
         }
+        let look_at_ms = look_again_ms(store);
         state = store.background.lock();
+        state.look_at_ms = look_at_ms;
         state.looking -= 1;
     }
     let runnable: Vec<(usize, Class)> = state
@@ -393,6 +399,9 @@ fn permit(store: &Store) -> Permit {
 fn look_in(store: &Store, keyspace: &Arc<KeyspaceState>, permit: &Permit) -> Result<bool> {
     drop_covered_tables(store, keyspace)?;
     let strategy = keyspace.strategy.load_full();
+    if strategy.strategy.has_trigger(|trigger| matches!(trigger, Trigger::SpaceAmp { .. })) {
+        keyspace.estimate_space_amp();
+    }
     let mut tree = store.tree();
     let tree = &mut *tree;
     adjust_levels(store, tree, keyspace, &strategy.strategy)?;

@@ -10,6 +10,7 @@ use arc_swap::ArcSwap;
 
 use super::gate::{DrainMeter, Gate};
 use crate::base::units::{KeyspaceId, SeqNo};
+use crate::compaction::duplicates::space_amplification;
 use crate::compaction::strategy::Strategy;
 use crate::options::TableStyle;
 use crate::version::version::Version;
@@ -72,6 +73,8 @@ pub struct KeyspaceState {
     swapping: Mutex<()>,
     /// What was last looked at for tables under range tombstones: the tree, and the snapshots open then.
     covered_checked: Mutex<Option<(Weak<Version>, Vec<SeqNo>)>>,
+    /// Superseded bytes per other byte, of which tree.
+    space_amp: Mutex<(Weak<Version>, f64)>,
     /// What it held when it was dropped, and the last sequence then: for snapshots that are older.
     dropped: OnceLock<(SeqNo, Arc<ReadView>)>,
 }
@@ -101,6 +104,7 @@ impl KeyspaceState {
             strategy: ArcSwap::from_pointee(strategy),
             swapping: Mutex::new(()),
             covered_checked: Mutex::new(None),
+            space_amp: Mutex::new((Weak::new(), 0.0)),
             dropped: OnceLock::new(),
         }
     }
@@ -172,6 +176,21 @@ impl KeyspaceState {
         }
         *checked = Some((Arc::downgrade(version), snapshots.to_vec()));
         true
+    }
+
+    /// Superseded bytes per other byte, as last estimated.
+    pub fn space_amp(&self) -> f64 {
+        self.space_amp.lock().unwrap_or_else(PoisonError::into_inner).1
+    }
+
+    /// Estimates how much of its tree is superseded, unless that is known.
+    pub fn estimate_space_amp(&self) -> f64 {
+        let version = Arc::clone(&self.view.load().version);
+        let mut known = self.space_amp.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.0.as_ptr() != Arc::as_ptr(&version) {
+            *known = (Arc::downgrade(&version), space_amplification(&version));
+        }
+        known.1
     }
 
     /// Sequence of the oldest write that is in the log and not in tables; `None` if all are in tables, or none is in the log.

@@ -17,6 +17,7 @@ use crate::base::error::Result;
 use crate::base::key::Trailer;
 use crate::base::units::SeqNo;
 use crate::merge::visible_iterator::is_put;
+use crate::table::access::sampled;
 use crate::table::filter::hash_key;
 use crate::table::reader::{PinnedValue, ReadStats, TableProbe, TableReader};
 
@@ -88,12 +89,16 @@ pub fn get_at(store: &Store, view: &ReadView, key: &[u8], at: SeqNo) -> Result<O
 fn get_in_tables(store: &Store, view: &ReadView, key: &[u8], at: SeqNo) -> Result<Option<Value>> {
     let hash = hash_key(key);
     let mut stats = ReadStats::default();
+    let counted = sampled();
     let mut covering = view.version.runs_at(key).filter_map(|(_, run)| run.table_for(key));
     loop {
         let mut probes: [Option<(&TableReader, TableProbe)>; TOGETHER] = [const { None }; TOGETHER];
         let mut n = 0;
         for (place, table) in probes.iter_mut().zip(covering.by_ref()) {
             let reader = store.tables.reader(&table.meta, IoClass::Client)?;
+            if counted {
+                table.meta.access.note(store.clock.wall_ms());
+            }
             *place = Some((reader, reader.probe(key, hash, IoClass::Client)?));
             n += 1;
         }

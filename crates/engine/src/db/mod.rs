@@ -3,6 +3,7 @@
 pub mod admission;
 #[cfg(test)]
 mod admission_tests;
+pub mod audit;
 pub mod background;
 pub mod builder;
 pub mod bulk_load;
@@ -19,6 +20,7 @@ pub mod control_protocol;
 pub mod control_socket;
 pub mod covered;
 pub mod database;
+pub mod deletes;
 pub mod explain;
 pub mod flushing;
 pub mod gate;
@@ -42,6 +44,7 @@ pub mod keyspace_state;
 pub mod keyspaces;
 pub mod lane;
 pub mod level_report;
+pub mod logged_deletes;
 pub mod lookup;
 pub mod memory;
 pub mod metric_parts;

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::inline_flush::flush_inline;
+use super::logged_deletes::recovered_since_ms;
 use crate::base::class::{Class, IoClass};
 use crate::base::error::{Error, Result};
 use crate::base::units::{COUNT_MAX, KeyspaceId, SeqNo, TableId};
@@ -50,6 +51,8 @@ pub struct ReplaySettings {
     /// Of a look beside a writer: the last sequence of the manifest that was read, and that of the manifest after the logs were.
     /// A bulk load in between is in the logs, as a mark, and not in the trees.
     pub looks: Option<(SeqNo, SeqNo)>,
+    /// In what time deletes are to be gone, where they are.
+    pub ttl_ms: BTreeMap<KeyspaceId, u64>,
 }
 
 /// What came of a replay.
@@ -366,7 +369,10 @@ impl Replay<'_> {
                 let memtable = self.memtables.entry(entry.keyspace);
                 let (writer, table) =
                     memtable.or_insert_with(|| Memtable::new(b"", memtable_bytes, &self.context.memory));
-                writer.insert(entry.key, seq, entry.kind, entry.value, || self.context.clock.wall_ms());
+                writer.insert(entry.key, seq, entry.kind, entry.value, || {
+                    let ttl_ms = self.settings.ttl_ms.get(&entry.keyspace).copied();
+                    recovered_since_ms(self.context.clock.wall_ms(), ttl_ms)
+                });
                 debug_assert_eq!(table.last_seq(), seq);
             }
             seq = seq.next();

@@ -251,7 +251,8 @@ pub fn cursor_at(
 ) -> Cursor {
     let ScanRange(range, FillCache(fill_cache)) = range;
     let options = store.options.load();
-    let mode = ReadMode::Client { fill_cache, readahead_max: options.readahead_bytes as usize };
+    let readahead_max = u32::try_from(options.readahead_bytes).unwrap_or(u32::MAX);
+    let mode = ReadMode::Client { fill_cache, readahead_max, now_ms: store.clock.wall_ms() };
     let rule = keyspace.style.prefix_rule(&options);
     let prefix = rule.prefix_of_all(&range).map(hash_prefix);
     let memtables = [&view.active].into_iter().chain(&view.immutable).filter(|m| !m.is_empty());

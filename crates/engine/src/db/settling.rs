@@ -7,6 +7,7 @@
 //! the store opens all the same: it answers reads from what was replayed, refuses writes with `NoSpace`, and the flush lane tries
 //! again until there is space.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
@@ -80,6 +81,7 @@ fn flush_all(store: &Store, context: &Arc<JobContext>, tree: &mut TreeState) -> 
             options: Options::clone(&options),
             styles: keyspaces.by_name.values().map(|k| (k.id, k.style.clone())).collect(),
             looks: None,
+            ttl_ms: BTreeMap::new(),
         }
     };
     for keyspace in keyspaces.by_name.values() {

@@ -21,6 +21,7 @@ use super::gate::Admission;
 use super::journal::Journal;
 use super::keyspace_state::KeyspaceState;
 use super::lane::Lane;
+use super::logged_deletes::LoggedDeletes;
 use super::outbox::{Events, Outbox};
 use super::snapshots::Snapshots;
 use super::ticker_state::Ticker;
@@ -79,6 +80,8 @@ pub struct Store {
     pub tables: Arc<TableCache>,
     /// The log's files.
     pub wal_files: Arc<WalFiles>,
+    /// Deletes in the log that have to be gone in time.
+    pub deletes: LoggedDeletes,
     /// Memory in use by class.
     pub memory: Arc<MemoryBudget>,
     /// Who may write, and when.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::deletes::warn_of_ttl;
 use super::install::record_change;
 use super::keyspace_state::{KeyspaceState, NamedStrategy};
 use super::options_file::{self, KeyspaceSettings, Stored};
@@ -80,6 +81,7 @@ pub fn set(store: &Store, keyspace: &KeyspaceState, text: &str) -> Result<()> {
         keyspace.strategy.store(Arc::new(strategy));
     }
     store.event(&Event::StrategyChanged { keyspace: keyspace.id, strategy: text.to_owned() });
+    warn_of_ttl(store, keyspace);
     store.background.work_changed();
     Ok(())
 }
@@ -95,6 +97,7 @@ pub fn set_for_now(store: &Store, keyspace: &KeyspaceState, text: &str) -> Resul
         store.passing().strategies.entry(keyspace.name.clone()).or_insert_with(|| before.text.clone());
     }
     store.event(&Event::StrategyChanged { keyspace: keyspace.id, strategy: text.to_owned() });
+    warn_of_ttl(store, keyspace);
     store.background.work_changed();
     Ok(())
 }

@@ -15,6 +15,7 @@ use crate::base::error::Result;
 use crate::base::iterator::InternalIterator;
 use crate::base::key::Trailer;
 use crate::base::units::{SeqNo, TableId};
+use crate::table::access::sampled;
 use crate::table::table_cache::TableCache;
 use crate::table::table_iterator::{TableIterator, TableReadOptions};
 use crate::version::run::TableRef;
@@ -27,7 +28,9 @@ pub enum ReadMode {
         /// The cache keeps what is read.
         fill_cache: bool,
         /// The most that is read ahead.
-        readahead_max: usize,
+        readahead_max: u32,
+        /// When the stream was made, wall milliseconds.
+        now_ms: u64,
     },
     /// A compaction's: large pieces, past the block cache.
     Compaction {
@@ -49,9 +52,11 @@ impl ReadMode {
 
     fn options(self) -> TableReadOptions {
         match self {
-            ReadMode::Client { fill_cache, readahead_max } => {
-                TableReadOptions { fill_cache, readahead_max, ..TableReadOptions::client() }
-            }
+            ReadMode::Client { fill_cache, readahead_max, .. } => TableReadOptions {
+                fill_cache,
+                readahead_max: readahead_max as usize,
+                ..TableReadOptions::client()
+            },
             ReadMode::Compaction { class, direct } => {
                 let options = TableReadOptions::merge(IoClass::Background(class));
                 if direct { TableReadOptions { readahead_bytes: DIRECT_PIECE, ..options } } else { options }
@@ -129,6 +134,11 @@ impl RunIterator {
                 }
                 self.entries = Some(entries);
                 let meta = &table.meta;
+                if let ReadMode::Client { now_ms, .. } = self.mode
+                    && sampled()
+                {
+                    meta.access.note(now_ms);
+                }
                 self.clipped = table.bounds.lo > meta.smallest || !table.bounds.is_below_end(&meta.largest);
             }
         }

@@ -164,6 +164,15 @@ pub enum Event {
         /// The strategy, as it was given.
         strategy: String,
     },
+    /// Deletes of a keyspace are to be gone sooner than it can be done.
+    DeadlineTooShort {
+        /// Whose deletes.
+        keyspace: KeyspaceId,
+        /// What was asked for, milliseconds.
+        ttl_ms: u64,
+        /// What can be kept as the keyspace is now, milliseconds.
+        shortest_ms: u64,
+    },
     /// Operations of the last second took `slow_us` or longer.
     SlowOperations {
         /// How many; one found in the sample stands for 64.
@@ -223,7 +232,8 @@ impl Event {
             | Event::Covered { keyspace, .. }
             | Event::Refused { keyspace, .. }
             | Event::Loaded { keyspace, .. }
-            | Event::StrategyChanged { keyspace, .. } => Some(*keyspace),
+            | Event::StrategyChanged { keyspace, .. }
+            | Event::DeadlineTooShort { keyspace, .. } => Some(*keyspace),
             Event::Stalling { keyspace, .. } => *keyspace,
             _ => None,
         }
@@ -305,6 +315,14 @@ impl fmt::Display for Event {
                 }
             }
             Event::StrategyChanged { strategy, .. } => write!(f, "Strategy changed to {strategy}"),
+            Event::DeadlineTooShort { ttl_ms, shortest_ms, .. } => {
+                let [ttl, shortest] =
+                    [ttl_ms, shortest_ms].map(|ms| words::duration(Duration::from_millis(*ms)));
+                write!(
+                    f,
+                    "Deletes cannot be gone in {ttl}: the shortest time that can be kept now is {shortest}"
+                )
+            }
             Event::SlowOperations { count, nanos } => slow_words(f, *count, nanos),
             Event::NotWritten { file, error } => {
                 write!(f, "{file} is not written any more: {error}; the store goes on without it")

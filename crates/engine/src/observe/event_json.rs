@@ -35,6 +35,7 @@ pub fn name(event: &Event) -> &'static str {
         Event::Loaded { .. } => "bulk_load_finished",
         Event::DirectRefused { .. } => "direct_io_refused",
         Event::StrategyChanged { .. } => "strategy_changed",
+        Event::DeadlineTooShort { .. } => "deadline_too_short",
         Event::OptionChanged { .. } => "option_changed",
         Event::SlowOperations { .. } => "slow_operations",
         Event::NotWritten { .. } => "not_written",
@@ -90,6 +91,9 @@ fn fields(object: Object, event: &Event) -> Object {
         }
         Event::DirectRefused { dir } => object.text("dir", dir),
         Event::StrategyChanged { strategy, .. } => object.text("strategy", strategy),
+        Event::DeadlineTooShort { ttl_ms, shortest_ms, .. } => {
+            object.raw("ttl_ms", ttl_ms).raw("shortest_ms", shortest_ms)
+        }
         Event::OptionChanged { name, was, now } => {
             object.text("option", name).text("was", was).text("now", now)
         }

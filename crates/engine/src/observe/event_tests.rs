@@ -85,6 +85,11 @@ fn table() -> Vec<(Event, &'static str, &'static str)> {
             r#""event":"compaction_refused","needs_bytes":10,"free_bytes":3"#,
         ),
         (
+            Event::DeadlineTooShort { keyspace, ttl_ms: 1000, shortest_ms: 90_000 },
+            "Deletes cannot be gone in 1.00 s: the shortest time that can be kept now is 1 min 30 s",
+            r#""event":"deadline_too_short","ttl_ms":1000,"shortest_ms":90000"#,
+        ),
+        (
             Event::StrategyChanged { keyspace, strategy: "tier".to_owned() },
             "Strategy changed to tier",
             r#""event":"strategy_changed","strategy":"tier""#,

@@ -4,6 +4,8 @@ use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use super::access::Access;
+use super::key_sample::{KeySample, SAMPLE_BITS, SAMPLE_KEYS_MAX};
 use crate::base::coding::{Decoder, put_bytes, put_varint};
 use crate::base::key_range::KeyRange;
 use crate::base::units::{SeqNo, TableId};
@@ -35,6 +37,11 @@ impl Born {
         })
     }
 }
+
+/// Set beside what made the table: further facts follow.
+const HAS_MORE: u8 = 0x80;
+/// A sampled key is written in so many bytes.
+const SAMPLE_BYTES: usize = SAMPLE_BITS as usize / 8;
 
 /// A histogram has at most this many keys.
 pub const HISTOGRAM_KEYS_MAX: usize = 15;
@@ -86,6 +93,12 @@ pub struct TableMeta {
     pub key_histogram: KeyHistogram,
     /// What made it.
     pub born: Born,
+    /// Data blocks; 0 if the table was written before they were counted.
+    pub blocks: u64,
+    /// A sample of the keys; empty if the table was written before there was one.
+    pub key_sample: KeySample,
+    /// How it is read. No part of the facts.
+    pub access: Access,
     /// What upper floors hang on the table: its open reader. No part of the facts.
     pub attachment: Attachment,
 }
@@ -135,12 +148,18 @@ impl TableMeta {
         for key in &self.key_histogram.keys {
             put_bytes(out, key);
         }
-        out.push(self.born as u8);
+        out.push(self.born as u8 | HAS_MORE);
+        let mut more = Vec::with_capacity(16 + self.key_sample.keys.len() * SAMPLE_BYTES);
+        put_varint(&mut more, self.blocks);
+        for key in &self.key_sample.keys {
+            more.extend(key.to_le_bytes().iter().take(SAMPLE_BYTES));
+        }
+        put_bytes(out, &more);
     }
 
     /// Reads what `encode` wrote; `None` if it makes no sense.
     pub fn decode(from: &mut Decoder<'_>) -> Option<TableMeta> {
-        let meta = TableMeta {
+        let mut meta = TableMeta {
             id: TableId(from.varint()?),
             unique_id: from.u64()?,
             bytes: from.varint()?,
@@ -165,9 +184,17 @@ impl TableMeta {
                 _ => return None,
             },
             key_histogram: KeyHistogram::decode(from)?,
-            born: Born::from_u8(from.u8()?)?,
+            born: Born::Merge,
+            blocks: 0,
+            key_sample: KeySample::default(),
+            access: Access::default(),
             attachment: Attachment::default(),
         };
+        let born = from.u8()?;
+        meta.born = Born::from_u8(born & !HAS_MORE)?;
+        if born & HAS_MORE != 0 {
+            meta.decode_more(&mut Decoder::new(from.bytes()?))?;
+        }
         let ordered =
             meta.smallest <= meta.largest && meta.seqs.0 <= meta.seqs.1 && meta.seqs.1 <= SeqNo::MAX;
         // Only range tombstones reach beyond the entries, and only they need none.
@@ -176,6 +203,19 @@ impl TableMeta {
         let deletes = meta.tombstones + meta.range_tombstones > 0;
         let alike = meta.born != Born::Load || (meta.seqs.0 == meta.seqs.1 && !deletes);
         (ordered && ends && alike && meta.keys <= meta.entries).then_some(meta)
+    }
+
+    /// The further facts.
+    fn decode_more(&mut self, from: &mut Decoder<'_>) -> Option<()> {
+        self.blocks = from.varint()?;
+        let samples = from.rest().chunks_exact(SAMPLE_BYTES).map(|bytes| {
+            let whole = bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+            whole & ((1 << SAMPLE_BITS) - 1)
+        });
+        let keys: Box<[u64]> = samples.take(SAMPLE_KEYS_MAX + 1).collect();
+        let fits = keys.len() <= SAMPLE_KEYS_MAX && keys.is_sorted_by(|a, b| a < b);
+        self.key_sample = KeySample { keys };
+        fits.then_some(())
     }
 }
 
@@ -262,6 +302,9 @@ mod tests {
             end: None,
             key_histogram: KeyHistogram { keys: vec![b"g"[..].into(), b"m"[..].into()] },
             born: Born::Merge,
+            blocks: 77,
+            key_sample: KeySample { keys: [3, 8, 1 << 47].into() },
+            access: Access::default(),
             attachment: Attachment::default(),
         }
     }
@@ -301,6 +344,7 @@ mod tests {
         refused(|m| m.smallest = b"zzz"[..].into());
         refused(|m| m.seqs = (SeqNo(5), SeqNo(4)));
         refused(|m| m.seqs.1 = SeqNo(u64::MAX));
+        refused(|m| m.key_sample.keys = [8, 3].into());
         refused(|m| m.entries = 0);
         refused(|m| m.keys = m.entries + 1);
         refused(|m| m.key_histogram.keys = vec![b"b"[..].into(), b"a"[..].into()]);

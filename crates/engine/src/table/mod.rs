@@ -1,9 +1,10 @@
 //! Floor 4: one table file, written once, read through checksums.
 //!
-//! Bottom-up: the facts of a table (`meta`), its blocks (`format` to `facts`, `range_block`), writing (`writer`), what stays in memory
+//! Bottom-up: the facts of a table (`meta`, `key_sample`, `access`), its blocks (`format` to `facts`, `range_block`), writing (`writer`), what stays in memory
 //! (`residents`, `pieces`, `block_cache`), reading (`block_file`, `partition`, `reader`, `table_iterator`, `table_cache`), and reading everything
 //! (`verify`).
 
+pub mod access;
 pub mod block;
 pub mod block_builder;
 pub mod block_cache;
@@ -12,6 +13,7 @@ pub mod compression;
 pub mod facts;
 pub mod filter;
 pub mod format;
+pub mod key_sample;
 pub mod meta;
 pub mod partition;
 pub mod pieces;

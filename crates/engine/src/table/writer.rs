@@ -10,11 +10,13 @@
 
 use std::sync::Arc;
 
+use super::access::Access;
 use super::block_builder::BlockBuilder;
 use super::compression::{Compression, Compressor};
 use super::facts::{Facts, Follows};
 use super::filter;
 use super::format::{BLOCK_TRAILER_BYTES, BlockHandle, Footer, PAGE_BYTES, footer_checksum, seal_block};
+use super::key_sample::Sampler;
 use super::meta::{Attachment, Born, HowWritten, KeyHistogram, TableMeta};
 use super::prefix_rule::PrefixRule;
 use super::range_block::RangeBlockBuilder;
@@ -97,6 +99,8 @@ pub struct TableWriter {
     sink: Sink,
     stage: Stage,
     facts: Facts,
+    sampler: Sampler,
+    blocks: u64,
     oldest_tombstone_ms: Option<u64>,
     block: BlockBuilder,
     /// The last data block, until its separator is known.
@@ -125,6 +129,8 @@ impl TableWriter {
             sink,
             stage: Stage::Adding,
             facts: Facts::default(),
+            sampler: Sampler::default(),
+            blocks: 0,
             oldest_tombstone_ms: None,
             block: BlockBuilder::default(),
             pending: None,
@@ -170,9 +176,16 @@ impl TableWriter {
         if self.pending.is_some() {
             partition_is_new |= self.guard(|writer| writer.index_pending(Some(key)))?;
         }
-        if self.options.filter_bits > 0.0 && (follows == Follows::NewKey || partition_is_new) {
-            self.hashes.push(filter::hash_key(key));
-            self.note_prefix(key);
+        let has_filter = self.options.filter_bits > 0.0;
+        if follows == Follows::NewKey || (has_filter && partition_is_new) {
+            let hash = filter::hash_key(key);
+            if follows == Follows::NewKey {
+                self.sampler.add(hash, kind != Some(Kind::Put));
+            }
+            if has_filter {
+                self.hashes.push(hash);
+                self.note_prefix(key);
+            }
         }
         self.block.add(key, trailer, value);
         self.facts.add(key, trailer, follows);
@@ -222,8 +235,10 @@ impl TableWriter {
     pub fn memory_bytes(&self) -> u64 {
         let blocks =
             [&self.block, &self.index, &self.top].map(|b| b.bytes_roughly() as u64).iter().sum::<u64>();
-        let buffers =
-            self.payload.capacity() + self.separator.capacity() + self.hashes.capacity() * size_of::<u64>();
+        let buffers = self.payload.capacity()
+            + self.separator.capacity()
+            + self.hashes.capacity() * size_of::<u64>()
+            + self.sampler.memory_bytes();
         size_of::<TableWriter>() as u64 + FILE_BUFFER_BYTES + blocks + buffers as u64
     }
 
@@ -330,6 +345,9 @@ impl TableWriter {
             end: None,
             key_histogram: KeyHistogram::default(),
             born: self.options.born,
+            blocks: self.blocks,
+            key_sample: self.sampler.sample(),
+            access: Access::default(),
             attachment: Attachment::default(),
         };
         self.facts.write_to(&mut meta);
@@ -368,6 +386,7 @@ impl TableWriter {
     fn write_data_block(&mut self) -> Result<()> {
         self.block.finish(&mut self.payload);
         self.facts.end_block();
+        self.blocks += 1;
         // Padding is worth at most a thirty-second of a block.
         let padding = if self.aligns() { self.options.block_bytes / 32 } else { 0 };
         self.pending = Some(self.sink.write(&mut self.payload, self.options.compression, padding)?);

@@ -82,7 +82,9 @@ impl Applier {
             EditStep::AddRun { level, group, run, place } => self.add_run(*level, *group, *run, *place),
             EditStep::RemoveRun { run } => self.remove_run(*run),
             EditStep::AddTable { run, table } => self.add_table(*run, table),
-            EditStep::TrimTable { table, bounds, consumed } => self.trim_table(*table, bounds, *consumed),
+            EditStep::TrimTable { table, bounds, consumed, under_deletes_ms } => {
+                self.trim_table(*table, bounds, *consumed, *under_deletes_ms)
+            }
             EditStep::FuseRuns { newer, older } => self.fuse(*newer, *older),
             EditStep::SplitGroup { group, at, new_group, new_run } => {
                 self.split_group(*group, at, *new_group, *new_run)
@@ -159,7 +161,7 @@ impl Applier {
             RunPlace::Above(run) => anchor(run)?,
             RunPlace::Below(run) => anchor(run)? + 1,
         };
-        found.runs.insert(at, Arc::new(SortedRun { id, tables: Vec::new() }));
+        found.runs.insert(at, Arc::new(SortedRun::new(id, Vec::new())));
         self.group_of.insert(id, (level, group));
         Ok(())
     }
@@ -197,7 +199,13 @@ impl Applier {
         Ok(())
     }
 
-    fn trim_table(&mut self, id: TableId, bounds: &KeyRange, consumed: u64) -> Result<(), Wrong> {
+    fn trim_table(
+        &mut self,
+        id: TableId,
+        bounds: &KeyRange,
+        consumed: u64,
+        under_deletes_ms: Option<u64>,
+    ) -> Result<(), Wrong> {
         let run = *self.run_of.get(&id).ok_or_else(|| format!("table {id} is not in the tree"))?;
         let run = self.run_mut(run)?;
         let table = run.tables.iter_mut().find(|t| t.id() == id);
@@ -211,6 +219,7 @@ impl Applier {
         }
         table.bounds = bounds.clone();
         table.consumed = consumed;
+        table.under_deletes_ms = [table.under_deletes_ms, under_deletes_ms].into_iter().flatten().min();
         Ok(())
     }
 
@@ -230,7 +239,7 @@ impl Applier {
         let mut tables: Vec<TableRef> = a.tables.iter().chain(&b.tables).cloned().collect();
         tables.sort_by(|x, y| x.bounds.lo.cmp(&y.bounds.lo));
         let moved: Vec<TableId> = a.tables.iter().map(TableRef::id).collect();
-        let fused = Arc::new(SortedRun { id: older, tables });
+        let fused = Arc::new(SortedRun::new(older, tables));
         found.runs.splice(at..at + 2, [fused]);
         self.group_of.remove(&newer);
         self.run_of.extend(moved.into_iter().map(|t| (t, older)));
@@ -311,7 +320,7 @@ impl Applier {
         }
         self.run_of.extend(tables.iter().map(|t| (t.id(), id)));
         self.group_of.insert(id, (level, group.id));
-        group.runs = vec![Arc::new(SortedRun { id, tables })];
+        group.runs = vec![Arc::new(SortedRun::new(id, tables))];
     }
 
     fn no_such_group(&self, id: GroupId) -> Result<(), Wrong> {
@@ -334,7 +343,8 @@ impl Applier {
     fn run_mut(&mut self, id: RunId) -> Result<&mut SortedRun, Wrong> {
         let (_, group) = *self.group_of.get(&id).ok_or_else(|| no_run(id))?;
         let runs = &mut self.group_mut(group)?.runs;
-        runs.iter_mut().find(|r| r.id == id).map(Arc::make_mut).ok_or_else(|| no_run(id))
+        let run = runs.iter_mut().find(|r| r.id == id).map(Arc::make_mut);
+        run.map(SortedRun::changed).ok_or_else(|| no_run(id))
     }
 }
 

@@ -44,6 +44,7 @@ fn tables_come_shrink_and_go() {
                 table: TableId(4),
                 bounds: KeyRange::new(b"c\0", Some(b"f\0")),
                 consumed: 2,
+                under_deletes_ms: None,
             },
             EditStep::DropTable { table: TableId(9) },
             EditStep::RemoveRun { run: RunId(1) },
@@ -181,6 +182,7 @@ fn a_step_that_does_not_fit_names_itself() {
                 table: TableId(4),
                 bounds: KeyRange::new(b"b", Some(b"e")),
                 consumed: 1,
+                under_deletes_ms: None,
             }],
             "1 (trim table): table 4 at [a, f\0) cannot be trimmed to [b, e)",
         ),
@@ -201,6 +203,7 @@ fn a_step_that_does_not_fit_names_itself() {
         table: TableId(1),
         bounds: KeyRange::new(b"b", Some(b"d\0")),
         consumed: 11,
+        under_deletes_ms: None,
     }];
     let want = "edit step 1 (trim table): table 1 of 10 entries cannot have 11 consumed after 0";
     assert_eq!(step_on("L0 T 1[a-d]", too_much), want);

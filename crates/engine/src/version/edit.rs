@@ -80,6 +80,8 @@ pub enum EditStep {
         bounds: KeyRange,
         /// Entries now consumed.
         consumed: u64,
+        /// When the oldest delete of the job's inputs was acknowledged, if they have any.
+        under_deletes_ms: Option<u64>,
     },
     /// A table goes.
     DropTable {

@@ -48,6 +48,7 @@ mod kinds {
     pub const SET_RUN_BOUND: u8 = 11;
     pub const INSERT_LEVEL: u8 = 12;
     pub const REMOVE_LEVEL: u8 = 13;
+    pub const TRIM_UNDER_DELETES: u8 = 14;
 }
 
 impl VersionEdit {
@@ -99,7 +100,7 @@ impl VersionEdit {
         let mut edit = VersionEdit::default();
         for i in 1..=from.varint().ok_or_else(short)? {
             let kind = from.u8().ok_or_else(short)?;
-            if !(kinds::ADD_LEVEL..=kinds::REMOVE_LEVEL).contains(&kind) {
+            if !(kinds::ADD_LEVEL..=kinds::TRIM_UNDER_DELETES).contains(&kind) {
                 return Err(BadEdit::Unknown(format!("edit step {i} has the unknown kind {kind}")));
             }
             let damaged = || BadEdit::Damaged(format!("edit step {i} of kind {kind} is damaged"));
@@ -142,8 +143,11 @@ fn encode_step(step: &EditStep, out: &mut Vec<u8>) {
             put_kind(out, kinds::ADD_TABLE, &[run.0]);
             encode_table(table, out);
         }
-        EditStep::TrimTable { table, bounds, consumed } => {
-            put_kind(out, kinds::TRIM_TABLE, &[table.0, *consumed]);
+        EditStep::TrimTable { table, bounds, consumed, under_deletes_ms } => {
+            match under_deletes_ms {
+                None => put_kind(out, kinds::TRIM_TABLE, &[table.0, *consumed]),
+                Some(ms) => put_kind(out, kinds::TRIM_UNDER_DELETES, &[table.0, *consumed, *ms]),
+            }
             encode_range(bounds, out);
         }
         EditStep::DropTable { table } => put_kind(out, kinds::DROP_TABLE, &[table.0]),
@@ -193,7 +197,11 @@ fn decode_step(kind: u8, from: &mut Decoder<'_>) -> Option<EditStep> {
         kinds::ADD_TABLE => EditStep::AddTable { run: run_id(from)?, table: decode_table(from)? },
         kinds::TRIM_TABLE => {
             let (table, consumed) = (table_id(from)?, from.varint()?);
-            EditStep::TrimTable { table, consumed, bounds: decode_range(from)? }
+            EditStep::TrimTable { table, consumed, under_deletes_ms: None, bounds: decode_range(from)? }
+        }
+        kinds::TRIM_UNDER_DELETES => {
+            let (table, consumed, ms) = (table_id(from)?, from.varint()?, from.varint()?);
+            EditStep::TrimTable { table, consumed, under_deletes_ms: Some(ms), bounds: decode_range(from)? }
         }
         kinds::DROP_TABLE => EditStep::DropTable { table: table_id(from)? },
         kinds::FUSE_RUNS => EditStep::FuseRuns { newer: run_id(from)?, older: run_id(from)? },
@@ -207,13 +215,19 @@ fn decode_step(kind: u8, from: &mut Decoder<'_>) -> Option<EditStep> {
     })
 }
 
-/// The facts, then 0 for a table seen whole or 1 and the part that is seen.
+/// The facts, then 0 for a table seen whole, or the part that is seen: 1, or 2 with the age of the deletes it lay under.
 fn encode_table(table: &TableRef, out: &mut Vec<u8>) {
     table.meta.encode(out);
     put_varint(out, table.entered_level_ms);
     let whole = table.consumed == 0 && table.bounds == table.meta.bounds();
-    out.push(u8::from(!whole));
-    if !whole {
+    out.push(match table.under_deletes_ms {
+        Some(_) => 2,
+        None => u8::from(!whole),
+    });
+    if let Some(ms) = table.under_deletes_ms {
+        put_varint(out, ms);
+    }
+    if !whole || table.under_deletes_ms.is_some() {
         put_varint(out, table.consumed);
         encode_range(&table.bounds, out);
     }
@@ -224,9 +238,10 @@ fn decode_table(from: &mut Decoder<'_>) -> Option<TableRef> {
     let entered_level_ms = from.varint()?;
     match from.u8()? {
         0 => Some(TableRef::whole(meta, entered_level_ms)),
-        1 => {
+        part @ (1 | 2) => {
+            let under_deletes_ms = if part == 2 { Some(from.varint()?) } else { None };
             let consumed = from.varint()?;
-            Some(TableRef { meta, bounds: decode_range(from)?, consumed, entered_level_ms })
+            Some(TableRef { meta, bounds: decode_range(from)?, consumed, entered_level_ms, under_deletes_ms })
         }
         _ => None,
     }

@@ -131,6 +131,17 @@ pub fn table_text(table: &TableRef, full: bool) -> String {
         }
         let _ = write!(out, " dels={} consumed={} born={born}", meta.tombstones, table.consumed);
         let _ = write!(out, " at={}", table.entered_level_ms);
+        for (name, figure) in [
+            ("dense", meta.dense_blocks),
+            ("blocks", meta.blocks),
+            ("deleted", meta.oldest_tombstone_ms.unwrap_or(0)),
+            ("under", table.under_deletes_ms.unwrap_or(0)),
+            ("made", meta.created_ms),
+        ] {
+            if figure > 0 {
+                let _ = write!(out, " {name}={figure}");
+            }
+        }
     }
     out.push(']');
     out

@@ -9,6 +9,8 @@ use super::edit::{EditStep, RunPlace, VersionEdit};
 use super::run::TableRef;
 use super::version::Version;
 use crate::base::units::{GroupId, RunId, SeqNo, TableId};
+use crate::table::access::Access;
+use crate::table::key_sample::KeySample;
 use crate::table::meta::{Attachment, Born, KeyHistogram, TableMeta};
 
 /// The facts of a table that no file stands behind.
@@ -31,6 +33,9 @@ pub fn fabricated_meta(id: u64, smallest: &[u8], largest: &[u8]) -> TableMeta {
         end: None,
         key_histogram: KeyHistogram::default(),
         born: Born::Merge,
+        blocks: 0,
+        key_sample: KeySample::default(),
+        access: Access::default(),
         attachment: Attachment::default(),
     }
 }
@@ -141,7 +146,7 @@ fn parse_table(token: &str) -> Result<TableRef, String> {
         meta.end.as_ref().ok_or_else(wrong)?;
         (meta.entries, meta.keys) = (0, 0);
     }
-    let (mut consumed, mut entered) = (0, 0);
+    let (mut consumed, mut entered, mut under) = (0, 0, None);
     for word in words {
         let (name, value) = word.split_once('=').ok_or_else(wrong)?;
         match name {
@@ -150,6 +155,13 @@ fn parse_table(token: &str) -> Result<TableRef, String> {
             "keys" => meta.keys = number_in(value)?,
             "ranges" => meta.range_tombstones = number_in(value)?,
             "dels" => meta.tombstones = number_in(value)?,
+            "dense" => meta.dense_blocks = number_in(value)?,
+            "blocks" => meta.blocks = number_in(value)?,
+            "deleted" => meta.oldest_tombstone_ms = Some(number_in(value)?),
+            "under" => under = Some(number_in(value)?),
+            "reads" => meta.access.add(number_in(value)?, 0),
+            "read" => meta.access.add(0, number_in(value)?),
+            "made" => meta.created_ms = number_in(value)?,
             "consumed" => consumed = number_in(value)?,
             "at" => entered = number_in(value)?,
             "seqs" => {
@@ -171,6 +183,7 @@ fn parse_table(token: &str) -> Result<TableRef, String> {
     let mut table = TableRef::whole(Arc::new(meta), entered);
     table.bounds.lo = key(visible)?.into();
     table.consumed = consumed;
+    table.under_deletes_ms = under;
     Ok(table)
 }
 

@@ -4,7 +4,7 @@
 //! commits a prefix of its work trims its inputs instead of rewriting them.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::base::key_range::KeyRange;
 use crate::base::units::{RunId, TableId};
@@ -21,17 +21,25 @@ pub struct TableRef {
     pub consumed: u64,
     /// When it came to its level, wall milliseconds (CDS-4).
     pub entered_level_ms: u64,
+    /// When the oldest delete was acknowledged whose job took a part of this file: what it deleted may be in that part still,
+    /// unseen, until the file goes. `None` if no job with deletes has trimmed it.
+    pub under_deletes_ms: Option<u64>,
 }
 
 impl TableRef {
     /// The whole table, new in its level.
     pub fn whole(meta: Arc<TableMeta>, entered_level_ms: u64) -> TableRef {
-        TableRef { bounds: meta.bounds(), meta, consumed: 0, entered_level_ms }
+        TableRef { bounds: meta.bounds(), meta, consumed: 0, entered_level_ms, under_deletes_ms: None }
     }
 
     /// The file's number.
     pub fn id(&self) -> TableId {
         self.meta.id
+    }
+
+    /// When the oldest delete was acknowledged of which this file holds traces: a tombstone, or what one deleted.
+    pub fn oldest_delete_ms(&self) -> Option<u64> {
+        [self.meta.oldest_tombstone_ms, self.under_deletes_ms].into_iter().flatten().min()
     }
 
     /// Visible bytes: the file's, in the share of entries not yet consumed.
@@ -45,15 +53,58 @@ impl TableRef {
 }
 
 /// Tables that do not overlap, ascending. Searched by binary search.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct SortedRun {
     /// Never reused.
     pub id: RunId,
     /// Ascending, disjoint.
     pub tables: Vec<TableRef>,
+    totals: OnceLock<Totals>,
+}
+
+/// What a run's tables add up to, found out once: decisions look at it each time.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// Visible bytes of all tables before each, and of all at the end.
+    pub bytes_before: Box<[u64]>,
+    /// When the first of the tables came to the level, wall milliseconds.
+    pub oldest_arrival_ms: Option<u64>,
+    /// When the oldest delete was acknowledged of which a table holds traces, wall milliseconds.
+    pub oldest_delete_ms: Option<u64>,
+}
+
+/// A copy is made to be changed.
+impl Clone for SortedRun {
+    fn clone(&self) -> SortedRun {
+        SortedRun::new(self.id, self.tables.clone())
+    }
 }
 
 impl SortedRun {
+    /// A run of these tables, which ascend and do not overlap.
+    pub fn new(id: RunId, tables: Vec<TableRef>) -> SortedRun {
+        SortedRun { id, tables, totals: OnceLock::new() }
+    }
+
+    /// What its tables add up to.
+    pub fn totals(&self) -> &Totals {
+        self.totals.get_or_init(|| {
+            let sum = |sum: &mut u64, bytes: u64| Some(std::mem::replace(sum, *sum + bytes));
+            let bytes = self.tables.iter().map(TableRef::bytes).chain([0]);
+            Totals {
+                bytes_before: bytes.scan(0, sum).collect(),
+                oldest_arrival_ms: self.tables.iter().map(|t| t.entered_level_ms).min(),
+                oldest_delete_ms: self.tables.iter().filter_map(TableRef::oldest_delete_ms).min(),
+            }
+        })
+    }
+
+    /// To be called by whoever changes tables.
+    pub fn changed(&mut self) -> &mut SortedRun {
+        self.totals = OnceLock::new();
+        self
+    }
+
     /// The table whose visible part covers `key`.
     pub fn table_for(&self, key: &[u8]) -> Option<&TableRef> {
         let above = self.tables.partition_point(|t| &t.bounds.lo[..] <= key);
@@ -84,7 +135,7 @@ impl SortedRun {
 
     /// Visible bytes of all tables.
     pub fn bytes(&self) -> u64 {
-        self.tables.iter().map(TableRef::bytes).sum()
+        self.totals().bytes_before.last().copied().unwrap_or(0)
     }
 }
 

@@ -49,7 +49,7 @@ impl Version {
             .flat_map(|(i, group)| group.runs.iter().map(move |run| (i, run)))
     }
 
-    /// Every table with its level, in no order that matters.
+    /// Every table with its level, in read order: levels downward, runs newest first.
     pub fn tables(&self) -> impl Iterator<Item = (usize, &TableRef)> {
         self.levels.iter().enumerate().flat_map(|(i, level)| {
             level

@@ -69,6 +69,8 @@ struct Files {
     live: VecDeque<LiveLog>,
     recyclable: Vec<PathBuf>,
     removable: Vec<PathBuf>,
+    /// Logs are removed when they are not needed, instead of being used again.
+    never_recycles: bool,
     pace: Pace,
 }
 
@@ -145,7 +147,7 @@ impl Files {
 
     /// A log that holds nothing any more.
     fn let_go(&mut self, path: PathBuf, recycled_max: usize) {
-        if self.recyclable.len() < recycled_max {
+        if self.recyclable.len() < recycled_max && !self.never_recycles {
             self.recyclable.push(path);
         } else {
             self.removable.push(path);
@@ -233,6 +235,31 @@ impl WalFiles {
             (Some(_), None) => false,
         };
         state.live.iter().find(needed).map_or(0, |log| log.number)
+    }
+
+    /// The number of the log that holds the write with this sequence; for one that is to come, the log in use.
+    pub fn log_of(&self, seq: SeqNo) -> u64 {
+        let state = self.lock();
+        let holds = |log: &&LiveLog| log.last_seq.is_none_or(|last| last >= seq);
+        state.live.iter().find(holds).or(state.live.back()).map_or(0, |log| log.number)
+    }
+
+    /// The number of the oldest log that holds writes.
+    pub fn oldest_live(&self) -> u64 {
+        self.lock().live.front().map_or(0, |log| log.number)
+    }
+
+    /// Whether logs that are not needed are used again; where what was in them has to go, they are removed, those that wait to be
+    /// used included. True if that is a change.
+    pub fn set_recycling(&self, recycles: bool) -> bool {
+        let mut state = self.lock();
+        let changed = std::mem::replace(&mut state.never_recycles, !recycles) == recycles;
+        if changed && !recycles {
+            let mut spare = std::mem::take(&mut state.recyclable);
+            spare.extend(state.prepared.drain(..).map(|(number, _)| FileName::Wal(number).path(&self.dir)));
+            state.removable.append(&mut spare);
+        }
+        changed
     }
 
     /// Lets go of the logs before `number`, which the manifest no longer asks for.
@@ -382,6 +409,14 @@ impl Wal {
         }
         self.last_seq = last;
         Ok(appended)
+    }
+
+    /// Ends the log in use and begins the next.
+    ///
+    /// # Errors
+    /// As of an append.
+    pub fn begin_next(&mut self) -> Result<(), LogError> {
+        self.rotate(0).map(drop)
     }
 
     /// Makes everything appended durable.

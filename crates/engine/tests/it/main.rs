@@ -5,6 +5,8 @@
 mod control;
 /// A crash before every call that changes the disk.
 mod crash;
+/// Deletes that are gone in time, from every file.
+mod deletes;
 /// Emulated devices.
 mod device;
 /// Durability modes and the log.

@@ -1,5 +1,6 @@
 //! `keel strategy list|show|set`: how the tree is compacted.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Subcommand;
@@ -7,9 +8,10 @@ use evenkeel_lab::clock;
 
 use crate::failure::Failure;
 use crate::live::{argument, ask, ask_running};
-use crate::output::Output;
+use crate::output::{Output, note};
 use crate::progress::{Spinner, Waited, wait_idle};
 use crate::store::{EngineArgs, ReadArgs, Store, Target, check_strategy};
+use crate::{strategy_file, strategy_table};
 
 /// See `keel strategy --help`.
 #[derive(clap::Args, Debug)]
@@ -25,10 +27,14 @@ pub struct Args {
 enum Action {
     /// List the strategies that have a name.
     List,
-    /// Print the strategy of a keyspace; with NAME, what a name or text means.
+    /// Print the strategy of a keyspace; with NAME or --file, explain and draw a strategy.
     Show {
-        /// A name of `keel strategy list`.
+        /// A name of `keel strategy list`, or a strategy's text.
+        #[arg(conflicts_with = "file")]
         name: Option<String>,
+        /// A strategy of your own, in TOML with the keys of the text form.
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
         #[command(flatten)]
         read: ReadArgs,
     },
@@ -47,6 +53,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   keel strategy list
   keel strategy show 1-leveling
+  keel strategy show --file mine.toml
   keel strategy show --db shop.db
   keel strategy set --db shop.db tier --wait
   keel strategy set --db shop.db 'when=saturation how=runs:1 much=file which=least-overlap-parent'";
@@ -56,8 +63,9 @@ impl Args {
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
         match &self.action {
             Action::List => self.list(),
+            Action::Show { file: Some(file), .. } => self.explain(&strategy_file::line_of(file)?),
             Action::Show { name: Some(name), .. } => self.explain(name),
-            Action::Show { name: None, read } => self.show(target, read),
+            Action::Show { name: None, read, .. } => self.show(target, read),
             Action::Set { strategy, wait } => self.set(target, strategy, *wait),
         }
     }
@@ -69,28 +77,35 @@ impl Args {
             let rows: Vec<serde_json::Value> = rows.iter().map(row_json).collect();
             return out.line(&serde_json::Value::Array(rows).to_string());
         }
-        let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
-        let line = |row: &evenkeel::strategy::CatalogRow| {
-            format!("{:<width$}  {} ({})\n", row.name, row.about, row.source)
-        };
-        out.shown(&rows.iter().map(line).collect::<String>())
+        out.text(&strategy_table::of_catalog(rows))
     }
 
     fn explain(&self, name: &str) -> Result<(), Failure> {
         let mut out = Output::new();
-        let Some(row) = evenkeel::strategy::catalog().iter().find(|row| row.name == name) else {
-            // A text stands for itself, once it can be read.
-            check_strategy(name)?;
-            return if self.json {
-                out.line(&serde_json::json!({ "text": name }).to_string())
-            } else {
-                out.line(name)
-            };
-        };
+        check_strategy(name)?;
+        let strategy = evenkeel::strategy::parse(name)?;
+        let row = evenkeel::strategy::catalog().iter().find(|row| row.name == name);
+        let text = strategy.to_string();
         if self.json {
-            return out.line(&row_json(row).to_string());
+            let mut object = row.map_or_else(|| serde_json::json!({}), row_json);
+            object["text"] = text.into();
+            let parts = evenkeel::strategy::explain(&strategy);
+            let parts =
+                parts.iter().map(|part| serde_json::json!({ "levels": part.levels, "words": part.words }));
+            object["levels"] = parts.collect();
+            return out.line(&object.to_string());
         }
-        out.text(&format!("{}\n{} ({})\n", row.text, row.about, row.source))
+        if let Some(row) = row {
+            out.wrapped(&format!("{} ({})\n\n", row.about, row.source))?;
+        }
+        out.text(&format!("{text}\n\n"))?;
+        for part in evenkeel::strategy::explain(&strategy) {
+            out.wrapped(&format!("{}: {}\n", part.levels, part.words))?;
+        }
+        out.wrapped(&format!("{}\n\n", evenkeel::strategy::sizes_in_words(&strategy)))?;
+        out.text(&evenkeel::strategy::draw(&strategy))?;
+        warn_of_short_ttl(&strategy);
+        Ok(())
     }
 
     fn show(&self, target: &Target, read: &ReadArgs) -> Result<(), Failure> {
@@ -137,6 +152,17 @@ impl Args {
             }
             clock::pause(Duration::from_millis(100));
         }
+    }
+}
+
+/// Even an empty store of two levels has to be woken and looked at.
+fn warn_of_short_ttl(strategy: &evenkeel::strategy::Strategy) {
+    let shortest = evenkeel::strategy::shortest_ttl_ms(0, 2, None);
+    if let Some(ttl) = strategy.ttl_ms().filter(|ttl| *ttl < shortest) {
+        let [ttl, shortest] = [ttl, shortest].map(evenkeel::strategy::time_text);
+        note(&format!(
+            "keel: ttl:{ttl} cannot be kept; the shortest that an empty store can keep is ttl:{shortest}"
+        ));
     }
 }
 

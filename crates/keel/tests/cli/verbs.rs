@@ -90,6 +90,12 @@ const ROWS: &[Row] = &[
         ],
     ),
     row(
+        "audit",
+        &["audit", "deletes"],
+        "default: no time is set for deletes; ",
+        &[(&["audit"], 2, "--help"), (&["audit", "puts"], 2, "puts")],
+    ),
+    row(
         "option",
         &["option", "list"],
         "memtable_bytes",
@@ -276,8 +282,23 @@ fn strategies_can_be_listed_shown_and_set() {
     let text = keel.bare(&["strategy", "show", "full"]).ok();
     assert!(text.contains("when="), "{text}");
     let rows = json(&keel.bare(&["strategy", "list", "--json"]).ok());
-    assert_eq!(rows.as_array().unwrap().len(), list.lines().count());
+    let own = list.lines().skip(1).filter(|line| !line.starts_with(' '));
+    assert_eq!(rows.as_array().unwrap().len(), own.count());
+    let header: Vec<&str> = list.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(header, ["NAME", "WHEN", "HOW", "MUCH", "WHICH"]);
     keel.bare(&["strategy", "show", "no-such"]).fails(2, &["no-such"]);
+    keel.bare(&["strategy", "show", "teir"]).fails(2, &["did you mean tier?"]);
+    for row in rows.as_array().unwrap() {
+        let name = row["name"].as_str().unwrap();
+        let shown = keel.bare(&["strategy", "show", name]).ok();
+        assert!(
+            shown.contains("runs together") || shown.contains("at a time") || shown.contains("all of it"),
+            "{shown}"
+        );
+        let text = shown.lines().find(|line| line.starts_with("when=")).unwrap();
+        let again = json(&keel.bare(&["strategy", "show", text, "--json"]).ok());
+        assert_eq!(again["text"], text, "{name}");
+    }
 
     keel.ok(&["put", "k", "v"]);
     let before = keel.ok(&["strategy", "show"]);
@@ -286,6 +307,59 @@ fn strategies_can_be_listed_shown_and_set() {
     assert_eq!(keel.ok(&["strategy", "show"]), set, "it holds after the store is opened again");
     let shown = json(&keel.ok(&["strategy", "show", "--json"]));
     assert_eq!(shown["text"], set.trim_end());
+}
+
+#[test]
+fn a_strategy_of_ones_own_is_a_file_and_nonsense_in_it_is_named() {
+    let keel = Keel::new();
+    let file = keel.write(
+        "mine.toml",
+        "when = [\"ttl:2s\", \"saturation\"]\nhow = \"runs:1\"\nmuch = \"file\"\nwhich = \"expired\"\n",
+    );
+    let shown = keel.bare(&["strategy", "show", "--file", &file]);
+    assert_eq!(shown.code, 0, "{shown:?}");
+    assert!(
+        shown.out.starts_with("when=ttl:2s,saturation how=runs:1 much=file which=expired\n"),
+        "{shown:?}"
+    );
+    assert!(
+        shown.err.contains("ttl:2s cannot be kept; the shortest that an empty store can keep is ttl:12s"),
+        "{shown:?}"
+    );
+    for (text, wants) in [
+        (
+            "when = \"runs\"\nhow = \"runs:1\"\nmuch = \"level\"",
+            "lets every level grow without bound; add saturation",
+        ),
+        ("when = \"saturation\"\nhow = \"runs:1\"\nmuch = \"file\"", "which= is needed"),
+        (
+            "when = \"saturation\"\nhow = \"runs:1\"\nmuch = \"level\"\n[L0]\nspeed = 9",
+            "L0: speed=9: no such field",
+        ),
+        ("when = \"saturatoin\"\nhow = \"runs:1\"\nmuch = \"level\"", "did you mean saturation?"),
+        ("when = \n", "line 1"),
+    ] {
+        let file = keel.write("wrong.toml", text);
+        keel.bare(&["strategy", "show", "--file", &file]).fails(2, &["wrong.toml", wants]);
+    }
+    keel.bare(&["strategy", "show", "--file", "none.toml"]).fails(2, &["none.toml", "no such file"]);
+}
+
+#[test]
+fn what_deletes_have_left_is_shown_for_each_keyspace() {
+    let keel = Keel::new();
+    keel.ok(&["put", "k", "v"]);
+    let ttl = "when=ttl:1h,saturation how=runs:1 much=file which=expired";
+    keel.ok(&["keyspace", "create", "short", "--strategy", ttl]);
+    keel.ok(&["put", "k", "v", "--keyspace", "short"]);
+    keel.ok(&["delete", "k", "--keyspace", "short"]);
+    let shown = keel.ok(&["audit", "deletes"]);
+    assert!(shown.contains("short: deletes are gone within 1 h 0 min; the oldest is "), "{shown}");
+    assert!(shown.contains(" at the latest"), "{shown}");
+    let answer = json(&keel.ok(&["audit", "deletes", "--json"]));
+    let short = answer["keyspaces"].as_array().unwrap().iter().find(|k| k["keyspace"] == "short").unwrap();
+    let (age, left) = (short["oldest_age_ms"].as_u64().unwrap(), short["left_ms"].as_u64().unwrap());
+    assert_eq!((age + left, short["ttl_ms"].as_u64()), (3_600_000, Some(3_600_000)), "{answer}");
 }
 
 #[test]

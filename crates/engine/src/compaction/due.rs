@@ -1,0 +1,96 @@
+//! Single tables that ask to be compacted: those of a trigger on tables, and the plans that serve them.
+//!
+//! Above the deepest level such a table goes down like any other, and its granularity says with which others. At the deepest level
+//! there is no further down: it is rewritten where it is, together with what lies under it in its group, so that its tombstones and
+//! what they deleted go. [`next_due_ms`] is when a clock alone will make some table ask, so that an idle store can be woken.
+
+use super::closure::TablePos;
+use super::deadline::Deadlines;
+use super::granularity::FreeTables;
+use super::strategy::{Strategy, Trigger};
+use super::tree_view::TreeView;
+use super::trigger::{Surroundings, table_score};
+use crate::version::run::SortedRun;
+use crate::version::version::Version;
+
+/// The tables of a group that no open job has and that a trigger asks for, by run, newest run first; and the highest score.
+pub fn asking(
+    view: &TreeView<'_>,
+    strategy: &Strategy,
+    trigger: Trigger,
+    level: usize,
+    group: usize,
+) -> (FreeTables, f64) {
+    let Some(found) = view.group(level, group) else { return (FreeTables::new(), 0.0) };
+    let deadlines = Deadlines::of(strategy, view.version);
+    let mut around = Surroundings {
+        version: view.version,
+        level,
+        group: found,
+        run: 0,
+        deepest: view.deepest(),
+        deadlines: deadlines.as_ref(),
+        oldest_snapshot: view.oldest_snapshot,
+        now_ms: view.now_ms,
+    };
+    let mut highest: f64 = 0.0;
+    let mut out = FreeTables::new();
+    for (run, tables) in found.runs.iter().enumerate() {
+        around.run = run;
+        let mut asks = Vec::new();
+        if !may_ask(trigger, tables, &around) {
+            out.push(asks);
+            continue;
+        }
+        for (table, seen) in tables.tables.iter().enumerate() {
+            let score = table_score(trigger, seen, &around);
+            if score >= 1.0 && view.claims.holder(seen.id()).is_none() {
+                highest = highest.max(score);
+                asks.push(TablePos { level, group, run, table });
+            }
+        }
+        out.push(asks);
+    }
+    (out, highest)
+}
+
+/// False if no table of the run asks, as far as its totals tell.
+fn may_ask(trigger: Trigger, run: &SortedRun, around: &Surroundings<'_>) -> bool {
+    let totals = run.totals();
+    match trigger {
+        Trigger::Staleness { limit_ms } => {
+            totals.oldest_arrival_ms.is_some_and(|since| since.saturating_add(limit_ms) <= around.now_ms)
+        }
+        Trigger::TombstoneTtl { .. } => {
+            let due_ms = around.deadlines.map(|due| due.level(around.level));
+            let oldest = totals.oldest_delete_ms.zip(due_ms);
+            oldest.is_some_and(|(since, due)| since.saturating_add(due) <= around.now_ms)
+        }
+        _ => true,
+    }
+}
+
+/// When the next table asks though nothing changes but the time, wall milliseconds; it may be past, if jobs or snapshots hold it.
+pub fn next_due_ms(version: &Version, strategy: &Strategy) -> Option<u64> {
+    let deadlines = Deadlines::of(strategy, version);
+    let deepest = version.levels.iter().rposition(|l| !l.is_empty())?;
+    let mut next: Option<u64> = None;
+    for (level, found) in version.levels.iter().enumerate() {
+        let stays_ms =
+            strategy.levels.get(level, version.levels.len()).triggers.iter().find_map(|t| match t {
+                Trigger::Staleness { limit_ms } if level < deepest || level == 0 => Some(*limit_ms),
+                _ => None,
+            });
+        if stays_ms.is_none() && deadlines.is_none() {
+            continue;
+        }
+        for table in found.groups.iter().flat_map(|g| &g.runs).flat_map(|r| &r.tables) {
+            let moves = stays_ms.map(|limit| table.entered_level_ms.saturating_add(limit));
+            let expires = deadlines
+                .as_ref()
+                .and_then(|due| table.oldest_delete_ms().map(|since| since.saturating_add(due.level(level))));
+            next = [next, moves, expires].into_iter().flatten().min();
+        }
+    }
+    next
+}

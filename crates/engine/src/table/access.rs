@@ -1,0 +1,91 @@
+//! How often and how lately a table was looked into: what read heat and access recency decide by. A hint, lost at a restart.
+//!
+//! Always on, so it must cost next to nothing: of each thread's operations one in 64 on average is counted, for 64. The others pay
+//! a decrement of a number of their own thread. The gaps are drawn by chance, so that no pattern of reads keeps step with them.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One in so many operations is counted.
+pub const SAMPLING: u32 = 64;
+
+thread_local! {
+    /// Operations until the next one that is counted, and what the gaps are drawn from.
+    static LEFT: Cell<u32> = const { Cell::new(1) };
+    static STATE: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Looks into one table. Shared by all clones: it belongs to the file.
+#[derive(Clone, Debug, Default)]
+pub struct Access(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    reads: AtomicU64,
+    last_ms: AtomicU64,
+}
+
+impl Access {
+    /// Counts an operation that `sampled` let through.
+    #[cold]
+    pub fn note(&self, now_ms: u64) {
+        self.add(u64::from(SAMPLING), now_ms);
+    }
+
+    /// Counts so many looks, the last of them at `now_ms`, wall milliseconds.
+    pub fn add(&self, reads: u64, now_ms: u64) {
+        self.0.reads.fetch_add(reads, Ordering::Relaxed);
+        self.0.last_ms.fetch_max(now_ms, Ordering::Relaxed);
+    }
+
+    /// Looks since the table was made or the store opened, estimated.
+    pub fn reads(&self) -> u64 {
+        self.0.reads.load(Ordering::Relaxed)
+    }
+
+    /// When it was last looked into, wall milliseconds; 0 if nobody noticed.
+    pub fn last_ms(&self) -> u64 {
+        self.0.last_ms.load(Ordering::Relaxed)
+    }
+}
+
+/// True if this operation of the calling thread is one of those that are counted.
+#[inline]
+pub fn sampled() -> bool {
+    LEFT.with(|left| {
+        let n = left.get() - 1;
+        left.set(n);
+        n == 0 && draw_gap(left)
+    })
+}
+
+/// From 1 to twice the mean.
+#[cold]
+fn draw_gap(left: &Cell<u32>) -> bool {
+    STATE.with(|state| {
+        let next = state.get().wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state.set(next);
+        left.set(1 + (next >> 16) % (2 * SAMPLING - 1));
+    });
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn about_one_in_sixty_four_operations_is_counted_whatever_the_pattern() {
+        let access = [Access::default(), Access::default(), Access::default()];
+        for i in 0..300_000 {
+            if sampled() {
+                access[i % 3].note(i as u64);
+            }
+        }
+        for table in &access {
+            assert!((85_000..115_000).contains(&table.reads()), "{} of 100000", table.reads());
+            assert!(table.last_ms() > 290_000);
+        }
+    }
+}
