@@ -169,6 +169,23 @@ pub fn copy_dir(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Reads every file of a directory once, so that the page cache has them. A kernel that reclaims memory ahead of need has
+/// often let go of what nobody read for minutes.
+#[expect(clippy::disallowed_methods, reason = "a store that is closed, whosoever it is")]
+pub fn warm_dir(dir: &Path) -> io::Result<()> {
+    let mut buffer = vec![0; 1 << 20];
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            warm_dir(&entry.path())?;
+        } else {
+            let mut file = File::open(entry.path())?;
+            while file.read(&mut buffer)? > 0 {}
+        }
+    }
+    Ok(())
+}
+
 /// A number that tells a file's bytes from others', short enough to be noted.
 #[expect(clippy::disallowed_methods, reason = "a program, not the store's file")]
 pub fn fingerprint(path: &Path) -> io::Result<String> {

@@ -44,7 +44,7 @@ const FLOORS: [Floor; 13] = [
     floor("write", 4),
     floor("version", 5),
     Floor {
-        only: &["base", "version", "hotness", "table::meta"],
+        only: &["base", "version", "hotness", "table::meta", "table::key_sample"],
         never: &["base::clock"],
         without: &["Mutex", "RwLock", "Condvar", "Instant", "SystemTime", "JoinHandle", "spawn", "sleep"],
         ..floor("compaction", 6)

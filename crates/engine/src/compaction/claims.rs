@@ -143,6 +143,11 @@ impl Claims {
         self.open.get(&job)
     }
 
+    /// True if no job is open.
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
     /// The open jobs, ascending.
     pub fn jobs(&self) -> impl Iterator<Item = (JobId, &Arc<Compaction>)> {
         self.open.iter().map(|(job, compaction)| (*job, compaction))

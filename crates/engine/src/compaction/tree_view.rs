@@ -87,7 +87,7 @@ impl<'a> TreeView<'a> {
 
     /// True if an open job has some table of the run.
     pub fn is_busy(&self, level: usize, group: usize, run: usize) -> bool {
-        if self.claims.jobs().next().is_none() {
+        if self.claims.is_empty() {
             return false;
         }
         let run = run_at(self.version, level, group, run);
@@ -97,7 +97,9 @@ impl<'a> TreeView<'a> {
     /// The free tables of a run.
     pub fn free_tables(&self, level: usize, group: usize, run: usize) -> Vec<TablePos> {
         let tables = run_at(self.version, level, group, run).map(|r| r.tables.as_slice()).unwrap_or_default();
-        let free = tables.iter().enumerate().filter(|(_, t)| self.claims.holder(t.id()).is_none());
+        let all_free = self.claims.is_empty();
+        let free = tables.iter().enumerate();
+        let free = free.filter(|(_, t)| all_free || self.claims.holder(t.id()).is_none());
         free.map(|(table, _)| TablePos { level, group, run, table }).collect()
     }
 

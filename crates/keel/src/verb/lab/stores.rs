@@ -1,7 +1,7 @@
 //! Settled stores: each system's is filled once, waits until it is idle, and is closed; each cell works on a copy.
 //!
 //! Evenkeel's copies are checkpoints, which share the tables; others' are copies of the directory, on the disk before anybody
-//! measures.
+//! measures. All are in the page cache then: what nobody has read for minutes may not be, and a copy is, a checkpoint is not.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -44,8 +44,14 @@ impl Stores {
         files::write_whole(&self.note(name), &(asked.to_string() + "\n")).map_err(cannot)
     }
 
-    /// Makes `target` a copy of the store.
+    /// Makes `target` a copy of the store that is in the page cache.
     pub fn copy(&self, name: &str, engine: &str, target: &Path) -> Result<(), Failure> {
+        self.copy_cold(name, engine, target)?;
+        files::warm_dir(target)
+            .map_err(|error| Failure::work(format!("cannot read {}: {error}", target.display())))
+    }
+
+    fn copy_cold(&self, name: &str, engine: &str, target: &Path) -> Result<(), Failure> {
         let store = self.store(name);
         let failed = |why: String| Failure::work(format!("cannot copy {}: {why}", store.display()));
         if engine != OURS {
