@@ -16,7 +16,7 @@ use crate::version::run::SortedRun;
 use crate::version::version::Version;
 
 /// Bytes that stand where the strategy would not have them: in levels too many, and in runs too many of a group. Where a
-/// group may have one run those are all but the oldest, else the runs that the cheapest merge to fewer takes.
+/// group may have one run those are all but the oldest, else what is left of the cheapest merge to fewer.
 ///
 /// When no writes arrive, each part of upkeep that takes from those makes it less, and nothing makes it more but for two
 /// things: a run may come to a level while those that made room for it are still leaving, and a last level of which a merge
@@ -25,12 +25,12 @@ pub fn distance(version: &Version, strategy: &Strategy) -> u64 {
     let bytes = |layout: Layout, merge: Merge| match layout.max_runs() {
         // What comes down goes into the oldest run meanwhile, and is where it should be.
         1 => merge.newer_bytes,
-        _ => merge.bytes,
+        _ => merge.left_bytes,
     };
     out_of_shape(version, strategy, bytes)
 }
 
-/// Bytes to rewrite until the distance is 0: those that it counts, and what they overlap of the runs that they go into.
+/// Bytes to rewrite until the distance is 0: those that it counts, and the runs that they go into.
 pub fn reshaping_bytes(version: &Version, strategy: &Strategy) -> u64 {
     out_of_shape(version, strategy, |_, merge| merge.bytes)
 }

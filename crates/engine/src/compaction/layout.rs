@@ -31,7 +31,9 @@ pub struct Merge {
     pub window: Range<usize>,
     /// Bytes of all but the oldest: what stands in runs too many.
     pub newer_bytes: u64,
-    /// Bytes that it rewrites: those, and what they overlap of the oldest.
+    /// Those, and what they overlap of the oldest: what is left to be merged once some of it is.
+    pub left_bytes: u64,
+    /// Bytes of all the runs.
     pub bytes: u64,
 }
 
@@ -39,13 +41,14 @@ pub struct Merge {
 pub fn cheapest_merge(runs: &[&SortedRun], count: usize) -> Option<Merge> {
     let windows = runs.windows(count.max(1)).enumerate();
     let merge = |(from, w): (usize, &[&SortedRun])| {
-        let (newer_bytes, bytes) = merge_bytes(w);
-        Merge { window: from..from + w.len(), newer_bytes, bytes }
+        let (newer_bytes, left_bytes) = merge_bytes(w);
+        let bytes = w.iter().map(|run| run.bytes()).sum();
+        Merge { window: from..from + w.len(), newer_bytes, left_bytes, bytes }
     };
-    windows.map(merge).min_by_key(|merge| merge.bytes)
+    windows.map(merge).min_by_key(|merge| merge.left_bytes)
 }
 
-/// Bytes of all but the oldest of these runs, and bytes that their merge into it rewrites.
+/// Bytes of all but the oldest of these runs, and those with what they overlap of it.
 fn merge_bytes(runs: &[&SortedRun]) -> (u64, u64) {
     let Some((oldest, newer)) = runs.split_last() else { return (0, 0) };
     let tables = || newer.iter().flat_map(|run| &run.tables);
@@ -117,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_leaves_the_oldest_run_where_nothing_newer_overlaps_it() {
+    fn what_is_left_to_merge_is_where_newer_runs_overlap_the_oldest() {
         let tree = "L0 T 9[c-d bytes=7] 8[g-h bytes=7] | 5[a-b bytes=90] 4[c-d bytes=20] 3[e-g bytes=30] 2[x-z bytes=40]";
         let tree = parse(tree).unwrap();
         let runs: Vec<&SortedRun> = tree.levels[0].groups[0].runs.iter().map(|r| &**r).collect();

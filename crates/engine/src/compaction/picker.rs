@@ -332,14 +332,7 @@ fn plans(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit, candidate: &
     let Some(excess) = collapse else { return down_plans(view, strategy, candidate, None, &reason) };
     let figures: Vec<RunFigures<'_>> = runs.iter().map(|(_, f)| *f).collect();
     let to_positions = |w: Range<usize>| Some(runs.get(w.start)?.0..runs.get(w.end - 1)?.0 + 1);
-    let plan = |w| {
-        let mut plan = collapse_plan(view, candidate, to_positions(w)?, candidate.class, reason.clone())?;
-        if let (Why::Excess, Direction::Collapse { run, .. }) = (candidate.why, plan.to) {
-            // Of the oldest run only what the newer ones overlap, which the closure adds.
-            plan.seed.retain(|pos| pos.run < run);
-        }
-        Some(plan)
-    };
+    let plan = |w| collapse_plan(view, candidate, to_positions(w)?, candidate.class, reason.clone());
     windows(&figures, excess).into_iter().filter_map(plan).collect()
 }
 

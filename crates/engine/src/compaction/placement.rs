@@ -169,12 +169,12 @@ fn place_down(
         let oldest = group.runs.iter().rfind(|r| !r.tables.is_empty()).unwrap_or(newest);
         return Place::At(SlotPlace::Into(oldest.id));
     }
-    // One with too many runs, from an earlier strategy, takes no more of them before it is in shape.
-    let excess = group.run_count() > max as usize && view.lasting_runs(group) > max as usize;
-    if excess {
-        return Place::Full;
-    }
-    if fill && newest.bytes() + arrival <= group_capacity(view, strategy, level, group) / u64::from(max) {
+    // What is to be merged once there are too many runs is not made larger.
+    let room = view.lasting_runs(group) <= max as usize;
+    if fill
+        && room
+        && newest.bytes() + arrival <= group_capacity(view, strategy, level, group) / u64::from(max)
+    {
         return Place::At(SlotPlace::Into(newest.id));
     }
     let fuses = newest.overlapping(range).is_empty() && !view.claims.holds_run(newest.id, None);
