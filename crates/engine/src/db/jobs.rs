@@ -257,6 +257,12 @@ fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<Compacti
     tell_watch(store, id, |watched| note_job(watched, &job));
     let compaction = Arc::clone(job.compaction());
     drop(job);
+    if !yielded {
+        // Before the job goes from the list of open jobs: whoever waits until there are none counts it.
+        store.counters.compactions.add(1);
+        store.counters.compaction_bytes_read.add(read);
+        store.counters.compaction_bytes_written.add(written);
+    }
     let open = close_job(store, keyspace, id);
     let seed = open.as_ref().and_then(|open| open.seed);
     let took = open.as_ref().map(|open| store.clock.now().saturating_sub(open.picked_at)).unwrap_or_default();
@@ -281,9 +287,6 @@ fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<Compacti
             store.background.lock().lost_work.insert(seed);
         }
     } else {
-        store.counters.compactions.add(1);
-        store.counters.compaction_bytes_read.add(read);
-        store.counters.compaction_bytes_written.add(written);
         let mut state = store.background.lock();
         state.failures_in_a_row = 0;
         if let Some(seed) = seed {
