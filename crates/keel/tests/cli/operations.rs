@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::shell::Shell;
 use crate::{Keel, list, read_bytes, remove_file, write_file};
 
 fn json(text: &str) -> serde_json::Value {
@@ -372,6 +373,39 @@ fn a_change_of_strategy_says_first_what_it_costs() {
     let levels = keel.ok(&["levels"]);
     assert!(levels.contains("to go to the strategy's shape"), "{levels}");
     assert!(keel.ok(&["stats"]).contains("not as the strategy wants it"));
+}
+
+#[test]
+fn a_running_store_says_why_each_compaction_was_decided_and_what_space_is_superseded() {
+    let keel = Keel::new();
+    let set =
+        ["--set", "memtable_bytes=16KiB", "--set", "table_bytes=16KiB", "--set", "level_base_bytes=64KiB"];
+    let mut shell = Shell::start(&keel, &set);
+    for i in 0..4000 {
+        assert_eq!(shell.ask(&format!("put key{:04} {i:0100}", i * 7919 % 1500)), "ok");
+    }
+    assert_eq!(shell.ask("flush"), "ok");
+    let explained = keel.ok(&["explain"]);
+    let last = explained.lines().last().unwrap();
+    assert!(explained.contains("The last compactions; `keel explain JOB` says all"), "{explained}");
+    let job = last.trim().strip_prefix("job ").and_then(|rest| rest.split(',').next()).unwrap();
+    let one = keel.ok(&["explain", job]);
+    assert!(one.starts_with(&format!("Job {job}, ")) && one.contains("because of"), "{one}");
+    assert!(one.contains("Real: ") || one.contains("metadata") || one.contains("under way"), "{one}");
+    let one = json(&keel.ok(&["explain", job, "--json"]));
+    assert!(one["reason"].is_string() && one["rejected"].is_array() && one["predicted"].is_object(), "{one}");
+    let listed = json(&keel.ok(&["explain", "--last", "2", "--json"]));
+    assert_eq!(listed["decisions"].as_array().unwrap().len(), 2);
+    keel.run(&["explain", "99999"]).fails(1, &["99999", "keel explain"]);
+    keel.run(&["explain", "1", "--slow"]).fails(2, &["--slow"]);
+    let space = json(&keel.ok(&["stats", "--space", "--json"]));
+    assert_eq!((&space["seen"], &space["tombstones"]), (&1500.into(), &0.into()));
+    assert!(keel.ok(&["stats", "--space"]).starts_with("seen 1 500 entries of "));
+    let stats = keel.ok(&["stats"]);
+    assert!(stats.contains("rewrites an entry ") && stats.contains(" % superseded"), "{stats}");
+    assert!(json(&keel.ok(&["stats", "--json"]))["costs"]["rewrites_per_entry"].is_number());
+    assert_eq!(shell.ask("quit"), "ok");
+    shell.wait();
 }
 
 #[test]
