@@ -99,6 +99,7 @@ impl<I: InternalIterator> MergingIterator<I> {
         }
     }
 
+    #[inline]
     fn order(&self, a: usize, b: usize) -> Ordering {
         self.prefixes[a].cmp(&self.prefixes[b]).then_with(|| {
             let (a, b) = (&self.sources[a], &self.sources[b]);

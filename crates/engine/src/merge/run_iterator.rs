@@ -16,6 +16,7 @@ use crate::base::iterator::InternalIterator;
 use crate::base::key::Trailer;
 use crate::base::units::{SeqNo, TableId};
 use crate::table::access::sampled;
+use crate::table::meta::TableMeta;
 use crate::table::table_cache::TableCache;
 use crate::table::table_iterator::{TableIterator, TableReadOptions};
 use crate::version::run::TableRef;
@@ -39,6 +40,16 @@ pub enum ReadMode {
         /// Past the page cache too, where that can be.
         direct: bool,
     },
+}
+
+/// Counts that a client's stream enters the table, if this is one of those that are counted.
+#[inline(never)]
+fn note_access(table: &TableMeta, mode: ReadMode) {
+    if let ReadMode::Client { now_ms, .. } = mode
+        && sampled()
+    {
+        table.access.note(now_ms);
+    }
 }
 
 /// Without the page cache nobody reads ahead but us.
@@ -134,11 +145,7 @@ impl RunIterator {
                 }
                 self.entries = Some(entries);
                 let meta = &table.meta;
-                if let ReadMode::Client { now_ms, .. } = self.mode
-                    && sampled()
-                {
-                    meta.access.note(now_ms);
-                }
+                note_access(meta, self.mode);
                 self.clipped = table.bounds.lo > meta.smallest || !table.bounds.is_below_end(&meta.largest);
             }
         }
@@ -253,7 +260,8 @@ impl InternalIterator for RunIterator {
         if self.in_bounds() { Ok(()) } else { self.open_backward(last) }
     }
 
-    #[inline]
+    // A call of its own: inlined into the merge's loop, what is hot there no longer is.
+    #[inline(never)]
     fn next(&mut self) -> Result<()> {
         let Some(entries) = &mut self.entries else { return Ok(()) };
         entries.next()?;
