@@ -6,6 +6,8 @@
 
 use std::str::FromStr;
 
+use strsim::levenshtein;
+
 use crate::base::durability::Durability;
 use crate::base::error::{Error, Result};
 use crate::base::units::{GIB, KIB, MIB, parse_size};
@@ -277,8 +279,8 @@ impl Options {
         TABLE.iter().find(|row| row.name == ours).ok_or_else(|| {
             let words =
                 TABLE.iter().map(|row| row.name).chain(ROCKSDB_WORDS.iter().map(|(theirs, _)| *theirs));
-            let near = |word: &&str| distance(word, name) <= word.len() / 3;
-            let nearest = words.filter(near).min_by_key(|word| distance(word, name));
+            let near = |word: &&str| levenshtein(word, name) <= word.len() / 3;
+            let nearest = words.filter(near).min_by_key(|word| levenshtein(word, name));
             let hint = nearest.map_or_else(
                 || "`keel option list` shows what there is".to_owned(),
                 |nearest| format!("did you mean `{nearest}`?"),
@@ -434,21 +436,6 @@ fn size(name: &str, text: &str, min: u64, max: u64) -> Result<u64> {
             "{name} must be a size from {min} to {max} bytes, like 64MiB, not `{text}`"
         ))),
     }
-}
-
-/// Edit distance, for suggestions.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = i;
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let substituted = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

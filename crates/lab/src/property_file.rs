@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
+use strsim::levenshtein;
+
 use crate::catalog::YCSB;
 use crate::distribution::Distribution;
 use crate::keys::KeyOrder;
@@ -317,22 +319,8 @@ fn known(name: &str) -> Result<(), String> {
         return Ok(());
     }
     let all = TAKEN.iter().chain(PASSED_OVER);
-    let nearest = all.min_by_key(|word| distance(word, name)).copied().unwrap_or_default();
+    let nearest = all.min_by_key(|word| levenshtein(word, name)).copied().unwrap_or_default();
     Err(format!("unknown property `{name}`; did you mean `{nearest}`?"))
-}
-
-/// How many letters one must change, add or take away.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.chars().enumerate() {
-            let change = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[row.len() - 1]
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The words of the primitives, declared once: what parses them, prints them, lists them, and finds the nearest to a wrong one.
 
+use strsim::levenshtein;
+
 use super::strategy::{Heat, Movement, Relative, Saturation, Trigger};
 use crate::base::units::{GIB, KIB, MIB};
 
@@ -158,34 +160,15 @@ fn part(text: &str) -> Option<f32> {
     text.parse().ok().filter(|n: &f32| n.is_finite())
 }
 
-/// `; did you mean X?` in brackets, if some name is near enough; else nothing.
+/// `, did you mean X?` if some name is near enough, else nothing.
 pub fn did_you_mean(wrong: &str, names: &[&str]) -> String {
-    let nearest = names.iter().map(|name| (edits(wrong, name), *name)).min();
+    let nearest = names.iter().map(|name| (levenshtein(wrong, name), *name)).min();
     match nearest {
         Some((distance, name)) if distance <= 1 + name.len() / 4 && distance < name.len() => {
             format!(", did you mean {name}?")
         }
         _ => String::new(),
     }
-}
-
-/// How many letters to change, add or leave out to come from one to the other.
-fn edits(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.chars().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        if let Some(first) = row.first_mut() {
-            *first = left;
-        }
-        for (above, b) in row.iter_mut().skip(1).zip(&to) {
-            let here = (diagonal + usize::from(a != *b)).min(left + 1).min(*above + 1);
-            diagonal = std::mem::replace(above, here);
-            left = here;
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 /// Milliseconds from `250ms`, `90s`, `15m`, `12h` or `7d`.
