@@ -136,7 +136,7 @@ pub fn move_tables(version: &Version, claims: &Claims, picked: &Picked, now_ms: 
 pub fn drop_covered(version: &Version, claims: &Claims, covered: &BTreeSet<TableId>) -> Result<Committed> {
     let mut edit = VersionEdit::default();
     let mut touched = Vec::new();
-    for run in all_runs(version) {
+    for run in version.runs() {
         let free = |t: &&TableRef| covered.contains(&t.id()) && claims.holder(t.id()).is_none();
         let before = edit.steps.len();
         let steps = run.tables.iter().filter(free).map(|t| EditStep::DropTable { table: t.id() });
@@ -181,12 +181,8 @@ pub fn flush(
 
 /// What a tree needs after recovery, where no job is open: runs that only open jobs kept go.
 pub fn recover(version: &Version) -> Result<Committed> {
-    let runs: Vec<RunId> = all_runs(version).map(|r| r.id).collect();
+    let runs: Vec<RunId> = version.runs().map(|r| r.id).collect();
     tidy(version, &Claims::default(), VersionEdit::default(), &runs, None)
-}
-
-fn all_runs(version: &Version) -> impl Iterator<Item = &Arc<SortedRun>> {
-    version.levels.iter().flat_map(|l| &l.groups).flat_map(|g| &g.runs)
 }
 
 /// Sets the bound that groups are shaped for where they fit it and nobody is at work in them: after a change of strategy.

@@ -34,20 +34,22 @@ impl Scene {
         Scene { version, claims: Claims::default(), ids, strategy, jobs: 0, next_table: 100 }
     }
 
-    fn pick(&self, level: usize, from: &str, to: &str) -> Picked {
-        let cursors = BTreeMap::new();
+    fn look(&self, range: KeyRange, level: usize) -> Pick {
         let Scene { version, claims, ids, .. } = self;
         let view = TreeView {
             version,
             claims,
-            cursors: &cursors,
+            cursors: &BTreeMap::new(),
             ids: *ids,
             now_ms: 0,
             oldest_snapshot: SeqNo::MAX,
             space_amp: 0.0,
         };
-        let range = KeyRange::closed(from.as_bytes(), to.as_bytes());
-        match manual(&view, &self.strategy, &wish(range), level) {
+        manual(&view, &self.strategy, &wish(range), level)
+    }
+
+    fn pick(&self, level: usize, from: &str, to: &str) -> Picked {
+        match self.look(KeyRange::closed(from.as_bytes(), to.as_bytes()), level) {
             Pick::Run(picked) => *picked,
             other => panic!("{other:?}"),
         }
@@ -164,18 +166,7 @@ fn a_group_is_not_edited_under_a_job_nor_used_under_an_edit() {
 
 impl Scene {
     fn pick_blocked(&self) -> Vec<JobId> {
-        let cursors = BTreeMap::new();
-        let Scene { version, claims, ids, .. } = self;
-        let view = TreeView {
-            version,
-            claims,
-            cursors: &cursors,
-            ids: *ids,
-            now_ms: 0,
-            oldest_snapshot: SeqNo::MAX,
-            space_amp: 0.0,
-        };
-        match manual(&view, &self.strategy, &wish(KeyRange::all()), 0) {
+        match self.look(KeyRange::all(), 0) {
             Pick::Blocked { by, .. } => by,
             other => panic!("{other:?}"),
         }

@@ -86,7 +86,7 @@ pub fn debt_by_level(version: &Version, strategy: &Strategy) -> Vec<u64> {
         let policy = strategy.levels.get(level, levels);
         let figures = Figures {
             bytes: found.bytes() + arriving,
-            tables: found.groups.iter().flat_map(|g| &g.runs).map(|r| r.tables.len() as u64).sum(),
+            tables: found.runs().map(|r| r.tables.len() as u64).sum(),
             capacity_bytes: capacity_bytes(&strategy.size, version, level),
             table_bytes: strategy.cut.table_bytes,
             runs: found.groups.iter().map(|g| g.run_count() as u32).max().unwrap_or(0),

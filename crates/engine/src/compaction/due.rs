@@ -84,7 +84,7 @@ pub fn next_due_ms(version: &Version, strategy: &Strategy) -> Option<u64> {
         if stays_ms.is_none() && deadlines.is_none() {
             continue;
         }
-        for table in found.groups.iter().flat_map(|g| &g.runs).flat_map(|r| &r.tables) {
+        for table in found.tables() {
             let moves = stays_ms.map(|limit| table.entered_level_ms.saturating_add(limit));
             let expires = deadlines
                 .as_ref()

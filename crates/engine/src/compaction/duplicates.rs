@@ -44,8 +44,7 @@ pub fn space_amplification(version: &Version) -> f64 {
 
 /// The part of a level's entries that newer ones of the same level supersede.
 pub fn duplicate_part(level: &Level) -> f64 {
-    let runs = level.groups.iter().flat_map(|g| &g.runs);
-    let shown = look(&runs.flat_map(|r| &r.tables).collect::<Vec<_>>());
+    let shown = look(&level.tables().collect::<Vec<_>>());
     shown.superseded_entries / shown.entries.max(1.0)
 }
 

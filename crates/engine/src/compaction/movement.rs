@@ -88,7 +88,7 @@ pub fn overlap_ratio(level: &Level, table: &TableRef) -> f64 {
 /// The same for tables that ascend and do not overlap, in one walk beside each of the level's runs.
 fn overlap_ratios(level: &Level, tables: &[&TableRef]) -> Vec<f64> {
     let mut bytes = vec![0; tables.len()];
-    for run in level.groups.iter().flat_map(|g| &g.runs) {
+    for run in level.runs() {
         let below = &run.tables;
         let sums = &run.totals().bytes_before;
         let before = |i: usize| sums.get(i).copied().unwrap_or(0);

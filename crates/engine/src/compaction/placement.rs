@@ -245,8 +245,8 @@ fn write_down(
     Picked { compaction, before, ids }
 }
 
-/// Where tables of the level below the target, or of the last one, end within `range`, if outputs are to be aligned with them. Where that level
-/// has several runs, none of them says where to end.
+/// Where tables of the level below the target, or of the last one, end within `range`, if outputs are to be aligned with them.
+/// Where that level has several runs, none of them says where to end.
 fn ends_below(version: &Version, strategy: &Strategy, target: usize, range: &KeyRange) -> Vec<Box<[u8]>> {
     let below = match strategy.cut.align {
         Align::Size => return Vec::new(),

@@ -42,7 +42,7 @@ impl Ids {
     /// The first numbers above all that the tree uses. A store also remembers those that are gone.
     pub fn above(version: &Version) -> Ids {
         let groups = || version.levels.iter().flat_map(|l| &l.groups);
-        let runs = groups().flat_map(|g| &g.runs).map(|r| r.id.0);
+        let runs = version.runs().map(|r| r.id.0);
         Ids {
             next_run: runs.max().unwrap_or(0) + 1,
             next_group: groups().map(|g| g.id.0).max().unwrap_or(0) + 1,

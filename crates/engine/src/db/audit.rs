@@ -58,7 +58,7 @@ fn places(keyspace: &KeyspaceState) -> Vec<Place> {
         since_ms: memtables().filter_map(|m| m.oldest_tombstone_ms()).min(),
     };
     let levels = view.version.levels.iter().enumerate().map(|(level, found)| {
-        let tables = || found.groups.iter().flat_map(|g| &g.runs).flat_map(|r| &r.tables);
+        let tables = || found.tables();
         Place {
             name: format!("L{level}"),
             tombstones: tables().map(|t| t.meta.tombstones + t.meta.range_tombstones).sum(),

@@ -371,6 +371,5 @@ impl Driver<'_> {
 
 fn bytes_in(version: &Version, level: usize, range: &KeyRange) -> u64 {
     let Some(found) = version.levels.get(level) else { return 0 };
-    let runs = found.groups.iter().flat_map(|g| &g.runs);
-    runs.flat_map(|run| run.overlapping(range)).map(crate::version::run::TableRef::bytes).sum()
+    found.runs().flat_map(|run| run.overlapping(range)).map(crate::version::run::TableRef::bytes).sum()
 }

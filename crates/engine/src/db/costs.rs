@@ -131,7 +131,7 @@ pub fn measure_space(store: &Store, keyspace: &KeyspaceState) -> Result<SpaceRep
         Ok(())
     };
     let mode = ReadMode::Compaction { class: Class::Upkeep, direct: false };
-    for run in view.version.levels.iter().flat_map(|l| &l.groups).flat_map(|g| &g.runs) {
+    for run in view.version.runs() {
         all(&mut RunIterator::new(run.tables.clone(), Arc::clone(&store.tables), mode))?;
     }
     for memtable in [&view.active].into_iter().chain(&view.immutable).filter(|m| !m.is_empty()) {

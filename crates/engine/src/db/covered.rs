@@ -82,7 +82,7 @@ fn covered_tables(
 ) -> Result<BTreeSet<TableId>> {
     let class = IoClass::Background(Class::Upkeep);
     let mut covered = BTreeSet::new();
-    for run in version.levels.iter().flat_map(|l| &l.groups).flat_map(|g| &g.runs) {
+    for run in version.runs() {
         let Some(mut ranges) = RangeSource::of_run(&run.tables, cache, class) else { continue };
         let with_any = run.tables.iter().filter(|t| t.meta.range_tombstones > 0);
         let newest = with_any.map(|t| t.meta.seqs.1).max().unwrap_or_default();

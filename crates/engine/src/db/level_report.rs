@@ -53,7 +53,7 @@ fn levels(version: &Version, claims: &Claims, strategy: &Strategy, now_ms: u64) 
     let debts = debt_by_level(version, strategy);
     list(version.levels.iter().enumerate().map(|(i, level)| {
         let policy = strategy.levels.get(i, version.levels.len());
-        let runs = || level.groups.iter().flat_map(|g| &g.runs).filter(|r| !r.tables.is_empty());
+        let runs = || level.runs().filter(|r| !r.tables.is_empty());
         let tables = || runs().flat_map(|r| &r.tables);
         let oldest = tables().filter_map(|t| t.meta.oldest_tombstone_ms).min();
         let object = Object::new().raw("level", i).raw("max_runs", policy.layout.max_runs());
@@ -87,8 +87,7 @@ fn entries(table: &TableRef) -> u64 {
 }
 
 fn busy_bytes(level: &Level, claims: &Claims) -> u64 {
-    let tables = level.groups.iter().flat_map(|g| &g.runs).flat_map(|r| &r.tables);
-    tables.filter(|t| claims.holder(t.id()).is_some()).map(TableRef::bytes).sum()
+    level.tables().filter(|t| claims.holder(t.id()).is_some()).map(TableRef::bytes).sum()
 }
 
 fn run_json(run: &SortedRun, claims: &Claims) -> String {

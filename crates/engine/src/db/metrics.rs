@@ -502,11 +502,10 @@ fn keyspace_metrics(keyspace: &KeyspaceState) -> KeyspaceMetrics {
     let strategy = keyspace.strategy.load();
     let debts = debt_by_level(&view.version, &strategy.strategy);
     let level = |(i, level): (usize, &crate::version::level::Level)| {
-        let runs = || level.groups.iter().flat_map(|g| &g.runs);
-        let tables = || runs().flat_map(|r| &r.tables);
+        let tables = || level.tables();
         LevelMetrics {
             groups: level.groups.len() as u64,
-            runs: runs().filter(|r| !r.tables.is_empty()).count() as u64,
+            runs: level.runs().filter(|r| !r.tables.is_empty()).count() as u64,
             tables: tables().count() as u64,
             bytes: tables().map(super::super::version::run::TableRef::bytes).sum(),
             entries: tables().map(|t| t.meta.entries - t.consumed).sum(),

@@ -85,7 +85,7 @@ pub fn verify_all(store: &Store, damaged: &mut dyn FnMut(Error)) -> Result<Verif
 /// it included.
 fn check_read_order(store: &Store, version: &Version) -> Result<()> {
     let mode = ReadMode::Compaction { class: Class::Upkeep, direct: false };
-    let runs: Vec<_> = version.levels.iter().flat_map(|l| &l.groups).flat_map(|g| &g.runs).collect();
+    let runs: Vec<_> = version.runs().collect();
     let ranges = runs
         .iter()
         .enumerate()

@@ -173,8 +173,7 @@ fn check_claims(version: &Version, open: &[OpenClaim]) -> Result<(), String> {
         }
     }
     let held: HashSet<RunId> = open.iter().flat_map(|c| c.runs.iter().copied()).collect();
-    let runs = version.levels.iter().flat_map(|l| &l.groups).flat_map(|g| &g.runs);
-    match runs.into_iter().find(|r| r.tables.is_empty() && !held.contains(&r.id)) {
+    match version.runs().find(|r| r.tables.is_empty() && !held.contains(&r.id)) {
         Some(run) => Err(format!("run {} is empty and no open job holds it", run.id)),
         None => Ok(()),
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::group::Group;
+use super::run::{SortedRun, TableRef};
 use crate::base::key_range::KeyRange;
 
 /// Groups that tile the key space.
@@ -33,6 +34,16 @@ impl Level {
         let from = self.groups.partition_point(ends);
         let to = self.groups.partition_point(|g| range.is_below_end(&g.range.lo));
         (from, self.groups.get(from..to.max(from)).unwrap_or_default())
+    }
+
+    /// Every run, of one group after the other.
+    pub fn runs(&self) -> impl Iterator<Item = &Arc<SortedRun>> {
+        self.groups.iter().flat_map(|g| &g.runs)
+    }
+
+    /// Every table, of one run after the other.
+    pub fn tables(&self) -> impl Iterator<Item = &TableRef> {
+        self.runs().flat_map(|r| &r.tables)
     }
 
     /// Visible bytes.

@@ -36,7 +36,7 @@ pub fn summarise(version: &Version) -> String {
     for (i, level) in version.levels.iter().enumerate() {
         let runs: usize = level.groups.iter().map(|g| g.run_count()).sum();
         let most = level.groups.iter().map(|g| g.run_count()).max().unwrap_or(0);
-        let tables: usize = level.groups.iter().flat_map(|g| &g.runs).map(|r| r.tables.len()).sum();
+        let tables: usize = level.runs().map(|r| r.tables.len()).sum();
         let shape = level.groups.iter().map(|g| g.run_bound).max().unwrap_or(1);
         let shape = if shape == 1 { "L".to_owned() } else { format!("T{shape}") };
         let _ = write!(out, "L{i:<2} {shape:<4} groups {:<4} runs {runs:<4}", level.groups.len());

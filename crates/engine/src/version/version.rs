@@ -49,14 +49,15 @@ impl Version {
             .flat_map(|(i, group)| group.runs.iter().map(move |run| (i, run)))
     }
 
+    /// Every run, in read order: levels downward, newest first.
+    pub fn runs(&self) -> impl Iterator<Item = &Arc<SortedRun>> {
+        self.levels.iter().flat_map(Level::runs)
+    }
+
     /// Every table with its level, in read order: levels downward, runs newest first.
     pub fn tables(&self) -> impl Iterator<Item = (usize, &TableRef)> {
-        self.levels.iter().enumerate().flat_map(|(i, level)| {
-            level
-                .groups
-                .iter()
-                .flat_map(move |g| g.runs.iter().flat_map(move |r| r.tables.iter().map(move |t| (i, t))))
-        })
+        let of_level = |(i, level): (usize, _)| Level::tables(level).map(move |table| (i, table));
+        self.levels.iter().enumerate().flat_map(of_level)
     }
 
     /// Visible bytes of all levels.
