@@ -29,6 +29,16 @@ use clap::Subcommand;
 use crate::failure::Failure;
 use crate::store::Target;
 
+/// The flags of a verb with several actions, such as `keel option list`.
+#[derive(clap::Args, Debug)]
+pub struct ActionArgs<A: Subcommand> {
+    #[command(subcommand)]
+    action: A,
+    /// Print JSON.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Verb {

@@ -5,23 +5,18 @@ use std::time::Duration;
 use clap::Subcommand;
 use serde_json::Value;
 
+use super::ActionArgs;
 use crate::failure::Failure;
 use crate::live::ask;
 use crate::output::Output;
 use crate::store::{ReadArgs, Target};
 
 /// See `keel audit --help`.
-#[derive(clap::Args, Debug)]
-pub struct Args {
-    #[command(subcommand)]
-    action: Action,
-    /// Print JSON.
-    #[arg(long, global = true)]
-    json: bool,
-}
+pub type Args = ActionArgs<Action>;
 
+/// What it can do.
 #[derive(Debug, Subcommand)]
-enum Action {
+pub enum Action {
     /// Show the oldest delete of each keyspace of which there is a trace, where it is, and when it is gone at the latest.
     Deletes {
         #[command(flatten)]

@@ -3,6 +3,7 @@
 use clap::Subcommand;
 use evenkeel::KeyspaceOptions;
 
+use super::ActionArgs;
 use crate::escape::one_line;
 use crate::failure::Failure;
 use crate::live::ask;
@@ -10,17 +11,11 @@ use crate::output::Output;
 use crate::store::{EngineArgs, ReadArgs, Target, check_strategy, create_db, done, open_db};
 
 /// See `keel keyspace --help`.
-#[derive(clap::Args, Debug)]
-pub struct Args {
-    #[command(subcommand)]
-    action: Action,
-    /// Print JSON.
-    #[arg(long, global = true)]
-    json: bool,
-}
+pub type Args = ActionArgs<Action>;
 
+/// What it can do.
 #[derive(Debug, Subcommand)]
-enum Action {
+pub enum Action {
     /// List the keyspaces.
     List {
         #[command(flatten)]

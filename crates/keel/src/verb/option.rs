@@ -4,23 +4,18 @@ use clap::Subcommand;
 use evenkeel::{OptionInfo, Options};
 use serde_json::Value;
 
+use super::ActionArgs;
 use crate::failure::Failure;
 use crate::live::ask;
 use crate::output::Output;
 use crate::store::{EngineArgs, ReadArgs, Target, done, open_db};
 
 /// See `keel option --help`.
-#[derive(clap::Args, Debug)]
-pub struct Args {
-    #[command(subcommand)]
-    action: Action,
-    /// Print JSON.
-    #[arg(long, global = true)]
-    json: bool,
-}
+pub type Args = ActionArgs<Action>;
 
+/// What it can do.
 #[derive(Debug, Subcommand)]
-enum Action {
+pub enum Action {
     /// List the options: of the store of --db the values in force, else the defaults.
     List {
         #[command(flatten)]

@@ -2,23 +2,18 @@
 
 use clap::Subcommand;
 
+use super::ActionArgs;
 use crate::failure::Failure;
 use crate::live::{ask, tell};
 use crate::output::Output;
 use crate::store::{ReadArgs, Target, check_schedule};
 
 /// See `keel schedule --help`.
-#[derive(clap::Args, Debug)]
-pub struct Args {
-    #[command(subcommand)]
-    action: Action,
-    /// Print JSON.
-    #[arg(long, global = true)]
-    json: bool,
-}
+pub type Args = ActionArgs<Action>;
 
+/// What it can do.
 #[derive(Debug, Subcommand)]
-enum Action {
+pub enum Action {
     /// List the schedules.
     List,
     /// Print the schedule of a store.

@@ -7,6 +7,7 @@ use clap::Subcommand;
 use evenkeel_lab::clock;
 use evenkeel_lab::report::bytes;
 
+use super::ActionArgs;
 use crate::answer::number;
 use crate::failure::Failure;
 use crate::live::{argument, ask, ask_running, tell};
@@ -16,17 +17,11 @@ use crate::store::{EngineArgs, ReadArgs, Store, Target, check_strategy};
 use crate::{strategy_file, strategy_table};
 
 /// See `keel strategy --help`.
-#[derive(clap::Args, Debug)]
-pub struct Args {
-    #[command(subcommand)]
-    action: Action,
-    /// Print JSON.
-    #[arg(long, global = true)]
-    json: bool,
-}
+pub type Args = ActionArgs<Action>;
 
+/// What it can do.
 #[derive(Debug, Subcommand)]
-enum Action {
+pub enum Action {
     /// List the strategies that have a name.
     List,
     /// Print the strategy of a keyspace; with NAME or --file, explain and draw a strategy.
