@@ -34,7 +34,8 @@ pub fn set_background_priority(priority: Priority) -> io::Result<()> {
 }
 
 /// Sets the priority of a thread of this process. An ended thread is an error (`ESRCH`), a raise without
-/// the right to it is `PermissionDenied`.
+/// the right to it is `PermissionDenied`. From then on it takes short turns (100 us from Linux 6.12 on): as much of a
+/// core as before, but whoever wakes beside it waits for the end of one of these, and not of milliseconds.
 pub fn set_thread_priority(thread: ThreadId, priority: Priority) -> io::Result<()> {
     imp::set(thread.0, priority)
 }
@@ -103,19 +104,27 @@ mod imp {
     }
 
     pub fn set(thread: i32, priority: Priority) -> io::Result<()> {
+        /// The shortest that the kernel takes.
+        const TURN_NANOS: u64 = 100_000;
         own_thread(thread)?;
         let (policy, nice) = match priority {
             Priority::Normal => (libc::SCHED_OTHER, 0),
             Priority::Nice19 => (libc::SCHED_OTHER, 19),
+            // SCHED_IDLE is below every nice value, so that of the thread is left as it is.
             Priority::Idle => (libc::SCHED_IDLE, 0),
         };
-        // The class first: it is the step that may be refused, and then nothing has changed.
-        set_policy(thread, policy)?;
-        match priority {
-            // SCHED_IDLE is below every nice value, so that of the thread is left as it is.
-            Priority::Idle => Ok(()),
-            Priority::Normal | Priority::Nice19 => set_nice(thread, nice),
-        }
+        let attributes = libc::sched_attr {
+            size: size_of::<libc::sched_attr>() as u32,
+            sched_policy: policy as u32,
+            sched_flags: 0,
+            sched_nice: nice,
+            sched_priority: 0,
+            sched_runtime: TURN_NANOS,
+            sched_deadline: 0,
+            sched_period: 0,
+        };
+        // SAFETY: `attributes` lives through the call, which only reads as many bytes of it as its `size` says.
+        result(unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &raw const attributes, 0) } as i32)
     }
 
     pub fn get(thread: i32) -> io::Result<Priority> {
@@ -177,17 +186,6 @@ mod imp {
     fn own_thread(thread: i32) -> io::Result<()> {
         // SAFETY: signal 0 is sent to nobody, the call only checks that the thread is in this process.
         result(unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, 0) } as i32)
-    }
-
-    fn set_policy(thread: i32, policy: i32) -> io::Result<()> {
-        let param = libc::sched_param { sched_priority: 0 };
-        // SAFETY: `param` lives through the call, which only reads it.
-        result(unsafe { libc::sched_setscheduler(thread, policy, &raw const param) })
-    }
-
-    fn set_nice(thread: i32, nice: i32) -> io::Result<()> {
-        // SAFETY: takes integers only.
-        result(unsafe { libc::setpriority(libc::PRIO_PROCESS, thread.unsigned_abs(), nice) })
     }
 
     fn result(code: i32) -> io::Result<()> {
