@@ -31,14 +31,15 @@ const AGAIN_MS: u64 = 1000;
 pub fn leave_memory_in_time(store: &Store) {
     let keyspaces = store.keyspaces.load();
     let is_wanted = keyspaces.by_name.values().any(|k| k.strategy.load().strategy.ttl_ms().is_some());
-    let now_ms = store.clock.wall_ms();
-    if store.wal_files.set_recycling(!is_wanted) && is_wanted {
-        // Nobody knows what the log in use was before.
-        store.deletes.note(store.wal_files.log_of(SeqNo::MAX), now_ms.saturating_add(MEMORY_LEAST_MS));
-    }
+    let changed = store.wal_files.set_recycling(!is_wanted);
     if !is_wanted {
         store.deletes.lock().clear();
         return;
+    }
+    let now_ms = store.clock.wall_ms();
+    if changed {
+        // Nobody knows what the log in use was before.
+        store.deletes.note(store.wal_files.log_of(SeqNo::MAX), now_ms.saturating_add(MEMORY_LEAST_MS));
     }
     let mut unlogged = Vec::new();
     for keyspace in keyspaces.by_name.values() {
