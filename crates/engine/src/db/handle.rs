@@ -74,6 +74,7 @@ impl Handle {
         store.background.stop();
         store.wake_writers();
         store.lane.stop();
+        store.ahead.stop();
         store.journal.stop();
         store.outbox.stop();
         #[cfg(unix)]
@@ -131,7 +132,8 @@ fn seal(store: &Store) -> Result<()> {
         // The next open finds what this one found.
         return Ok(());
     }
-    match store.tree().versions.end(commit.last_seq, sealed_logs) {
+    let ended = store.tree().versions.end(commit.last_seq, sealed_logs);
+    match ended {
         Ok(()) => Ok(()),
         // The log itself says that it ended, as far as it is there.
         Err(Error::NoSpace { .. }) => Ok(()),
