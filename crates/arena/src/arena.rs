@@ -9,11 +9,15 @@
 //! ```
 //! Readers turn refs into addresses through `chunks`, which only gets longer. Whoever holds a ref got it by an
 //! acquiring load of what the writer stored with release, so it also sees the chunk and the bytes in it.
+//!
+//! The first touch of a huge page costs about two milliseconds, in which the system clears it. So somebody else may touch what the
+//! writer will need next: see [`Arena::touch_ahead`].
 
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use evenkeel_sys::HugeBytes;
+use evenkeel_sys::huge_bytes::HUGE_PAGE_BYTES;
 
 use crate::entry::{self, Entry};
 use crate::sync::{AtomicPtr, Ordering};
@@ -34,15 +38,39 @@ const CHUNKS_MAX: usize = 1 << (32 - OFFSET_BITS);
 const NEAR_CHUNKS: usize = if cfg!(loom) { 4 } else { 24 };
 /// From here on an entry that does not fit in the rest of the chunk gets its own.
 const OWN_CHUNK_BYTES: usize = CHUNK_BYTES_MAX / 4;
+/// So much is touched ahead of the writer, in whole huge pages.
+const AHEAD_BYTES: usize = HUGE_PAGE_BYTES;
+
+/// What a chunk is for.
+enum Part {
+    /// To be filled from its start, when so many bytes are in use.
+    Open { used_before: usize },
+    /// For an entry that is too large for the open one.
+    OfOneEntry,
+}
 
 /// The part of the arena that readers use, and the owner of its memory.
 pub(crate) struct Arena {
     near: [AtomicPtr<u8>; NEAR_CHUNKS],
     far: OnceLock<Box<[AtomicPtr<u8>]>>,
-    /// Owns the memory. Locked by the writer when it adds a chunk, and by nobody else.
-    owned: Mutex<Vec<HugeBytes>>,
+    owned: Mutex<Owned>,
     reserved_bytes: AtomicUsize,
+    /// Bytes that will be in use when the writer comes to memory that nobody has touched.
+    touched_until: AtomicUsize,
 }
+
+/// The memory. Locked for a moment by the writer when it begins a chunk, and by who touches memory ahead of it.
+#[derive(Default)]
+struct Owned {
+    chunks: Vec<Arc<HugeBytes>>,
+    /// The chunk being filled, and the bytes in use without what is in it.
+    open: Option<(Arc<HugeBytes>, usize)>,
+    /// The next one, with its beginning touched.
+    spare: Option<Arc<HugeBytes>>,
+}
+
+/// A chunk that was made ready for a writer that did not come to it.
+pub struct Spare(Arc<HugeBytes>);
 
 /// The writer's place in the arena: the rest of the chunk being filled.
 pub(crate) struct Bump {
@@ -54,13 +82,14 @@ pub(crate) struct Bump {
 }
 
 impl Arena {
-    /// An arena whose first chunk is of about `first_chunk_bytes`.
-    pub(crate) fn new(first_chunk_bytes: usize) -> (Arena, Bump) {
+    /// An arena whose first chunk is of about `first_chunk_bytes`, or `spare` if that is as large.
+    pub(crate) fn new(first_chunk_bytes: usize, spare: Option<Spare>) -> (Arena, Bump) {
         let arena = Arena {
             near: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
             far: OnceLock::new(),
-            owned: Mutex::new(Vec::new()),
+            owned: Mutex::new(Owned { spare: spare.map(|Spare(chunk)| chunk), ..Owned::default() }),
             reserved_bytes: AtomicUsize::new(0),
+            touched_until: AtomicUsize::new(0),
         };
         let mut bump = Bump { chunk: 0, at: 0, end: 0, chunks: 0, used_bytes: 0 };
         bump.start_chunk(&arena, first_chunk_bytes.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX));
@@ -100,10 +129,58 @@ impl Arena {
         far[chunk - NEAR_CHUNKS].load(Ordering::Relaxed)
     }
 
-    /// Takes `bytes` from the system as chunk number `chunk`.
-    fn add_chunk(&self, chunk: usize, bytes: usize) {
+    /// True if the writer will soon come to memory that nobody has touched.
+    pub(crate) fn wants_touching(&self, used_bytes: usize) -> bool {
+        used_bytes + AHEAD_BYTES > self.touched_until.load(Ordering::Relaxed)
+    }
+
+    /// Touches the memory that the writer will need next, in the open chunk and at the beginning of another one. It may be called
+    /// by any thread while the writer goes on; the writer never waits for it. Small chunks are left alone.
+    pub(crate) fn touch_ahead(&self, used_bytes: usize) {
+        let Some((open, used_before)) = self.owned().open.clone() else { return };
+        if open.len() < HUGE_PAGE_BYTES || !open.is_mapped() {
+            return;
+        }
+        let touched = self.touched_until.load(Ordering::Relaxed).saturating_sub(used_before);
+        let wanted = (used_bytes.saturating_sub(used_before) + AHEAD_BYTES).next_multiple_of(HUGE_PAGE_BYTES);
+        let reaches = wanted.min(open.len());
+        if touched < reaches {
+            open.populate(touched, reaches);
+            let owned = self.owned();
+            if owned.open.as_ref().is_some_and(|(still, _)| Arc::ptr_eq(still, &open)) {
+                self.touched_until.store(used_before + reaches, Ordering::Relaxed);
+            }
+        }
+        if wanted > open.len() && self.owned().spare.is_none() {
+            let spare = Arc::new(HugeBytes::zeroed(self.next_chunk_bytes()));
+            spare.populate(0, AHEAD_BYTES);
+            self.owned().spare.get_or_insert(spare);
+        }
+    }
+
+    /// The chunk that was made ready, if the writer has not come to it.
+    pub(crate) fn take_spare(&self) -> Option<Spare> {
+        self.owned().spare.take().map(Spare)
+    }
+
+    fn next_chunk_bytes(&self) -> usize {
+        self.reserved_bytes().next_multiple_of(64).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX)
+    }
+
+    fn owned(&self) -> MutexGuard<'_, Owned> {
+        self.owned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds memory of at least `bytes` as chunk number `chunk`; of how many is the answer.
+    fn add_chunk(&self, chunk: usize, bytes: usize, part: Part) -> usize {
         assert!(chunk < CHUNKS_MAX, "a memtable beyond the 8 GiB that its references can address");
-        let memory = HugeBytes::zeroed(bytes);
+        let ready = match part {
+            Part::Open { .. } => self.owned().spare.take_if(|spare| spare.len() >= bytes),
+            Part::OfOneEntry => None,
+        };
+        let touched = if ready.is_some() { AHEAD_BYTES } else { 0 };
+        let memory = ready.unwrap_or_else(|| Arc::new(HugeBytes::zeroed(bytes)));
+        let len = memory.len();
         let mut added = memory.reserved_bytes();
         let slot = match self.near.get(chunk) {
             Some(near) => near,
@@ -118,8 +195,23 @@ impl Arena {
             }
         };
         slot.store(memory.as_non_null().as_ptr(), Ordering::Release);
-        self.owned.lock().unwrap_or_else(PoisonError::into_inner).push(memory);
         self.reserved_bytes.fetch_add(added, Ordering::Relaxed);
+        let mut owned = self.owned();
+        match part {
+            Part::Open { used_before } => {
+                owned.open = Some((Arc::clone(&memory), used_before));
+                self.touched_until.store(used_before + touched, Ordering::Relaxed);
+            }
+            // In use, and not in the open chunk.
+            Part::OfOneEntry => {
+                if let Some((_, used_before)) = &mut owned.open {
+                    *used_before += bytes;
+                    self.touched_until.fetch_add(bytes, Ordering::Relaxed);
+                }
+            }
+        }
+        owned.chunks.push(memory);
+        len
     }
 }
 
@@ -146,29 +238,28 @@ impl Bump {
     #[cold]
     fn allocate_beyond(&mut self, arena: &Arena, bytes: usize) -> (Ref, *mut u8) {
         if bytes > OWN_CHUNK_BYTES {
-            let chunk = self.take_chunk(arena, bytes);
+            let (chunk, _) = self.take_chunk(arena, bytes, Part::OfOneEntry);
             self.used_bytes += bytes;
             return self.name(arena, chunk, 0);
         }
         self.used_bytes += self.end - self.at;
-        let doubled = arena.reserved_bytes().next_multiple_of(64).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
-        self.start_chunk(arena, doubled.max(bytes.next_multiple_of(64)));
+        self.start_chunk(arena, arena.next_chunk_bytes().max(bytes.next_multiple_of(64)));
         self.at = bytes;
         self.used_bytes += bytes;
         self.name(arena, self.chunk, 0)
     }
 
     fn start_chunk(&mut self, arena: &Arena, bytes: usize) {
-        self.chunk = self.take_chunk(arena, bytes);
+        (self.chunk, self.end) = self.take_chunk(arena, bytes, Part::Open { used_before: self.used_bytes });
         self.at = 0;
-        self.end = bytes;
     }
 
-    fn take_chunk(&mut self, arena: &Arena, bytes: usize) -> usize {
+    /// The number of a new chunk, and its bytes.
+    fn take_chunk(&mut self, arena: &Arena, bytes: usize, part: Part) -> (usize, usize) {
         let chunk = self.chunks;
-        arena.add_chunk(chunk, bytes);
+        let bytes = arena.add_chunk(chunk, bytes, part);
         self.chunks += 1;
-        chunk
+        (chunk, bytes)
     }
 
     #[inline]
@@ -184,7 +275,7 @@ mod tests {
 
     #[test]
     fn allocations_are_aligned_disjoint_and_counted() {
-        let (arena, mut bump) = Arena::new(0);
+        let (arena, mut bump) = Arena::new(0, None);
         assert_eq!(arena.reserved_bytes(), CHUNK_BYTES_MIN);
         let mut parts: Vec<(usize, usize)> = Vec::new();
         for i in 0..2000usize {
@@ -201,13 +292,13 @@ mod tests {
         let asked: usize = parts.iter().map(|p| p.1).sum();
         assert!(asked <= bump.used_bytes() && bump.used_bytes() <= arena.reserved_bytes());
         assert!(arena.reserved_bytes() <= 3 * asked, "{} for {asked}", arena.reserved_bytes());
-        let owned: usize = arena.owned.lock().unwrap().iter().map(HugeBytes::reserved_bytes).sum();
+        let owned: usize = arena.owned().chunks.iter().map(|chunk| chunk.reserved_bytes()).sum();
         assert_eq!(owned, arena.reserved_bytes());
     }
 
     #[test]
     fn a_large_entry_leaves_the_open_chunk_open() {
-        let (arena, mut bump) = Arena::new(4096);
+        let (arena, mut bump) = Arena::new(4096, None);
         let (before, _) = bump.allocate(&arena, 64, 8);
         let (own, _) = bump.allocate(&arena, 20 << 20, 8);
         let (after, _) = bump.allocate(&arena, 64, 8);
@@ -218,12 +309,46 @@ mod tests {
 
     #[test]
     fn chunks_beyond_the_near_table_are_found() {
-        let (arena, mut bump) = Arena::new(1024);
+        let (arena, mut bump) = Arena::new(1024, None);
         let named: Vec<_> =
             (0..NEAR_CHUNKS + 40).map(|_| bump.allocate(&arena, OWN_CHUNK_BYTES + 8, 8)).collect();
         assert!(named.iter().all(|&(name, address)| arena.address(name) == address && !address.is_null()));
         let far_bytes = (CHUNKS_MAX - NEAR_CHUNKS) * size_of::<usize>();
         let own = (OWN_CHUNK_BYTES + 8).next_multiple_of(4096);
         assert_eq!(arena.reserved_bytes(), 1024 + far_bytes + named.len() * own);
+    }
+
+    #[test]
+    fn what_the_writer_needs_next_is_touched_before() {
+        let (arena, mut bump) = Arena::new(CHUNK_BYTES_MAX, None);
+        let mapped = arena.owned().chunks[0].is_mapped();
+        let large = CHUNK_BYTES_MAX + 1;
+        for i in 0..3 * CHUNK_BYTES_MAX / 65536 {
+            if mapped && arena.wants_touching(bump.used_bytes()) {
+                arena.touch_ahead(bump.used_bytes());
+                assert!(!arena.wants_touching(bump.used_bytes()) || arena.owned().spare.is_some());
+            }
+            // Entries with chunks of their own are no part of it.
+            bump.allocate(&arena, if i % 100 == 50 { large } else { 65536 }, 64);
+            let (used, until) = (bump.used_bytes(), arena.touched_until.load(Ordering::Relaxed));
+            assert!(!mapped || (used <= until && until <= used + 2 * HUGE_PAGE_BYTES), "{used} {until}");
+        }
+    }
+
+    #[test]
+    fn a_spare_chunk_goes_to_the_next_arena() {
+        let (arena, mut bump) = Arena::new(CHUNK_BYTES_MAX, None);
+        assert!(arena.take_spare().is_none());
+        bump.allocate(&arena, CHUNK_BYTES_MAX - OWN_CHUNK_BYTES, 8);
+        for _ in 0..3 {
+            bump.allocate(&arena, OWN_CHUNK_BYTES, 8);
+        }
+        arena.touch_ahead(bump.used_bytes());
+        if let Some(spare) = arena.take_spare() {
+            let start = spare.0.as_non_null();
+            let (next, mut bump) = Arena::new(4096, Some(spare));
+            assert_eq!(bump.allocate(&next, 64, 64).1, start.as_ptr());
+            assert_eq!(next.reserved_bytes(), CHUNK_BYTES_MAX);
+        }
     }
 }

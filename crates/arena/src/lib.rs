@@ -23,10 +23,11 @@ mod sync;
 mod tree;
 mod writer;
 
+pub use arena::Spare;
 pub use block::{Block, BlockPool};
 pub use cursor::Cursor;
 pub use tree::{PinnedValue, Tree};
-pub use writer::{Writer, tree};
+pub use writer::{Writer, tree, tree_with};
 
 #[cfg(all(test, not(loom)))]
 mod model_tests;

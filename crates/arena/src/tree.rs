@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use crate::arena::{Arena, NIL, Ref};
+use crate::arena::{Arena, NIL, Ref, Spare};
 use crate::cursor::Cursor;
 use crate::entry::Entry;
 use crate::node::{Header, Inner, Leaf, Slot};
@@ -91,6 +91,23 @@ impl Tree {
     /// Bytes taken from the system. What lies in a large chunk and was never touched is only address space.
     pub fn memory_reserved(&self) -> usize {
         size_of::<Tree>() + self.head.bytes().len() + self.arena.reserved_bytes()
+    }
+
+    /// True if the writer will soon come to memory that nobody has touched: time for [`touch_ahead`](Tree::touch_ahead).
+    #[inline]
+    pub fn wants_touching(&self) -> bool {
+        self.arena.wants_touching(self.counters.used_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Touches the memory that the writer will need next, so that no insert waits until the system has cleared it: 2 to 4 MiB. For
+    /// another thread than the writer's, which goes on meanwhile.
+    pub fn touch_ahead(&self) {
+        self.arena.touch_ahead(self.counters.used_bytes.load(Ordering::Relaxed));
+    }
+
+    /// Memory that was touched ahead and not needed: for the next tree.
+    pub fn take_spare(&self) -> Option<Spare> {
+        self.arena.take_spare()
     }
 
     /// The common head that was given when the tree was made.

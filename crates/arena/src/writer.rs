@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use crate::arena::{Arena, Bump, NIL, Ref};
+use crate::arena::{Arena, Bump, NIL, Ref, Spare};
 use crate::entry;
 use crate::node::{INNER_SLOTS, Inner, LEAF_SLOTS, Leaf, Slot};
 use crate::prefix::Probe;
@@ -41,7 +41,12 @@ struct Path {
 /// A new tree and its writer. `head` is what the keys will have in common (any keys are allowed, those on the
 /// head are fast); `capacity_hint` is about how many bytes will go in: memory is then taken in fewer pieces.
 pub fn tree(head: &[u8], capacity_hint: usize) -> (Writer, Arc<Tree>) {
-    let (arena, mut bump) = Arena::new(capacity_hint);
+    tree_with(None, head, capacity_hint)
+}
+
+/// The same, in memory that another tree did not need, if there is `spare`.
+pub fn tree_with(spare: Option<Spare>, head: &[u8], capacity_hint: usize) -> (Writer, Arc<Tree>) {
+    let (arena, mut bump) = Arena::new(capacity_hint, spare);
     let first_leaf = add(&arena, &mut bump, Leaf::new());
     let tree = Arc::new(Tree::new(head, arena, first_leaf));
     let writer = Writer { tree: Arc::clone(&tree), bump, len: 0 };

@@ -324,10 +324,10 @@ impl Options {
         Ok(())
     }
 
-    /// A log file's largest capacity: a quarter of the log's limit, and no more than a memtable takes, at most 16 MiB.
+    /// A log file's largest capacity: a quarter of the log's limit, and no more than a memtable takes, at most 4 MiB.
     /// The one that is written and those made ahead are mapped whole, and so in memory.
     pub(crate) fn wal_file_bytes(&self) -> u64 {
-        (self.wal_bytes_max / 4).min(self.memtable_bytes).clamp(16 * KIB, 16 * MIB)
+        (self.wal_bytes_max / 4).min(self.memtable_bytes).clamp(16 * KIB, 4 * MIB)
     }
 }
 

@@ -72,15 +72,22 @@ impl HugeBytes {
         self.start
     }
 
-    /// Faults all pages in now, so that no first touch does later. Best effort.
-    pub fn populate(&mut self) {
+    /// Faults the pages from byte `from` to byte `to` in now, so that no first touch does later. Best effort: of memory from the heap
+    /// none. Others may read and write the bytes meanwhile.
+    pub fn populate(&self, from: usize, to: usize) {
         #[cfg(all(target_os = "linux", not(miri)))]
-        if let Some(mapped) = self.mapped {
-            // SAFETY: the range is the mapping owned by `self`; populating does not change contents.
+        if self.mapped.is_some() {
+            const PAGE_BYTES: usize = 4096;
+            let from = from / PAGE_BYTES * PAGE_BYTES;
+            let to = to.min(self.len);
+            // SAFETY: the range begins at a page and lies in the mapping owned by `self`; populating does not change contents.
             unsafe {
-                libc::madvise(self.start.as_ptr().cast(), mapped, libc::MADV_POPULATE_WRITE);
+                let start = self.start.as_ptr().add(from.min(to));
+                libc::madvise(start.cast(), to.saturating_sub(from), libc::MADV_POPULATE_WRITE);
             }
         }
+        #[cfg(not(all(target_os = "linux", not(miri))))]
+        let _ = (from, to);
     }
 }
 
@@ -206,7 +213,8 @@ mod tests {
             assert!(bytes.iter().all(|&b| b == 0), "{len} bytes are not zero");
             assert_eq!(bytes.as_ptr() as usize % ALIGN_BYTES, 0);
             assert!(bytes.reserved_bytes() >= len && bytes.reserved_bytes() < len + 4096);
-            bytes.populate();
+            bytes.populate(0, len);
+            bytes.populate(len / 2, usize::MAX);
             bytes.fill(7);
             assert!(bytes.iter().all(|&b| b == 7));
             let moved = std::thread::scope(|s| s.spawn(move || bytes).join().unwrap());

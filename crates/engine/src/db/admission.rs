@@ -214,6 +214,9 @@ pub fn look_after(store: &Store, open: &mut OpenMemtable, batch: &WriteBatch) {
     let table = open.writer.table();
     let comes = batch.size_bytes() as u64;
     table.charge(comes);
+    if table.wants_touching() {
+        store.ahead.poke();
+    }
     fit_cache(store);
     open.look_at = (table.bytes() + comes + (full / 16).min(LOOK_EVERY)).min(full.max(table.bytes() + 1));
     sample(store, &open.keyspace);

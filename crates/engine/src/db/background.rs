@@ -3,7 +3,8 @@
 //! ```text
 //! flush lane (1 thread)       memtables, oldest first; never waits for a compaction
 //! workers (`workers` threads) take the most urgent open job, step it once, put it back
-//! lane (1 thread)             syncs, log files, unlinks
+//! lane (1 thread)             syncs, full log files, unlinks
+//! ahead (1 thread)            logs and memory that writers need next
 //! ```
 //! A job that is not stepped is paused; it holds no thread. Tests run without threads: they call `step` themselves.
 

@@ -255,7 +255,7 @@ impl Builder {
         let handle = Handle::new(store);
         handle.start()?;
         // The first log is small: the next one had better be there soon.
-        handle.store.lane.poke();
+        handle.store.ahead.poke();
         Ok(Arc::new(handle))
     }
 
@@ -472,6 +472,7 @@ impl Builder {
             inline_context,
             background: Background::new(policy, schedule, self.threaded),
             lane,
+            ahead: Lane::new(self.threaded),
             listener: self.listener,
             outbox: Outbox::default(),
             read_only: self.read_only,

@@ -302,12 +302,13 @@ fn make_room(store: &Store, state: &mut CommitState, batch: &WriteBatch) -> Resu
     Ok(())
 }
 
-/// A new log file was begun: the lane prepares the next one, and if the log has grown too long, the keyspace that pins its oldest
+/// A new log file was begun: another one is made ahead, the lane seals the full one, and if the log has grown too long, the keyspace that pins its oldest
 /// file is flushed.
 #[cold]
 fn log_rotated(store: &Store, state: &mut CommitState, appended: Appended) {
     store.counters.wal_rotations.add(1);
     store.counters.wal_made_by_writer.add(u64::from(appended == Appended::RotatedLate));
+    store.ahead.poke();
     store.lane.poke();
     if store.wal_files.live_bytes() <= store.options.load().wal_bytes_max {
         return;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::keyspace_state::KeyspaceState;
 use crate::base::units::{KeyspaceId, SeqNo};
-use crate::write::memtable::{Memtable, MemtableWriter};
+use crate::write::memtable::MemtableWriter;
 use crate::write::wal::Wal;
 
 /// What only the leader touches.
@@ -61,9 +61,7 @@ impl OpenMemtable {
     /// Makes the active memtable immutable and opens a new one. Everything in the old one is published: the leader does this
     /// between groups. The caller wakes the flush lane.
     pub fn switch(&mut self) {
-        let head = self.writer.table().common_head();
-        let memory = self.writer.table().memory();
-        let (writer, fresh) = Memtable::new(&head, self.keyspace.memtable_bytes(), memory);
+        let (writer, fresh) = self.writer.table().next(self.keyspace.memtable_bytes());
         self.keyspace.update_view(|view| {
             let full = std::mem::replace(&mut view.active, fresh);
             view.immutable.insert(0, full);

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::ahead::make_ready;
 use super::background::{BackgroundState, FAILURES_MAX};
 use super::flushing;
 use super::jobs::{self, Stepped};
@@ -15,10 +16,8 @@ use super::ticker::tick;
 use super::unlinks::unlink_unless_paused;
 use crate::base::class::Class;
 use crate::base::error::{Error, Result};
-use crate::observe::event::Event;
 use crate::scheduler::catalog::parse as parse_schedule;
 use crate::scheduler::policy::State as PolicyState;
-use crate::write::wal::LogError;
 
 /// How long a waiter sleeps at most before it looks again by itself.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -26,13 +25,14 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Background work of every kind, one step: for tests on one thread. False if there is nothing to do.
 pub fn step_all(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<usize>) -> bool {
     maintain(store);
+    make_ready(store);
     let flushed = flushing::step(store);
     let compacted = jobs::step(store, choose);
     store.tell_here();
     flushed == Stepped::Worked || compacted == Stepped::Worked
 }
 
-/// The lane's upkeep: a sync of the log that is due, log files, and unlinks. Answers when there is more to do, if nothing
+/// The lane's upkeep: a sync of the log that is due, full log files, and unlinks. Answers when there is more to do, if nothing
 /// else tells before.
 pub fn maintain(store: &Store) -> Option<Duration> {
     let due = store.lane.take_due_sync(store.clock.now());
@@ -48,13 +48,8 @@ pub fn maintain(store: &Store) -> Option<Duration> {
             }
         }
     }
-    match store.wal_files.maintain(store.clock.now()) {
-        Ok(()) => {}
-        // Tried again at the next call; until then writers make the log they need, or fail.
-        Err(LogError::Refused(error)) => store.event(&Event::BackgroundError { error: error.to_string() }),
-        Err(LogError::Failed(error)) => {
-            store.log_failed(error);
-        }
+    if let Err(error) = store.wal_files.maintain(store.clock.now()) {
+        store.log_failed(error);
     }
     if !store.background.threaded {
         tick(store);

@@ -1,6 +1,7 @@
-//! The lane for what nobody should wait for: syncs of finished tables, sealing and preparing log files, unlinks.
+//! A lane, for what nobody should wait for. One is for syncs of finished tables, sealing of log files and unlinks, another one, which
+//! is never held up by the device, for what is made ahead of writers.
 //!
-//! It also begins the syncs that writes in mode `interval` want by a certain time. The time is computed, nobody polls for it.
+//! The first also begins the syncs that writes in mode `interval` want by a certain time. The time is computed, nobody polls for it.
 //!
 //! One thread. Without threads (tests on one thread) a sync is done where it is asked for, and `run_once` does the rest.
 
@@ -83,11 +84,16 @@ impl Lane {
     }
 
     /// The thread's body: `synced` after each sync, `upkeep` when poked, when a sync of the log is due, now and then, and as soon
-    /// as it has answered.
-    pub fn run(&self, clock: &dyn Clock, synced: impl Fn(), upkeep: impl Fn() -> Option<Duration>) {
+    /// as it has answered; `begin` before each of both.
+    pub fn run(
+        &self,
+        clock: &dyn Clock,
+        begin: impl Fn(),
+        synced: impl Fn(),
+        upkeep: impl Fn() -> Option<Duration>,
+    ) {
         let _ending = Ending(self);
         let mut rest = IDLE;
-        let mut upkeep_was_last = false;
         loop {
             let next = {
                 let mut state = self.lock();
@@ -104,16 +110,13 @@ impl Lane {
                     if sync.is_none() && state.stopped {
                         return;
                     }
-                    // In turns: tables that wait for a sync hold up a job, a log that nobody made ahead holds up a writer.
-                    if sync.is_none() || (state.poked && !upkeep_was_last) {
+                    if sync.is_none() {
                         state.poked = false;
-                        None
-                    } else {
-                        sync
                     }
+                    sync
                 }
             };
-            upkeep_was_last = next.is_none();
+            begin();
             if let Some((syncer, ticket)) = next {
                 ticket.finish(syncer.sync());
                 self.lock().syncs.pop_front();
@@ -199,7 +202,8 @@ mod tests {
             let lane = Lane::new(true);
             let tickets = syncs.map(|sync| lane.submit(Arc::new(Sync(sync))));
             assert_eq!(tickets.each_ref().map(kind), [None, None]);
-            let run = || lane.run(&ManualClock::default(), || assert!(told, "planted by the test"), || None);
+            let run =
+                || lane.run(&ManualClock::default(), || (), || assert!(told, "planted by the test"), || None);
             assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
             assert_eq!(tickets.each_ref().map(kind), outcomes.map(Some), "{syncs:?}");
             let later = lane.submit(Arc::new(Sync("fine")));

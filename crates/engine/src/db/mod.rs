@@ -3,6 +3,7 @@
 pub mod admission;
 #[cfg(test)]
 mod admission_tests;
+pub mod ahead;
 pub mod audit;
 pub mod background;
 pub mod builder;

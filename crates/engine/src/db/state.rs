@@ -95,6 +95,8 @@ pub struct Store {
     pub background: Background,
     /// Syncs and unlinks.
     pub lane: Arc<Lane>,
+    /// What writers need next.
+    pub ahead: Arc<Lane>,
     /// Who wants to hear of events.
     pub listener: Events,
     /// Events on their way to it.

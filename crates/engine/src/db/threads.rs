@@ -2,7 +2,7 @@
 //!
 //! They run below the clients' priority, so that nobody feels them, until a deadline nears: a caller waits, writers are slowed or
 //! will be soon because of L0, the memtable after the one being flushed is half full. Then they run as everyone does. A process
-//! that may not raise a priority again lowers its workers only as far as they still get their share, and the flush lane not at all.
+//! that may not raise a priority again lowers its workers only as far as they still get their share, and the lanes not at all.
 //!
 //! A panic in one is caught, makes the store read-only, and is reported by the next write (`docs/durability.md`, C13).
 
@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use evenkeel_sys::{Priority, yield_now};
 
+use super::ahead::make_ready;
 use super::background::Threads;
 use super::control::maintain;
 use super::flushing;
@@ -29,11 +30,12 @@ use crate::observe::event::Event;
 /// A thread with nothing to do looks again after this long, should it have missed a wake-up.
 const IDLE: Duration = Duration::from_millis(500);
 
-/// Starts the flush lane, the workers, the lane, and who tells the listener, if there is one. After an error those in `threads` run.
+/// Starts the flush lane, the workers, the two lanes, and who tells the listener, if there is one. After an error those in `threads` run.
 pub fn start_threads(store: &Arc<Store>, threads: &mut Threads) -> Result<()> {
     threads.handles.push(start(store, "keel-flush", flush_loop)?);
     start_workers(store, threads)?;
     threads.handles.push(start(store, "keel-lane", lane_loop)?);
+    threads.handles.push(start(store, "keel-ahead", ahead_loop)?);
     if store.listener.0.is_some() {
         threads.handles.push(start(store, "keel-events", |store| store.outbox.run(&store.listener))?);
     }
@@ -74,7 +76,7 @@ fn flush_loop(store: &Store) {
     store.background.be_flusher();
     let own = store.background.priorities.join(Priority::Nice19, Priority::Normal);
     while !store.background.is_stopping() {
-        set(&own, store.background.is_waited_for() || writers_are_slowed(store) || memtable_fills(store));
+        set(&own, flush_is_urgent(store));
         let seen = store.background.changes();
         if let Some(longest) = rest(store, flushing::step(store), &own) {
             store.background.sleep_as_flusher(seen, longest);
@@ -103,6 +105,11 @@ fn set(own: &ThreadPriority, raised: bool) {
 
 fn writers_are_slowed(store: &Store) -> bool {
     store.admission.pressed.load(Ordering::Relaxed) > 0
+}
+
+/// A flush ends with syncs, which are the lane's.
+fn flush_is_urgent(store: &Store) -> bool {
+    store.background.is_waited_for() || writers_are_slowed(store) || memtable_fills(store)
 }
 
 /// True if a keyspace's active memtable is half full while another one waits for its flush.
@@ -139,6 +146,19 @@ fn rest(store: &Store, stepped: Stepped, own: &ThreadPriority) -> Option<Duratio
 }
 
 fn lane_loop(store: &Store) {
+    let own = store.background.priorities.join(Priority::Nice19, Priority::Normal);
+    let sync_is_due = || store.lane.sync_wanted_by().is_some_and(|by| by <= store.clock.now());
+    let begin = || set(&own, flush_is_urgent(store) || sync_is_due());
     let upkeep = || Some(maintain(store)?.saturating_sub(store.clock.now()));
-    store.lane.run(&*store.clock, || store.background.sync_done(), upkeep);
+    store.lane.run(&*store.clock, begin, || store.background.sync_done(), upkeep);
+}
+
+fn ahead_loop(store: &Store) {
+    let own = store.background.priorities.join(Priority::Nice19, Priority::Normal);
+    let begin = || set(&own, flush_is_urgent(store));
+    let upkeep = || {
+        make_ready(store);
+        None
+    };
+    store.ahead.run(&*store.clock, begin, || (), upkeep);
 }

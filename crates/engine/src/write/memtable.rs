@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use evenkeel_arena::{Cursor, PinnedValue, Tree, Writer};
+use evenkeel_arena::{Cursor, PinnedValue, Spare, Tree, Writer};
 
 use crate::base::error::Result;
 use crate::base::iterator::InternalIterator;
@@ -37,7 +37,22 @@ impl Memtable {
         capacity_hint: u64,
         memory: &Arc<MemoryBudget>,
     ) -> (MemtableWriter, Arc<Memtable>) {
-        let (writer, tree) = evenkeel_arena::tree(head, usize::try_from(capacity_hint).unwrap_or(usize::MAX));
+        Memtable::over(None, head, capacity_hint, memory)
+    }
+
+    /// The one that comes after this: what its keys have in common is expected of them, and memory made ready for it is used.
+    pub fn next(&self, capacity_hint: u64) -> (MemtableWriter, Arc<Memtable>) {
+        Memtable::over(self.tree.take_spare(), &self.common_head(), capacity_hint, &self.memory)
+    }
+
+    fn over(
+        spare: Option<Spare>,
+        head: &[u8],
+        capacity_hint: u64,
+        memory: &Arc<MemoryBudget>,
+    ) -> (MemtableWriter, Arc<Memtable>) {
+        let capacity_hint = usize::try_from(capacity_hint).unwrap_or(usize::MAX);
+        let (writer, tree) = evenkeel_arena::tree_with(spare, head, capacity_hint);
         let table = Arc::new(Memtable {
             tree,
             ranges: MemtableRanges::default(),
@@ -117,6 +132,17 @@ impl Memtable {
     /// When the first delete came, wall milliseconds.
     pub fn oldest_tombstone_ms(&self) -> Option<u64> {
         Some(self.oldest_tombstone_ms.load(Ordering::Relaxed)).filter(|ms| *ms != u64::MAX)
+    }
+
+    /// True if the writer will soon come to memory that has to be cleared first.
+    #[inline]
+    pub fn wants_touching(&self) -> bool {
+        self.tree.wants_touching()
+    }
+
+    /// Makes memory ready that the writer will need next. For another thread.
+    pub fn touch_ahead(&self) {
+        self.tree.touch_ahead();
     }
 
     /// What all its keys begin with: the next memtable's head.

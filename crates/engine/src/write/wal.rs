@@ -3,7 +3,7 @@
 //! ```text
 //! 7.log sealed ◄─ 9.log retiring (synced and sealed by the lane) ◄─ 12.log current      15.log prepared
 //! ```
-//! The commit leader appends; it never makes, syncs or unlinks a file in `os` mode: the next file is prepared by the lane, and a
+//! The commit leader appends; it never makes, syncs or unlinks a file in `os` mode: the next file is made ahead, and a
 //! full one is retired to it. Each file names its predecessor, whose number is lower. A file whose every write is in tables is
 //! recycled. The first log of an opening is small and each next one twice as long, up to the capacity: a small store takes
 //! little disk, and opening it little time.
@@ -22,9 +22,9 @@ use crate::storage::record::{FRAME_LEN, LogHeader, LogKind, Predecessor};
 use crate::storage::record_writer::{LogSync, RecordWriter};
 
 /// Logs kept for reuse.
-const RECYCLED_MAX: usize = 2;
-/// Logs made ahead of a busy writer: the lane may be held up by a sync for longer than one of them lasts.
-const PREPARED_MAX: usize = 2;
+const RECYCLED_MAX: usize = 8;
+/// Logs made ahead of a busy writer: who makes them may be held up for longer than one of them lasts.
+const PREPARED_MAX: usize = 3;
 /// Spare logs go when the current one has lasted so many times as long as the one before, and this long at least.
 const IDLE_FACTOR: u32 = 4;
 const IDLE_LEAST: Duration = Duration::from_secs(1);
@@ -72,6 +72,8 @@ struct Files {
     /// Logs are removed when they are not needed, instead of being used again.
     never_recycles: bool,
     pace: Pace,
+    /// Writers seem to have gone.
+    idle: bool,
 }
 
 /// How fast logs are filled, as the lane sees it.
@@ -117,20 +119,19 @@ pub enum LogError {
 
 impl Files {
     /// Whether a log is to be made ahead: one for a store that has filled none yet or does nothing, more for a busy one.
-    fn lacks_prepared(&self, idle: bool) -> bool {
-        self.prepared.len() < if idle { 1 } else { self.live.len().clamp(1, PREPARED_MAX) }
+    fn lacks_prepared(&self) -> bool {
+        self.prepared.len() < if self.idle { 1 } else { self.live.len().clamp(1, PREPARED_MAX) }
     }
 
-    /// Whether writers seem to have gone; then what is spare is let go.
-    fn rest(&mut self, dir: &Path, now: Duration) -> bool {
+    /// If writers seem to have gone, what is spare is let go.
+    fn rest(&mut self, dir: &Path, now: Duration) {
         let current = self.live.back().map_or(0, |log| log.number);
-        let idle = self.pace.is_idle(current, now);
-        if idle {
+        self.idle = self.pace.is_idle(current, now);
+        if self.idle {
             self.removable.append(&mut self.recyclable);
             let beyond_one = self.prepared.drain(self.prepared.len().min(1)..);
             self.removable.extend(beyond_one.map(|(number, _)| FileName::Wal(number).path(dir)));
         }
-        idle
     }
 
     fn next_to_seal(&mut self) -> Option<RecordWriter> {
@@ -176,39 +177,40 @@ impl WalFiles {
         })
     }
 
-    /// The lane's part: prepares logs ahead, seals full ones, unlinks what is no longer needed. `now` is the clock's.
+    /// Makes logs ahead of the writers, and gives back the memory of full ones. Not quick, but it does not wait for the device.
     ///
     /// # Errors
-    /// `Failed` for the sync of a log, `Refused` if the next log cannot be made now.
-    pub fn maintain(&self, now: Duration) -> Result<(), LogError> {
-        let _maintaining = self.maintaining.lock().unwrap_or_else(PoisonError::into_inner);
-        let idle = {
-            let mut state = self.lock();
-            state.retiring.iter_mut().for_each(RecordWriter::give_back_memory);
-            state.rest(&self.dir, now)
-        };
-        for path in std::mem::take(&mut self.lock().removable) {
-            // What cannot be removed is below the manifest's `wal_from`: the next open takes it for reuse.
-            let _ = self.fs.remove(&path);
-        }
-        loop {
-            // Before each log that is sealed, which waits for the device: a writer without a log makes one itself.
-            let prepared = self.prepare(idle);
-            // One at a time and outside the lock: the leader takes it at each rotation.
-            let Some(mut full) = self.lock().next_to_seal() else { return prepared };
-            let sealed = self.sync_names().and_then(|()| full.seal());
-            let mut state = self.lock();
-            state.sealing = None;
-            state.sealed(full.id(), sealed.map_err(|error| LogError::Failed(in_doubt(error)))?);
-        }
-    }
-
-    fn prepare(&self, idle: bool) -> Result<(), LogError> {
-        while self.lock().lacks_prepared(idle) {
+    /// `Refused` if the next log cannot be made now.
+    pub fn prepare(&self) -> Result<(), LogError> {
+        self.lock().retiring.iter_mut().for_each(RecordWriter::give_back_memory);
+        while self.lock().lacks_prepared() {
             let made = self.make(0)?;
             self.lock().prepared.push_back(made);
         }
         Ok(())
+    }
+
+    /// The lane's part: seals full logs, unlinks those no longer needed. `now` is the clock's.
+    ///
+    /// # Errors
+    /// The sync of a log has failed; that is final.
+    pub fn maintain(&self, now: Duration) -> Result<()> {
+        let _maintaining = self.maintaining.lock().unwrap_or_else(PoisonError::into_inner);
+        self.lock().rest(&self.dir, now);
+        // A guard in the loop's head would be held until the loop's end, and writers wait for the lock.
+        let removable = std::mem::take(&mut self.lock().removable);
+        for path in removable {
+            // What cannot be removed is below the manifest's `wal_from`: the next open takes it for reuse.
+            let _ = self.fs.remove(&path);
+        }
+        loop {
+            // One at a time and outside the lock: the leader takes it at each rotation.
+            let Some(mut full) = self.lock().next_to_seal() else { return Ok(()) };
+            let sealed = self.sync_names().and_then(|()| full.seal());
+            let mut state = self.lock();
+            state.sealing = None;
+            state.sealed(full.id(), sealed.map_err(in_doubt)?);
+        }
     }
 
     /// Bytes appended that no sync has covered yet.
@@ -338,7 +340,7 @@ impl WalFiles {
         Ok(())
     }
 
-    /// A log that the lane has prepared, if one may follow log `after` and has this room. The others are recycled: numbers
+    /// A log that was made ahead, if one may follow log `after` and has this room. The others are recycled: numbers
     /// rise along the chain, and the leader may have made a log itself since this one was given its number.
     fn take_prepared(&self, after: u64, room: u64) -> Option<(u64, Box<dyn LogFile>)> {
         let mut state = self.lock();
@@ -361,9 +363,9 @@ impl WalFiles {
 pub enum Appended {
     /// A copy into the current log.
     Here,
-    /// The log prepared by the lane was begun.
+    /// A log made ahead was begun.
     Rotated,
-    /// So was one that the writer had to make itself, because the lane had none, or none so large.
+    /// So was one that the writer had to make itself, because none was there, or none so large.
     RotatedLate,
 }
 

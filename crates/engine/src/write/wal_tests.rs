@@ -39,11 +39,12 @@ fn a_log_that_cannot_be_made_leaves_nothing_and_asks_for_no_more_the_next_time()
         sticky: true,
     });
     for _ in 0..5 {
-        assert!(matches!(files.maintain(Duration::ZERO), Err(LogError::Refused(Error::NoSpace { .. }))));
+        assert!(matches!(files.prepare(), Err(LogError::Refused(Error::NoSpace { .. }))));
+        files.maintain(Duration::ZERO).unwrap();
     }
     assert!(fs.list(Path::new("/db")).unwrap().is_empty(), "its space is given back");
     fs.clear_faults();
-    files.maintain(Duration::ZERO).unwrap();
+    files.prepare().unwrap();
     let prepared = files.lock().prepared.front().map(|(_, file)| file.remaining());
     assert_eq!(prepared, Some(FIRST_LOG_BYTES));
     assert_eq!(fs.list(Path::new("/db")).unwrap().len(), 1);
@@ -93,7 +94,7 @@ fn a_full_log_that_nobody_needs_is_let_go_unsealed_but_not_between_two_logs() {
     for seq in 1..=40 {
         assert_eq!(wal.append(&batch, SeqNo(seq)).unwrap(), Appended::Here);
     }
-    files.maintain(Duration::ZERO).unwrap();
+    files.prepare().unwrap();
     let flushes = Arc::clone(&files);
     let (number, file) = files.lock().prepared.pop_front().unwrap();
     let hook: Hook = Box::new(move || flushes.release_before(u64::MAX));
@@ -115,7 +116,7 @@ fn a_full_log_that_nobody_needs_is_let_go_unsealed_but_not_between_two_logs() {
     files.maintain(Duration::ZERO).unwrap();
 }
 
-/// Sixteen MiB each, of no use to a store that nobody writes to.
+/// Some MiB each, of no use to a store that nobody writes to.
 #[test]
 fn spare_logs_go_when_writers_have_gone_and_not_between_two_writes() {
     let fs = SimulatedFileSystem::new();
@@ -131,6 +132,7 @@ fn spare_logs_go_when_writers_have_gone_and_not_between_two_writes() {
                 break wal.writer.as_ref().unwrap().id();
             }
         };
+        files.prepare().unwrap();
         files.maintain(now).unwrap();
         spare
     };
@@ -144,12 +146,14 @@ fn spare_logs_go_when_writers_have_gone_and_not_between_two_writes() {
         files.release_before(current);
     }
     let busy = spare();
-    assert_eq!(busy, (1, PREPARED_MAX));
+    assert_eq!(busy, (1, 2), "as many ahead as there are");
     for seconds in 1..8 {
         files.maintain(now + Duration::from_secs(seconds)).unwrap();
+        files.prepare().unwrap();
         assert_eq!(spare(), busy, "a pause of {seconds} s");
     }
     files.maintain(now + Duration::from_secs(8)).unwrap();
+    files.prepare().unwrap();
     assert_eq!(spare(), (0, 1), "one is ready for the next writer");
     assert_eq!(fs.list(Path::new("/db")).unwrap().len(), 2);
 }
