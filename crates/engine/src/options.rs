@@ -50,6 +50,9 @@ pub struct Options {
     pub l0_limit: u32,
     /// Threads for compactions.
     pub workers: u32,
+    /// Compaction before writes: a write waits while a compaction is due or open, in whichever keyspace. Trees are then always in
+    /// shape, and the slowest write is as long as the longest row of compactions; for measuring strategies.
+    pub compaction_first: bool,
     /// Bytes of disk kept free for flushes and the manifest.
     pub reserve_bytes: u64,
     /// Tables that are not needed any more are unlinked at this rate, in bytes a second; 0 for at once. Where disk space is
@@ -102,6 +105,7 @@ impl Default for Options {
             l0_trigger: 4,
             l0_limit: 20,
             workers: cores.min(2),
+            compaction_first: false,
             reserve_bytes: 128 * MIB,
             unlink_bytes_per_sec: 0,
             wal_bytes_max: GIB,
@@ -192,6 +196,7 @@ const TABLE: &[OptionInfo] = &[
         n, t, 2, 100_000
     )),
     row!(workers, "compaction threads (1 to 64)", |n, t| count(n, t, 1, 64)),
+    row!(compaction_first, "writes wait while a compaction is due: true or false", yes_or_no),
     row!(reserve_bytes, "disk kept free for flushes (0 to 1 TiB)", |n, t| size(n, t, 0, 1024 * GIB)),
     row!(
         unlink_bytes_per_sec,

@@ -148,6 +148,7 @@ fn stall_reason(f: &Value) -> String {
         .and_then(|r| r.iter().max_by(|a, b| float(a.1, "/seconds").total_cmp(&float(b.1, "/seconds"))));
     match worst.map(|(name, _)| name.as_str()) {
         Some("backlog") => "mostly for flushes and compactions".to_owned(),
+        Some("compactions") => "mostly because compactions go first".to_owned(),
         Some("memory") => "mostly for memory".to_owned(),
         Some(other) => format!("mostly because of {other}"),
         None => "see LOG".to_owned(),

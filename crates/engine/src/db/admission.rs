@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::commit_state::OpenMemtable;
+use super::compaction_first::wait_for_compactions;
 use super::control::{step_all, wait_for_room};
 use super::gate::Gate;
 use super::jobs;
@@ -59,6 +60,7 @@ impl Drop for Admitted {
 pub fn admit(store: &Store, batch: &WriteBatch) -> Result<Admitted> {
     let admission = &store.admission;
     let free = admission.pressed.load(Ordering::Relaxed) == 0 && batch.size_bytes() < LARGE_BATCH;
+    let free = free && !admission.compaction_first.load(Ordering::Relaxed);
     if free && admission.timed.load(Ordering::Relaxed) {
         return Ok(Admitted::default());
     }
@@ -90,6 +92,9 @@ fn admit_slowly(store: &Store, batch: &WriteBatch) -> Result<Admitted> {
     }
     if timed && store.admission.gate.is_pressed() {
         take_turn(store, &store.admission.gate, None, batch.size_bytes() as u64)?;
+    }
+    if store.admission.compaction_first.load(Ordering::Relaxed) {
+        wait_for_compactions(store)?;
     }
     if large {
         let bytes = batch.size_bytes() as u64;

@@ -242,6 +242,13 @@ impl Background {
         self.changed.notify_all();
     }
 
+    /// Nothing was found to be due: who waits for that need not wait until it looks again by itself. Asked under the lock.
+    pub fn tell_none_due(&self) {
+        if self.is_waited_for() {
+            self.changed.notify_all();
+        }
+    }
+
     /// Changes told so far.
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)

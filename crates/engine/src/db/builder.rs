@@ -435,6 +435,7 @@ impl Builder {
             answers,
         };
         let wal = Wal::new(Arc::clone(&wal_files));
+        let compaction_first = self.options.compaction_first;
         let store = Store {
             ticker: Mutex::new(Ticker::new(opened.at)),
             slow: Arc::new(SlowOperations::new(Arc::clone(&self.clock), self.options.slow_us.into())),
@@ -467,7 +468,7 @@ impl Builder {
             wal_files,
             deletes: LoggedDeletes::default(),
             memory: Arc::clone(&context.memory),
-            admission: Admission::new(self.threaded),
+            admission: Admission::new(self.threaded, compaction_first),
             job_context: context,
             inline_context,
             background: Background::new(policy, schedule, self.threaded),

@@ -229,17 +229,20 @@ pub struct Admission {
     pub flush_left: AtomicU64,
     /// Writers wait for their turn by the clock. Otherwise they step the background, and only where nothing is left.
     pub timed: AtomicBool,
+    /// Every writer waits while a compaction is due.
+    pub compaction_first: AtomicBool,
 }
 
 impl Admission {
     /// Nobody is slowed.
-    pub fn new(timed: bool) -> Admission {
+    pub fn new(timed: bool, compaction_first: bool) -> Admission {
         Admission {
             gate: Gate::default(),
             pressed: AtomicI64::new(0),
             flushes: DrainMeter::of_flushes(),
             flush_left: AtomicU64::new(0),
             timed: AtomicBool::new(timed),
+            compaction_first: AtomicBool::new(compaction_first),
         }
     }
 }

@@ -79,6 +79,9 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
         state = store.background.lock();
         state.look_at_ms = look_at_ms;
         state.looking -= 1;
+        if state.jobs.is_empty() {
+            store.background.tell_none_due();
+        }
     }
     let runnable: Vec<(usize, Class)> = state
         .jobs

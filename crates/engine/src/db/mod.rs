@@ -15,6 +15,7 @@ pub mod commit;
 pub mod commit_queue;
 pub mod commit_state;
 pub mod compact;
+pub mod compaction_first;
 pub mod control;
 pub mod control_protocol;
 #[cfg(unix)]

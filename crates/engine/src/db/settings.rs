@@ -8,6 +8,7 @@
 //! So what an operator changed on a running store lasts, unless the program that opens it says otherwise; then an event tells.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::control::set_schedule;
 use super::keyspace_state::{DEFAULT_NAME, KeyspaceState, NamedStrategy};
@@ -152,6 +153,7 @@ fn put_in_force(store: &Store, options: Options) -> Result<()> {
     store.slow.set_threshold(options.slow_us.into());
     store.journal.set_written(store.opened.writes_logs && options.log_files > 0);
     store.tables.set_direct_reads(options.direct_reads);
+    store.admission.compaction_first.store(options.compaction_first, Ordering::Relaxed);
     let schedule = options.schedule.clone();
     let workers = options.workers;
     let before = store.options.swap(Arc::new(options));

@@ -128,7 +128,7 @@ pub struct Counters {
     /// Microseconds from a flush's begin to its end.
     pub flush_us: Histogram,
     /// Waits of writers by reason, and their nanoseconds; index as [`StallReason`].
-    pub stalls_by_reason: [(Counter, Counter); 2],
+    pub stalls_by_reason: [(Counter, Counter); 3],
     /// Bytes that finished compactions read and wrote.
     pub compaction_bytes: CompactionBytes,
     /// Failures of background work.
@@ -155,17 +155,20 @@ pub enum StallReason {
     Backlog,
     /// The memtables of all keyspaces take what memory there is.
     Memory,
+    /// A compaction is due, and the option `compaction_first` lets it go first.
+    Compactions,
 }
 
 impl StallReason {
     /// All of them, in the order of their numbers.
-    pub const ALL: [StallReason; 2] = [StallReason::Backlog, StallReason::Memory];
+    pub const ALL: [StallReason; 3] = [StallReason::Backlog, StallReason::Memory, StallReason::Compactions];
 
     /// The stable name.
     pub fn name(self) -> &'static str {
         match self {
             StallReason::Backlog => "backlog",
             StallReason::Memory => "memory",
+            StallReason::Compactions => "compactions",
         }
     }
 }
