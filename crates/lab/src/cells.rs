@@ -55,6 +55,16 @@ impl Scale {
         Scale { divide: n.max(1), divide_seconds: n.max(1) as f64, rounds, ..Scale::full(None) }
     }
 
+    /// By how much data and memory are divided.
+    pub fn divide(self) -> u64 {
+        self.divide
+    }
+
+    /// Rounds of what says nothing of rounds itself.
+    pub fn rounds_or(self, usual: u16) -> u16 {
+        self.rounds.unwrap_or(usual)
+    }
+
     /// True if less than all of an experiment is run, so that its verdicts are not to be quoted.
     pub fn is_quick(self) -> bool {
         self.divide > 1

@@ -12,13 +12,16 @@ use crate::comparison_table::{quantity, times};
 const TEXT: &str = include_str!("expected.json");
 
 /// What is wanted of a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expected {
     /// The claim holds if this is met.
     pub bar: Bar,
     /// What is hoped for.
     pub goal: Option<Bar>,
+    /// What the paper found that the claim is from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paper: Option<String>,
 }
 
 /// A limit, of the figure itself in its unit, or of its ratio to the engine that is compared with.
@@ -33,6 +36,8 @@ pub enum Bar {
     AtLeast(f64),
     /// So much, or less.
     AtMost(f64),
+    /// Not less than the first and not more than the second.
+    Between(f64, f64),
 }
 
 impl Bar {
@@ -41,10 +46,14 @@ impl Bar {
         matches!(self, Bar::RatioAtLeast(_) | Bar::RatioAtMost(_))
     }
 
-    /// The limit.
+    /// The limit, of two the lower one.
     pub fn limit(self) -> f64 {
         match self {
-            Bar::RatioAtLeast(x) | Bar::RatioAtMost(x) | Bar::AtLeast(x) | Bar::AtMost(x) => x,
+            Bar::RatioAtLeast(x)
+            | Bar::RatioAtMost(x)
+            | Bar::AtLeast(x)
+            | Bar::AtMost(x)
+            | Bar::Between(x, _) => x,
         }
     }
 
@@ -53,11 +62,15 @@ impl Bar {
         match self {
             Bar::RatioAtLeast(x) | Bar::AtLeast(x) => found >= x,
             Bar::RatioAtMost(x) | Bar::AtMost(x) => found <= x,
+            Bar::Between(low, high) => (low..=high).contains(&found),
         }
     }
 
     /// For people; figures are in `unit`.
     pub fn text(self, unit: Unit) -> String {
+        if let Bar::Between(low, high) = self {
+            return format!("{} – {}", quantity(low, unit), quantity(high, unit));
+        }
         let sign = if matches!(self, Bar::RatioAtLeast(_) | Bar::AtLeast(_)) { '≥' } else { '≤' };
         let limit = if self.is_ratio() { times(self.limit()) } else { quantity(self.limit(), unit) };
         format!("{sign} {limit}")
@@ -79,7 +92,7 @@ mod tests {
         let all: BTreeMap<String, Expected> = serde_json::from_str(TEXT).unwrap();
         assert_eq!(all, expected());
         assert_eq!(TEXT.matches("\"bar\"").count(), all.len(), "no name is there twice");
-        let fill = all["peers-fill.throughput"];
+        let fill = &all["peers-fill.throughput"];
         assert_eq!((fill.bar, fill.goal), (Bar::RatioAtLeast(1.5), Some(Bar::RatioAtLeast(3.0))));
         for (bar, below, at, above, text) in [
             (Bar::RatioAtLeast(1.5), false, true, true, "≥ 1.50x"),

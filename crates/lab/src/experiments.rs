@@ -1,8 +1,13 @@
 //! The experiments that there are, as one table. To add one, add it to its family's file and here, and its bars to
 //! `expected.json`; `docs/lab.md` has the steps.
 
+use crate::design_space::point::Point;
+use crate::design_space::study::Study;
 use crate::experiment::Experiment;
 
+mod cds;
+mod cds_tuning;
+mod cds_workload;
 mod peers;
 
 /// All, in the order in which they are listed and run.
@@ -15,6 +20,41 @@ pub const ALL: &[&Experiment] = &[
     &peers::COST,
     &peers::OPEN,
 ];
+
+/// Those over the design space of compactions, in the same order.
+pub const STUDIES: &[&Study] = &[
+    &cds::FIG4,
+    &cds::FIG5,
+    &cds::FIG6,
+    &cds::FIG7,
+    &cds_workload::FIG8_UPDATES,
+    &cds_workload::FIG8_DELETES,
+    &cds_workload::FIG8_COUNT,
+    &cds_workload::FIG8_ENTRY,
+    &cds_tuning::FIG8_BUFFER,
+    &cds_tuning::FIG8_PAGE,
+    &cds::FIG9,
+    &cds_tuning::FIG10,
+    &cds_tuning::FIG11,
+    &cds_tuning::FIG12,
+    &cds_tuning::FIG13,
+    &cds_tuning::FIG14,
+];
+
+/// Stands for all experiments over a figure of many parts.
+pub const FIGURES: &[&str] = &["cds-fig8"];
+
+/// True if `typed` names this study, or the figure that it is a part of.
+pub fn names(typed: &str, study: &Study) -> bool {
+    let part = |rest: &str| rest.len() == 1 && rest.chars().all(|c| c.is_ascii_lowercase());
+    typed == study.id || (FIGURES.contains(&typed) && study.id.strip_prefix(typed).is_some_and(part))
+}
+
+/// The point of this name.
+pub fn find_point(name: &str) -> Option<Point> {
+    let points = STUDIES.iter().flat_map(|study| (study.points)());
+    points.flat_map(|point| point.timed_by().into_iter().chain([point])).find(|point| point.name() == name)
+}
 
 /// The engine that claims compare with.
 pub const BASELINE: &str = "rocksdb";
@@ -35,8 +75,12 @@ mod tests {
     use super::*;
     use crate::catalog;
     use crate::comparison::{ROUNDS_MIN, TAIL_ROUNDS_MIN};
+    use crate::design_space::measure::Figures;
+    use crate::design_space::measure::tests::measured;
+    use crate::design_space::study::{Over, Table};
     use crate::expected::{Bar, expected};
     use crate::experiment::{Pace, find_work};
+    use crate::map_engine::MapEngine;
 
     #[test]
     fn every_claim_has_a_bar_and_every_bar_a_claim() {
@@ -56,7 +100,60 @@ mod tests {
                 assert_eq!(least(bar), higher, "{}: {bar:?} points the wrong way", claim.id);
             }
         }
+        for study in STUDIES {
+            for claim in study.claims {
+                assert_eq!(claim.id.split('.').next(), Some(study.id), "{}", claim.id);
+                assert!(named.insert(claim.id.to_owned()), "{} is there twice", claim.id);
+                assert!(!bars[claim.id].bar.is_ratio(), "{}: there is no baseline", claim.id);
+                assert!(bars[claim.id].paper.is_some(), "{}: what did the paper find?", claim.id);
+            }
+        }
         assert_eq!(named, bars.keys().cloned().collect());
+    }
+
+    /// A claim asks for figures that a cell has, of points that its study runs; each observation is judged somewhere.
+    #[test]
+    fn studies_run_what_their_claims_ask_for() {
+        let mut observations = BTreeSet::new();
+        let mut kinds: std::collections::BTreeMap<String, Figures> = Default::default();
+        for study in STUDIES {
+            let points = (study.points)();
+            // Which figures a cell has follows from what it reads.
+            let kind = |point: &Point| format!("{:?} {:?}", point.reads, point.gets_beside);
+            for point in &points {
+                let measured = || measured(&MapEngine::default(), &point.scaled(1_000_000)).unwrap();
+                kinds.entry(kind(point)).or_insert_with(measured);
+            }
+            for claim in study.claims {
+                let table = Table::new(points.iter().map(|point| (point.name(), &kinds[&kind(point)])));
+                assert!((claim.number)(&table).is_some(), "{}", claim.id);
+                observations.insert(claim.observation);
+            }
+            for plot in study.plots {
+                let drawn = |point: &Point| match &plot.over {
+                    Over::Strategies(belongs) | Over::Figures(belongs, ..) => belongs(point),
+                    Over::Parameter(at, _) => at(point).is_some(),
+                };
+                assert!(points.iter().any(drawn), "{}: nothing is drawn", plot.title);
+            }
+        }
+        for observation in (1..=23).map(|n| format!("O{n}")) {
+            assert!(observations.contains(observation.as_str()), "{observation} is not judged");
+        }
+    }
+
+    #[test]
+    fn no_two_points_have_one_name() {
+        let mut named: std::collections::BTreeMap<String, Point> = Default::default();
+        for point in STUDIES.iter().flat_map(|study| (study.points)()) {
+            let name = point.name();
+            assert_eq!(*named.entry(name.clone()).or_insert(point), point, "{name}");
+            assert_eq!(find_point(&name), Some(point));
+        }
+        assert_eq!(find_point("lo+1-11M"), None);
+        let eight: Vec<&str> = STUDIES.iter().filter(|s| names("cds-fig8", s)).map(|s| s.id).collect();
+        assert_eq!(eight.len(), 6, "{eight:?}");
+        assert!(!names("cds-fig1", STUDIES[0]) && names("cds-fig4", STUDIES[0]));
     }
 
     #[test]

@@ -124,7 +124,7 @@ pub fn judge(
     let mut verdicts = Vec::new();
     for settings in settings {
         for claim in experiment.claims {
-            if let Some(&expected) = bars.get(claim.id) {
+            if let Some(expected) = bars.get(claim.id).cloned() {
                 verdicts.push(About { claim, settings, evidence }.verdict(experiment.id, expected));
             }
         }
@@ -158,7 +158,7 @@ impl About<'_> {
         let (ours, base) = (self.figure(OURS), self.figure(evidence.baseline));
         let in_terms_of = |bar| found(bar, &ours, &base);
         let found = in_terms_of(expected.bar);
-        let why = self.why_not(expected, &ours, &base, found);
+        let why = self.why_not(expected.bar, &ours, &base, found);
         let valid = why.is_none();
         let late = self.late(OURS);
         let met = |bar: Bar| Some(!late && bar.met(in_terms_of(bar)?.value));
@@ -167,7 +167,6 @@ impl About<'_> {
             experiment: experiment.to_owned(),
             claim: claim.text.to_owned(),
             settings: self.settings.to_owned(),
-            expected,
             measured: found.map(|f| f.value),
             spread: found.map(|f| (f.least, f.most)),
             runs: ours.runs.min(if expected.bar.is_ratio() { base.runs } else { ours.runs }),
@@ -182,6 +181,7 @@ impl About<'_> {
             baseline: evidence.baseline.to_owned(),
             engines: self.engines(&base),
             floor: self.floor(),
+            expected,
         }
     }
 
@@ -208,10 +208,10 @@ impl About<'_> {
     }
 
     /// The first reason that says that nothing can be said.
-    fn why_not(&self, expected: Expected, ours: &Cell, base: &Cell, found: Option<Found>) -> Option<String> {
+    fn why_not(&self, bar: Bar, ours: &Cell, base: &Cell, found: Option<Found>) -> Option<String> {
         let baseline = self.evidence.baseline;
         let both = [OURS, baseline];
-        let engines = if expected.bar.is_ratio() { &both[..] } else { &both[..1] };
+        let engines = if bar.is_ratio() { &both[..] } else { &both[..1] };
         if let Some(engine) = engines.iter().find(|engine| self.planned(engine) == 0) {
             return Some(format!("{engine} was not asked for; add --engine {engine}"));
         }
@@ -243,7 +243,7 @@ impl About<'_> {
         {
             return Some("the cells are not of one machine and disk".to_owned());
         }
-        if expected.bar.is_ratio() && self.late(baseline) {
+        if bar.is_ratio() && self.late(baseline) {
             return Some(format!("{baseline} did not keep up with the load"));
         }
         found.is_none().then(|| "the runs do not tell this figure".to_owned())

@@ -7,7 +7,8 @@
 //!                                      recorder ◄──────────┘  histograms per thread, merged a second at a time
 //!                                         └─► document (JSON) ─► report (terminal, HTML, CSV)
 //!                                                  └─ of several engines and runs ─► comparison ─► its table
-//! experiment ─► cells ─► documents ─► judging ─► verdicts ─► table, page
+//! experiment ─► cells ─► documents ─► judging ─► verdicts ─► table, page          engines beside each other
+//! design space ─► cells ─► figures ─► judge ─► verdicts ─► table, page            strategies beside each other
 //! ```
 //!
 //! The lab knows no engine: whoever wants to be measured implements [`engine::Engine`]. Files are listed bottom-up; a
@@ -76,11 +77,13 @@ pub mod comparison_table;
 pub mod expected;
 pub mod experiment;
 
-pub mod experiments;
-
 pub mod cells;
 
 pub mod judging;
 
 pub mod verdict_page;
 pub mod verdict_table;
+
+pub mod design_space;
+
+pub mod experiments;

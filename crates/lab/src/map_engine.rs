@@ -16,6 +16,8 @@ pub struct MapEngine {
     pub batches: AtomicU64,
     /// Puts fail from this many records on.
     pub fail_after: Option<usize>,
+    /// What is put is gone.
+    pub forgets: bool,
     /// What it says it can do; everything unless told otherwise.
     pub able: Option<Abilities>,
 }
@@ -34,7 +36,9 @@ impl Engine for MapEngine {
         if self.fail_after.is_some_and(|n| map.len() >= n) {
             return Err("full".into());
         }
-        map.insert(key.to_vec(), value.to_vec());
+        if !self.forgets {
+            map.insert(key.to_vec(), value.to_vec());
+        }
         Ok(())
     }
 

@@ -26,23 +26,45 @@ pub struct About<'a> {
     pub notes: &'a [String],
     /// Name and address of each work's own page.
     pub pages: &'a [(String, String)],
+    /// Experiments over the design space.
+    pub studies: &'a Studies,
+}
+
+/// What the page has of experiments over the design space.
+#[derive(Debug, Default)]
+pub struct Studies {
+    /// Their names.
+    pub names: Vec<&'static str>,
+    /// A section each.
+    pub sections: Vec<Markup>,
+    /// Cells that are finished.
+    pub cells: usize,
+    /// Cores that others used in the busiest of them.
+    pub busiest: Option<f64>,
+    /// How often cells were run again.
+    pub repeats: u32,
+    /// Only a part was run.
+    pub quick: bool,
 }
 
 /// The whole file.
 pub fn page(about: &About<'_>, verdicts: &[Verdict], finished: &[Finished]) -> String {
     let mut experiments: Vec<&str> = verdicts.iter().map(|v| v.experiment.as_str()).collect();
     experiments.dedup();
-    let title = format!("Verdicts: {}", experiments.join(", "));
+    let named: Vec<&str> = experiments.iter().chain(&about.studies.names).copied().collect();
+    let title = format!("Verdicts: {}", named.join(", "));
     let body = html! {
         (head(about, verdicts, finished))
         @for experiment in experiments {
             section { h2 { (experiment) } (table(verdicts.iter().filter(|v| v.experiment == experiment).collect())) }
         }
+        @for section in &about.studies.sections { (section) }
         @if !about.pages.is_empty() {
             section { h2 { "Runs" } ul { @for (name, address) in about.pages { li { a href=(address) { (name) } } } } }
         }
         footer { p {
             "As data: " a href="verdicts.json" { "verdicts.json" } ", " a href="cells.csv" { "cells.csv" }
+            @if !about.studies.names.is_empty() { ", " a href="points.csv" { "points.csv" } }
             "; docs/lab.md says how to read them."
         } }
     };
@@ -53,8 +75,10 @@ fn head(about: &About<'_>, verdicts: &[Verdict], finished: &[Finished]) -> Marku
     let Provenance { command, began_ms, host } = about.provenance;
     let Host { cores: machine_cores, cpu, memory_bytes, kernel, disk } = host;
     let text = |text: &Option<String>| known(text.clone(), |text| text);
-    let busiest = finished.iter().filter_map(|cell| cell.run.document.others_cores).reduce(f64::max);
-    let repeats: u32 = finished.iter().map(|cell| cell.run.repeats).sum();
+    let studies = about.studies;
+    let busiest = finished.iter().filter_map(|cell| cell.run.document.others_cores);
+    let busiest = busiest.chain(studies.busiest).reduce(f64::max);
+    let repeats = finished.iter().map(|cell| cell.run.repeats).sum::<u32>() + studies.repeats;
     let facts = [
         ("Command", command.clone()),
         ("Began", moment(*began_ms)),
@@ -64,12 +88,12 @@ fn head(about: &About<'_>, verdicts: &[Verdict], finished: &[Finished]) -> Marku
         ("Memory", known(*memory_bytes, bytes)),
         ("Kernel", text(kernel)),
         ("Disk", text(disk)),
-        ("Cells", count(finished.len() as u64)),
+        ("Cells", count((finished.len() + studies.cells) as u64)),
         ("CPU of others, at most", known(busiest, cores)),
         ("Repeated because others were busy", count(u64::from(repeats))),
     ];
     html! {
-        @if verdicts.iter().any(|v| v.quick) {
+        @if verdicts.iter().any(|v| v.quick) || studies.quick {
             p.warning { strong { "Beware: " } "only a part of the data and time was run; nothing here is to be quoted." }
         }
         @if busiest.is_some_and(|busiest| busiest > OTHERS_CORES_MAX) {

@@ -5,12 +5,16 @@
 //!                                             └─► OUT/cells/… ─► verdicts (evenkeel_lab::judging) ─► OUT/verdicts.json, report.html
 //! ```
 
+/// One cell of the design space.
+mod cell;
 /// Verdicts, pages and tables.
 mod results;
 /// Runs what is not finished yet.
 mod runner;
 /// Settled stores, and copies of them.
 mod stores;
+/// The same over the design space.
+mod study_runner;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -18,13 +22,20 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use evenkeel_lab::cells::{self, Cell, Scale};
+use evenkeel_lab::clock;
+use evenkeel_lab::comparison::Unit;
 use evenkeel_lab::comparison_table::COLUMNS;
+use evenkeel_lab::design_space;
+use evenkeel_lab::design_space::cells::ROUNDS;
+use evenkeel_lab::design_space::study::Study;
 use evenkeel_lab::expected::expected;
 use evenkeel_lab::experiment::Experiment;
-use evenkeel_lab::experiments::{ALL, BASELINE, ENGINES};
+use evenkeel_lab::experiments::{ALL, BASELINE, ENGINES, FIGURES, STUDIES, names};
 use evenkeel_lab::settings::{OURS, PEERS, Settings};
 
-use self::runner::{Ended, Programs, Runner};
+use self::results::{Engines, Space};
+use self::runner::{Ended, Programs, Ran, Runner};
+use self::study_runner::{StudyRan, StudyRunner};
 use super::bench::process;
 use crate::failure::Failure;
 use crate::files::{self, Place};
@@ -40,6 +51,7 @@ Examples:
   keel lab list
   keel lab run peers-fill --quick                                  does it work here?
   keel lab run peers-read --engine evenkeel --engine rocksdb --out read
+  keel lab run cds-fig4 cds-fig8 --quick                           compaction strategies beside each other
   keel lab run all --budget 8h --out night                         again goes on where it stopped
   open night/report.html
 
@@ -63,13 +75,16 @@ enum Action {
     /// Run experiments; what is finished in --out is not run again.
     #[command(after_help = EXAMPLES)]
     Run(Box<RunArgs>),
+    /// Run one cell of an experiment over the design space, and print its figures as JSON.
+    #[command(after_help = cell::EXAMPLES)]
+    Cell(cell::CellArgs),
 }
 
 /// See `keel lab run --help`.
 #[derive(clap::Args, Debug)]
 struct RunArgs {
     /// Experiments of `keel lab list`, or all.
-    #[arg(value_name = "NAME", required = true, value_parser = PossibleValuesParser::new(ALL.iter().map(|e| e.id).chain([EVERY])))]
+    #[arg(value_name = "NAME", required = true, value_parser = PossibleValuesParser::new(typed()))]
     names: Vec<String>,
     /// An eighth of data, memtables and caches, at most 60 seconds each, one round: to see that it works, not to be quoted.
     #[arg(long, conflicts_with = "part")]
@@ -111,26 +126,55 @@ impl Args {
         match &self.action {
             Action::List { json } => list(*json),
             Action::Run(args) => args.run(),
+            Action::Cell(args) => args.run(),
         }
     }
 }
 
 impl RunArgs {
     fn run(&self) -> Result<(), Failure> {
-        let engines: Vec<String> = match self.engines.is_empty() {
-            true => ENGINES.map(str::to_owned).into(),
-            false => self.engines.clone(),
-        };
-        if let Some(twice) = engines.iter().enumerate().find(|(i, engine)| engines[..*i].contains(engine)) {
-            return Err(Failure::usage(format!("--engine {} is there twice", twice.1)));
-        }
+        let (chosen, studies) = (self.chosen(), self.studies());
+        let engines = self.engines_for(&chosen)?;
         let peers = match engines.iter().any(|engine| engine != OURS) {
             true => Some(process::find_peers(self.peers.as_deref())?),
             false => None,
         };
-        let chosen = self.chosen();
         let scale = self.scale();
+        let started = clock::now();
         let cells = cells::plan(&chosen, ALL, &engines, &self.settings(), BASELINE, scale);
+        let points = design_space::cells::plan(&studies, scale.rounds_or(ROUNDS));
+        let _claimed = self.claim_out()?;
+        let programs = Programs::new(peers)?;
+        let program = programs.fingerprint(OURS).to_owned();
+        let (out, budget) = (self.out.as_path(), self.budget);
+        let runner = Runner { out, programs, scale, started, budget, keep: self.keep };
+        let ran = runner.run(&cells)?;
+        let runner = StudyRunner { out, program, divide: scale.divide(), started, budget };
+        let space = runner.run(&points)?;
+        let beside = Engines { chosen: &chosen, planned: &cells, ran: &ran };
+        let over = Space { chosen: &studies, planned: &points, ran: &space };
+        results::write(out, &beside, &over, scale)?;
+        note(&format!("keel: the report is {}", self.out.join(results::PAGE).display()));
+        ran.left_note().into_iter().chain(space.left_note()).for_each(|line| note(&line));
+        failure(&ran, &space)
+    }
+
+    /// The engines that the chosen experiments run on.
+    fn engines_for(&self, chosen: &[&'static Experiment]) -> Result<Vec<String>, Failure> {
+        if let Some(twice) =
+            self.engines.iter().enumerate().find(|(i, engine)| self.engines[..*i].contains(engine))
+        {
+            return Err(Failure::usage(format!("--engine {} is there twice", twice.1)));
+        }
+        Ok(match (chosen.is_empty(), self.engines.is_empty()) {
+            (true, _) => vec![OURS.to_owned()],
+            (false, true) => ENGINES.map(str::to_owned).into(),
+            (false, false) => self.engines.clone(),
+        })
+    }
+
+    /// Makes the directory of results, and keeps others out until what this answers is dropped.
+    fn claim_out(&self) -> Result<std::fs::File, Failure> {
         if matches!(look(&self.out)?, Place::Store | Place::NoDirectory) {
             return Err(Failure::usage(format!(
                 "{} is a store or a file; give another --out",
@@ -139,38 +183,22 @@ impl RunArgs {
         }
         let cannot = |error| Failure::work(format!("cannot write into {}: {error}", self.out.display()));
         files::make_dir(&self.out).map_err(cannot)?;
-        let claimed = files::claim(&self.out.join("lab.lock")).map_err(cannot)?;
-        if claimed.is_none() {
-            return Err(Failure::work(format!(
+        files::claim(&self.out.join("lab.lock")).map_err(cannot)?.ok_or_else(|| {
+            Failure::work(format!(
                 "another keel works in {}; wait for it, or give another --out",
                 self.out.display()
-            )));
-        }
-        let programs = Programs::new(peers)?;
-        let runner = Runner { out: &self.out, programs, scale, budget: self.budget, keep: self.keep };
-        let ran = runner.run(&cells)?;
-        results::write(&self.out, &chosen, &cells, &ran, scale)?;
-        note(&format!("keel: the report is {}", self.out.join(results::PAGE).display()));
-        ran.left_note().into_iter().for_each(|line| note(&line));
-        match (&ran.ended, ran.failed.first()) {
-            (Ended::Interrupted, _) => {
-                Err(Failure::work("interrupted; what is finished stays, and the same command goes on"))
-            }
-            (_, Some(first)) => Err(Failure::work(format!(
-                "{} of the systems failed in a work, the first {} {} in {}: {}",
-                ran.failed.len(),
-                first.engine,
-                first.settings,
-                first.work,
-                first.why
-            ))),
-            _ => Ok(()),
-        }
+            ))
+        })
     }
 
     fn chosen(&self) -> Vec<&'static Experiment> {
         let named = |e: &&&Experiment| self.names.iter().any(|name| name == e.id || name == EVERY);
         ALL.iter().filter(named).copied().collect()
+    }
+
+    fn studies(&self) -> Vec<&'static Study> {
+        let named = |study: &&&Study| self.names.iter().any(|name| name == EVERY || names(name, study));
+        STUDIES.iter().filter(named).copied().collect()
     }
 
     fn scale(&self) -> Scale {
@@ -187,6 +215,36 @@ impl RunArgs {
             None => Settings::ALL.map(|(_, settings)| settings).into(),
         }
     }
+}
+
+/// What the command ends with.
+fn failure(ran: &Ran, space: &StudyRan) -> Result<(), Failure> {
+    if ran.ended == Ended::Interrupted || space.ended == Ended::Interrupted {
+        return Err(Failure::work("interrupted; what is finished stays, and the same command goes on"));
+    }
+    if let Some(first) = ran.failed.first() {
+        return Err(Failure::work(format!(
+            "{} of the systems failed in a work, the first {} {} in {}: {}",
+            ran.failed.len(),
+            first.engine,
+            first.settings,
+            first.work,
+            first.why
+        )));
+    }
+    match space.failed.first() {
+        Some((point, why)) => Err(Failure::work(format!(
+            "{} cells of the design space failed, the first {point}: {why}",
+            space.failed.len()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Every name that can be typed.
+fn typed() -> impl Iterator<Item = &'static str> {
+    let studies = STUDIES.iter().map(|study| study.id);
+    ALL.iter().map(|e| e.id).chain(studies).chain(FIGURES.iter().copied()).chain([EVERY])
 }
 
 fn look(dir: &std::path::Path) -> Result<Place, Failure> {
@@ -241,11 +299,50 @@ fn list(json: bool) -> Result<(), Failure> {
         debug_assert!(text.lines().all(|line| line.chars().count() <= COLUMNS + 20));
         out.text(&text)?;
     }
+    for study in STUDIES {
+        let cells = design_space::cells::plan(&[*study], ROUNDS);
+        let seconds: f64 = cells.iter().map(|cell| cell.estimate(1)).sum();
+        match json {
+            true => objects.push(study_json(study, &cells, seconds)),
+            false => out.text(&study_text(study, &cells, seconds))?,
+        }
+    }
     if json {
         let text = serde_json::to_string_pretty(&objects);
         return out.line(&text.map_err(|error| Failure::work(format!("the list is no JSON: {error}")))?);
     }
     Ok(())
+}
+
+/// A study as the list has it.
+fn study_json(study: &Study, cells: &[design_space::cells::Cell], seconds: f64) -> serde_json::Value {
+    let bars = expected();
+    let claims = study.claims.iter().map(|claim| {
+        serde_json::json!({
+            "id": claim.id, "observation": claim.observation, "claim": claim.text, "expected": bars.get(claim.id),
+        })
+    });
+    let mut points: Vec<String> = cells.iter().map(|cell| cell.point.name()).collect();
+    points.dedup();
+    points.truncate(cells.len() / usize::from(ROUNDS));
+    serde_json::json!({
+        "id": study.id, "title": study.title, "cells": cells.len(), "seconds": seconds.round(), "points": points,
+        "claims": claims.collect::<Vec<_>>(),
+    })
+}
+
+/// The same for people.
+fn study_text(study: &Study, cells: &[design_space::cells::Cell], seconds: f64) -> String {
+    let bars = expected();
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ =
+        writeln!(text, "{}: {}\n  about {}, {} runs", study.id, study.title, duration(seconds), cells.len());
+    for claim in study.claims {
+        let bar = bars.get(claim.id).map_or_else(String::new, |b| b.bar.text(Unit::Times));
+        let _ = writeln!(text, "  {:<4} {:<30} {}: {bar}", claim.observation, claim.id, claim.text);
+    }
+    text
 }
 
 /// For people: two units at most.

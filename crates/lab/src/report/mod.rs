@@ -21,13 +21,13 @@ pub mod numbers;
 pub(crate) mod sample;
 pub mod text;
 
-mod scale;
+pub(crate) mod scale;
 mod series;
-mod svg;
+pub(crate) mod svg;
 
-mod charts;
+pub(crate) mod charts;
 mod csv;
-mod page;
+pub(crate) mod page;
 mod tables;
 
 pub(crate) use csv::csv_row;

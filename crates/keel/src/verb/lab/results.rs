@@ -6,6 +6,9 @@ use evenkeel_lab::cells::{Cell, Finished, Scale};
 use evenkeel_lab::clock;
 use evenkeel_lab::comparison::{self, Run};
 use evenkeel_lab::comparison_table;
+use evenkeel_lab::design_space;
+use evenkeel_lab::design_space::judge::StudyVerdict;
+use evenkeel_lab::design_space::study::Study;
 use evenkeel_lab::expected::expected;
 use evenkeel_lab::experiment::Experiment;
 use evenkeel_lab::experiments::BASELINE;
@@ -16,6 +19,7 @@ use evenkeel_lab::verdict_page::{self, About};
 use evenkeel_lab::verdict_table;
 
 use super::runner::Ran;
+use super::study_runner::StudyRan;
 use crate::failure::Failure;
 use crate::files;
 use crate::output::Output;
@@ -23,14 +27,29 @@ use crate::output::Output;
 /// The page to open.
 pub const PAGE: &str = report::PAGE;
 
+/// Engines beside each other: what was to be run, and what came of it.
+pub struct Engines<'a> {
+    /// The experiments.
+    pub chosen: &'a [&'static Experiment],
+    /// Their cells.
+    pub planned: &'a [Cell],
+    /// What came of them.
+    pub ran: &'a Ran,
+}
+
+/// Strategies beside each other: the same.
+pub struct Space<'a> {
+    /// The experiments.
+    pub chosen: &'a [&'static Study],
+    /// Their cells.
+    pub planned: &'a [design_space::cells::Cell],
+    /// What came of them.
+    pub ran: &'a StudyRan,
+}
+
 /// Judges, writes everything and prints the verdicts.
-pub fn write(
-    out: &Path,
-    chosen: &[&'static Experiment],
-    planned: &[Cell],
-    ran: &Ran,
-    scale: Scale,
-) -> Result<(), Failure> {
+pub fn write(out: &Path, engines: &Engines<'_>, space: &Space<'_>, scale: Scale) -> Result<(), Failure> {
+    let Engines { chosen, planned, ran } = *engines;
     let evidence = Evidence {
         planned,
         finished: &ran.finished,
@@ -40,17 +59,27 @@ pub fn write(
     };
     let bars = expected();
     let verdicts: Vec<Verdict> = chosen.iter().flat_map(|e| judge(e, &bars, &evidence)).collect();
+    let of_space = design_space::judge::Evidence {
+        planned: space.planned,
+        finished: &space.ran.finished,
+        failed: &space.ran.failed,
+        quick: scale.is_quick(),
+    };
+    let of_space: Vec<StudyVerdict> =
+        space.chosen.iter().flat_map(|study| design_space::judge::judge(study, &bars, &of_space)).collect();
     let failed =
         |error: std::io::Error| Failure::work(format!("cannot write into {}: {error}", out.display()));
-    let json = serde_json::to_string_pretty(&verdicts)
+    let json = all_as_json(&verdicts, &of_space)
         .map_err(|error| Failure::work(format!("the verdicts are no JSON: {error}")))?;
-    let notes = notes(planned, ran);
+    let notes = notes(engines, space);
+    let studies = design_space::verdicts::on_page(space.chosen, &of_space, &space.ran.finished);
     let (commit, provenance) = (commit(), Provenance::here(clock::wall_ms(), out));
     let about = About {
         provenance: &provenance,
         commit: commit.as_deref(),
         notes: &notes,
         pages: &works(out, planned, &ran.finished, scale).map_err(failed)?,
+        studies: &studies,
     };
     for (name, text) in [
         ("verdicts.json", json + "\n"),
@@ -59,16 +88,35 @@ pub fn write(
     ] {
         files::write_whole(&out.join(name), &text).map_err(failed)?;
     }
-    Output::new().text(&verdict_table::text(&verdicts))
+    if !space.chosen.is_empty() {
+        let points = design_space::verdicts::csv(&space.ran.finished);
+        files::write_whole(&out.join("points.csv"), &points).map_err(failed)?;
+    }
+    let text = verdict_table::text(&verdicts) + &design_space::verdicts::text(&of_space);
+    Output::new().text(&text)
 }
 
-fn notes(planned: &[Cell], ran: &Ran) -> Vec<String> {
-    let finished = ran.finished.len();
+/// One list of both kinds.
+fn all_as_json(verdicts: &[Verdict], of_space: &[StudyVerdict]) -> serde_json::Result<String> {
+    let mut all: Vec<serde_json::Value> = Vec::new();
+    for verdict in verdicts {
+        all.push(serde_json::to_value(verdict)?);
+    }
+    for verdict in of_space {
+        all.push(serde_json::to_value(verdict)?);
+    }
+    serde_json::to_string_pretty(&all)
+}
+
+fn notes(engines: &Engines<'_>, space: &Space<'_>) -> Vec<String> {
+    let ran = engines.ran;
     let mut notes = vec![format!(
-        "{finished} of {} cells are finished, {} of them by this command.",
-        planned.len(),
-        ran.run
+        "{} of {} cells are finished, {} of them by this command.",
+        ran.finished.len() + space.ran.finished.len(),
+        engines.planned.len() + space.planned.len(),
+        ran.run + space.ran.run
     )];
+    notes.extend(space.ran.failed.iter().map(|(point, why)| format!("{point} failed: {why}.")));
     notes.extend(
         ran.failed.iter().map(|f| {
             format!("{}, {}, failed in {} {}: {}.", f.engine, f.settings, f.experiment, f.work, f.why)

@@ -68,6 +68,8 @@ pub struct Runner<'a> {
     pub programs: Programs,
     /// How much is run.
     pub scale: Scale,
+    /// When the command began.
+    pub started: Instant,
     /// How long it may take.
     pub budget: Option<Duration>,
     /// Filled stores stay.
@@ -87,7 +89,8 @@ impl Programs {
         Ok(Programs { ours: fingerprint(&this)?, peers })
     }
 
-    fn fingerprint(&self, engine: &str) -> &str {
+    /// What tells a build of the program that measures this engine from another.
+    pub fn fingerprint(&self, engine: &str) -> &str {
         match &self.peers {
             Some((_, print)) if engine != OURS => print,
             _ => &self.ours,
@@ -129,7 +132,7 @@ impl Runner<'_> {
     /// Runs what is not finished yet.
     pub fn run(&self, cells: &[Cell]) -> Result<Ran, Failure> {
         evenkeel_sys::catch_interrupt();
-        let started = clock::now();
+        let started = self.started;
         let stores = Stores::below(self.out);
         self.clear_work()?;
         let bar = RunsBar::start(cells.len() as u64);

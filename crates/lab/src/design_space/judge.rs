@@ -1,0 +1,162 @@
+//! From the figures of finished cells to verdicts on claims. Pure.
+//!
+//! ```text
+//! cells of a round ─► the claim's number ─┐
+//!    of the next   ─► its number there   ─┴► median, spread ─► bar ─► holds
+//!         └─ all there? rounds enough? and of times: undisturbed? one machine? direct I/O?  ─► valid
+//! ```
+//! A claim about what is counted does not mind who else used the machine; one about times does.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::cells::{Cell, Finished};
+use super::study::{Claim, Study, Table, least, median, most};
+use crate::comparison::{OTHERS_CORES_MAX, ROUNDS_MIN};
+use crate::expected::Expected;
+
+/// What is said of a claim; `verdicts.json` has one for each.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StudyVerdict {
+    /// The claim's id.
+    pub id: String,
+    /// The experiment that claims it.
+    pub experiment: String,
+    /// The paper's observation.
+    pub observation: String,
+    /// What the number is.
+    pub claim: String,
+    /// The preset: always `cds`.
+    pub settings: String,
+    /// What was wanted, and the paper's own figures.
+    pub expected: Expected,
+    /// The number: the median of the rounds.
+    pub measured: Option<f64>,
+    /// Of the rounds, the least and the most.
+    pub spread: Option<(f64, f64)>,
+    /// Rounds that tell.
+    pub runs: usize,
+    /// Whether anything can be said.
+    pub valid: bool,
+    /// If not, why.
+    pub why_not_valid: Option<String>,
+    /// Whether the bar is met; `None` if nothing can be said.
+    pub holds: Option<bool>,
+    /// Whether every round says the same.
+    pub clear: Option<bool>,
+    /// Of a part of the experiment: not to be quoted.
+    pub quick: bool,
+    /// If it does not hold: why it need not.
+    pub note: Option<String>,
+}
+
+/// All there is to judge by.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    /// Every cell that was to be run.
+    pub planned: &'a [Cell],
+    /// Those that have run.
+    pub finished: &'a [Finished],
+    /// Points that could not run, and why.
+    pub failed: &'a [(String, String)],
+    /// Only a part of the experiment was run.
+    pub quick: bool,
+}
+
+/// A verdict for each claim of a study that has a bar.
+pub fn judge(study: &Study, bars: &BTreeMap<String, Expected>, evidence: &Evidence<'_>) -> Vec<StudyVerdict> {
+    let with_bars = study.claims.iter().filter_map(|claim| Some((claim, bars.get(claim.id)?.clone())));
+    with_bars.map(|(claim, expected)| verdict(study.id, claim, expected, evidence)).collect()
+}
+
+fn verdict(study: &str, claim: &Claim, expected: Expected, evidence: &Evidence<'_>) -> StudyVerdict {
+    let Numbers { values, why_not } = numbers(claim, evidence);
+    let measured = median(&values);
+    let met = |value: f64| expected.bar.met(value);
+    let valid = why_not.is_none() && measured.is_some();
+    let holds = measured.filter(|_| valid).map(met);
+    let reason = (holds == Some(false) && !claim.reason.is_empty()).then(|| claim.reason.to_owned());
+    StudyVerdict {
+        id: claim.id.to_owned(),
+        experiment: study.to_owned(),
+        observation: claim.observation.to_owned(),
+        claim: claim.text.to_owned(),
+        settings: "cds".to_owned(),
+        measured,
+        spread: least(&values).zip(most(&values)),
+        runs: values.len(),
+        valid,
+        why_not_valid: why_not,
+        clear: holds.map(|holds| values.iter().all(|value| met(*value) == holds)),
+        holds,
+        quick: evidence.quick,
+        note: reason,
+        expected,
+    }
+}
+
+/// A claim's number in each round, and the first reason why they say nothing.
+struct Numbers {
+    values: Vec<f64>,
+    why_not: Option<String>,
+}
+
+fn numbers(claim: &Claim, evidence: &Evidence<'_>) -> Numbers {
+    let mut seeds: Vec<u64> = evidence.planned.iter().map(Cell::seed).collect();
+    seeds.sort_unstable();
+    seeds.dedup();
+    let mut values = Vec::new();
+    let mut why_not = None;
+    let (mut missing, mut silent) = (0, 0);
+    let mut hosts = Vec::new();
+    for seed in &seeds {
+        let round: Vec<&Finished> = evidence.finished.iter().filter(|cell| cell.seed == *seed).collect();
+        let table = Table::new(round.iter().map(|cell| (cell.point.clone(), &cell.measured.figures)));
+        let number = (claim.number)(&table).filter(|number| number.is_finite());
+        let (used, timed) = table.asked();
+        if let Some((point, why)) = evidence.failed.iter().find(|(point, _)| used.contains(point)) {
+            why_not.get_or_insert_with(|| format!("{point} failed: {why}"));
+        }
+        match number {
+            Some(number) => values.push(number),
+            None if used.iter().all(|point| round.iter().any(|cell| cell.point == *point)) => silent += 1,
+            None => missing += 1,
+        }
+        if timed {
+            let mine = || round.iter().filter(|cell| used.contains(&cell.point));
+            why_not = why_not.or_else(|| not_timed(&mut mine()));
+            hosts.extend(mine().map(|cell| &cell.host));
+        }
+    }
+    if missing > 0 {
+        why_not.get_or_insert_with(|| format!("not run: {missing} of {} rounds", seeds.len()));
+    }
+    if silent > 0 {
+        why_not.get_or_insert_with(|| "the cells do not tell this: too little was written".to_owned());
+    }
+    if values.len() < ROUNDS_MIN && !evidence.quick {
+        why_not.get_or_insert_with(|| format!("{} rounds tell; this needs {ROUNDS_MIN}", values.len()));
+    }
+    if hosts.windows(2).any(|two| two[0] != two[1]) {
+        why_not.get_or_insert_with(|| "the cells are not of one machine and disk".to_owned());
+    }
+    Numbers { values, why_not }
+}
+
+/// Why times of these cells say nothing, if they do not.
+fn not_timed<'a>(cells: &mut dyn Iterator<Item = &&'a Finished>) -> Option<String> {
+    for cell in cells {
+        if cell.measured.others_cores.is_some_and(|cores| cores > OTHERS_CORES_MAX) {
+            return Some(format!("others used the CPU while {} was measured", cell.point));
+        }
+        if !cell.measured.direct_io {
+            return Some("the file system takes no direct I/O; give another --out".to_owned());
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+#[path = "judge_tests.rs"]
+mod tests;
