@@ -50,8 +50,9 @@ pub struct Options {
     pub l0_limit: u32,
     /// Threads for compactions.
     pub workers: u32,
-    /// Compaction before writes: a write waits while a compaction is due or open, in whichever keyspace. Trees are then always in
-    /// shape, and the slowest write is as long as the longest row of compactions; for measuring strategies.
+    /// Compaction before writes: a write waits while a memtable is being flushed or a compaction is due or open, in whichever
+    /// keyspace. Trees are then always in shape, and the slowest write is as long as the longest row of compactions; for
+    /// measuring strategies.
     pub compaction_first: bool,
     /// Bytes of disk kept free for flushes and the manifest.
     pub reserve_bytes: u64,
@@ -196,7 +197,7 @@ const TABLE: &[OptionInfo] = &[
         n, t, 2, 100_000
     )),
     row!(workers, "compaction threads (1 to 64)", |n, t| count(n, t, 1, 64)),
-    row!(compaction_first, "writes wait while a compaction is due: true or false", yes_or_no),
+    row!(compaction_first, "writes wait while a flush or a compaction is due: true or false", yes_or_no),
     row!(reserve_bytes, "disk kept free for flushes (0 to 1 TiB)", |n, t| size(n, t, 0, 1024 * GIB)),
     row!(
         unlink_bytes_per_sec,

@@ -124,6 +124,7 @@ fn finished(store: &Store, outcome: Result<(), Error>) -> Stepped {
     let stepped = match outcome {
         Ok(_) => {
             state.flush_error = None;
+            store.background.tell_none_due();
             Stepped::Worked
         }
         Err(error) => {

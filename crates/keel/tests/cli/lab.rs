@@ -248,3 +248,62 @@ fn an_interrupt_leaves_what_is_finished() {
     let done = run(&keel, &rounds);
     assert_eq!(ran(&done), 2, "{done:?}");
 }
+
+#[test]
+fn observations_of_the_design_space_are_listed() {
+    let keel = Keel::new();
+    let text = keel.bare(&["lab", "list"]).ok();
+    for part in ["cds-fig4: ", "O1   cds-fig4.a-tier-least", "2.00 – 6.00", "O17  cds-fig8d.tsd-by-lo1", "21 runs"] {
+        assert!(text.contains(part), "no `{part}` in {text}");
+    }
+    let all: serde_json::Value = serde_json::from_str(&keel.bare(&["lab", "list", "--json"]).ok()).unwrap();
+    let fig4 = all.as_array().unwrap().iter().find(|e| e["id"] == "cds-fig4").unwrap();
+    assert_eq!((&fig4["cells"], &fig4["claims"][0]["observation"]), (&21.into(), &"O1".into()));
+    assert!(fig4["claims"][0]["expected"]["paper"].as_str().unwrap().contains("12x"));
+    assert!(fig4["points"].as_array().unwrap().contains(&"tier-10M".into()));
+}
+
+#[test]
+fn strategies_are_set_beside_each_other_and_stay_finished() {
+    let keel = Keel::new();
+    let first = run(&keel, &["cds-fig4"]);
+    assert_eq!((first.code, ran(&first)), (0, 7), "{first:?}");
+    let names = ["cells", "cells.csv", "lab.lock", "points.csv", "report.html", "verdicts.json"];
+    assert_eq!(list(&keel.path("out")), names, "stores and work are gone");
+    assert!(list(&keel.path("out/cells/cds")).contains(&"lo+1-10M-42.json".to_owned()));
+    let v = verdict(&keel, "cds-fig4.f-tier-found");
+    assert_eq!((&v["observation"], &v["settings"], &v["quick"]), (&"O8".into(), &"cds".into(), &true.into()));
+    assert!(v["expected"]["paper"].as_str().unwrap().contains("Tier"));
+    assert_eq!(v["valid"].as_bool(), Some(v["why_not_valid"].is_null()), "{v}");
+    let page = read_file(&keel.path("out/report.html"));
+    for part in ["cds-fig4.a-tier-least", "4e: mean get", "cold-write", "7 of 7 cells", "points.csv", "O9"] {
+        assert!(page.contains(part), "no `{part}` in {page}");
+    }
+    let cell = json(&keel, "cells/cds/tier-10M-42.json");
+    assert_eq!(cell["arguments"][2], "tier-10M");
+    assert!(cell["measured"]["figures"]["get_4_us"].as_f64().unwrap() > 0.0, "{cell}");
+    assert!(cell["measured"]["strategy"].as_str().unwrap().starts_with("when=runs how=runs:4"), "{cell}");
+
+    let again = run(&keel, &["cds-fig4", "cds-fig7"]);
+    assert_eq!((again.code, ran(&again)), (0, 0), "both are of the same cells: {again:?}");
+    let spent = run(&keel, &["cds-fig8d", "--budget", "0.001s"]);
+    assert_eq!((spent.code, ran(&spent)), (0, 0));
+    assert!(spent.err.contains("18 cells of the design space are left"), "{spent:?}");
+}
+
+#[test]
+fn a_cell_is_run_by_its_name() {
+    let keel = Keel::new();
+    let dir = keel.path("cell");
+    let cell = |more: &[&str]| keel.bare(&[&["lab", "cell", "--dir", dir.to_str().unwrap()], more].concat());
+    let one = cell(&["tsa-4M-ttl50-deletes100", "--part", "1000", "--writing-seconds", "5"]).ok();
+    let one: serde_json::Value = serde_json::from_str(&one).unwrap();
+    assert!(one["strategy"].as_str().unwrap().starts_with("when=ttl:2500ms,saturation"), "{one}");
+    assert!(one["figures"]["jobs"].as_f64().unwrap() > 0.0 && one["figures"]["flushes"].as_f64().unwrap() > 4.0);
+    assert!(list(keel.dir.path()).is_empty(), "its store is gone");
+    cell(&["tsa-4M-ttl50-deletes100"]).fails(2, &["--writing-seconds"]);
+    cell(&["tier-11M"]).fails(2, &["keel lab list --json"]);
+    write_file(&keel.path("file"), b"x");
+    let parent = keel.dir.path().to_str().unwrap().to_owned();
+    keel.bare(&["lab", "cell", "tier-10M", "--dir", &parent]).fails(2, &["not empty"]);
+}

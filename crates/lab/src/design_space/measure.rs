@@ -30,6 +30,9 @@ const SCANS: u64 = 1000;
 /// Gets beside begin when this part of the inserts is done; by then all levels but the last are full.
 const BESIDE_FROM: f64 = 0.2;
 
+/// An hour: what takes longer counts as that.
+const LONGEST_NANOS: u64 = 3_600_000_000_000;
+
 /// What compaction has cost since the store was opened.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Costs {
@@ -53,6 +56,10 @@ pub struct Costs {
     pub tombstones: u64,
     /// Bytes of superseded entries for each byte of the others.
     pub space: Option<f64>,
+    /// Flushes.
+    pub flushes: u64,
+    /// Compactions that have ended, and the bytes that they read and wrote, by the level they went to.
+    pub by_level: BTreeMap<usize, (u64, u64)>,
     /// Levels that hold something.
     pub levels: u64,
     /// Runs of all levels.
@@ -67,7 +74,7 @@ struct Latencies(Histogram<u64>);
 
 impl Latencies {
     fn new() -> Result<Latencies, EngineError> {
-        Ok(Latencies(Histogram::new(3)?))
+        Ok(Latencies(Histogram::new_with_bounds(1, LONGEST_NANOS, 3)?))
     }
 
     fn since(&mut self, began: Instant) {
@@ -227,6 +234,11 @@ fn cost(before: &Costs, after: &Costs, figures: &mut Figures) {
     put("cpu_share", Some((after.cpu_seconds - before.cpu_seconds) / (total_us / 1e6)));
     put("tombstones", Some(after.tombstones as f64));
     put("space", after.space);
+    put("flushes", Some((after.flushes - before.flushes) as f64));
+    for (level, (jobs, bytes)) in &after.by_level {
+        put(&format!("jobs_to_l{level}"), Some(*jobs as f64));
+        put(&format!("moved_to_l{level}"), Some(*bytes as f64 / user));
+    }
     put("levels", Some(after.levels as f64));
     put("runs", Some(after.runs as f64));
 }
@@ -342,6 +354,16 @@ pub(crate) mod tests {
         );
         let wrote = measured(&MapEngine::default(), &SMALL.scaled(1_000_000)).unwrap();
         assert!(!wrote.contains_key("get_0_us") && wrote.contains_key("ingest_seconds"));
+    }
+
+    #[test]
+    fn an_operation_of_minutes_is_told_as_long_as_it_was() {
+        let mut latencies = Latencies::new().unwrap();
+        latencies.0.saturating_record(120_000_000_000);
+        let mut figures = Figures::new();
+        latencies.write("write", &mut figures);
+        let longest = figures["write_max_us"];
+        assert!((119e6..121e6).contains(&longest), "{longest}");
     }
 
     #[test]

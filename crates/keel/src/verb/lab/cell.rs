@@ -1,6 +1,7 @@
 //! `keel lab cell`: one cell of an experiment over the design space, in a store of its own. What `keel lab run` starts, and what
 //! shows a figure again.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -140,6 +141,12 @@ fn costs(db: &Db, job_us: &Mutex<Vec<u64>>) -> Costs {
         }
         clock::pause(Duration::from_millis(1));
     };
+    let mut by_level = BTreeMap::new();
+    for kind in &m.compactions_by_kind {
+        let (jobs, bytes) = by_level.entry(kind.level as usize).or_insert((0, 0));
+        *jobs += kind.count;
+        *bytes += kind.bytes_read + kind.bytes_written;
+    }
     let levels = || m.keyspaces.iter().flat_map(|keyspace| &keyspace.levels);
     Costs {
         read_bytes: m.compaction_bytes_read,
@@ -152,6 +159,8 @@ fn costs(db: &Db, job_us: &Mutex<Vec<u64>>) -> Costs {
         rewrites: m.costs.rewrites_per_entry,
         tombstones: m.costs.tombstones,
         space: m.costs.space_amplification,
+        flushes: m.flushes,
+        by_level,
         levels: levels().filter(|level| level.tables > 0).count() as u64,
         runs: levels().map(|level| level.runs).sum(),
     }
