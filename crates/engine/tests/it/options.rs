@@ -88,6 +88,11 @@ rows! {
         }
         accepted
     };
+    compaction_first: "false" => "true", Up, |_, db| {
+        fill(db, 2000);
+        let waits = db.metrics().stalls_by_reason;
+        waits.iter().filter(|(reason, ..)| reason == "compactions").map(|(_, count, _)| count).sum()
+    };
     workers: "1" => "4", Up, |_, db| {
         let others: Vec<_> = (0..4).map(|i| db.create_keyspace(&format!("k{i}"), KeyspaceOptions::default()).unwrap()).collect();
         let mut random = Random::new(7);

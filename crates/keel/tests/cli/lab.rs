@@ -253,7 +253,9 @@ fn an_interrupt_leaves_what_is_finished() {
 fn observations_of_the_design_space_are_listed() {
     let keel = Keel::new();
     let text = keel.bare(&["lab", "list"]).ok();
-    for part in ["cds-fig4: ", "O1   cds-fig4.a-tier-least", "2.00 – 6.00", "O17  cds-fig8d.tsd-by-lo1", "21 runs"] {
+    for part in
+        ["cds-fig4: ", "O1   cds-fig4.a-tier-least", "2.00 – 6.00", "O17  cds-fig8d.tsd-by-lo1", "21 runs"]
+    {
         assert!(text.contains(part), "no `{part}` in {text}");
     }
     let all: serde_json::Value = serde_json::from_str(&keel.bare(&["lab", "list", "--json"]).ok()).unwrap();
@@ -299,7 +301,9 @@ fn a_cell_is_run_by_its_name() {
     let one = cell(&["tsa-4M-ttl50-deletes100", "--part", "1000", "--writing-seconds", "5"]).ok();
     let one: serde_json::Value = serde_json::from_str(&one).unwrap();
     assert!(one["strategy"].as_str().unwrap().starts_with("when=ttl:2500ms,saturation"), "{one}");
-    assert!(one["figures"]["jobs"].as_f64().unwrap() > 0.0 && one["figures"]["flushes"].as_f64().unwrap() > 4.0);
+    assert!(
+        one["figures"]["jobs"].as_f64().unwrap() > 0.0 && one["figures"]["flushes"].as_f64().unwrap() > 4.0
+    );
     assert!(list(keel.dir.path()).is_empty(), "its store is gone");
     cell(&["tsa-4M-ttl50-deletes100"]).fails(2, &["--writing-seconds"]);
     cell(&["tier-11M"]).fails(2, &["keel lab list --json"]);

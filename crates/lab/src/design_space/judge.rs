@@ -145,7 +145,7 @@ fn numbers(claim: &Claim, evidence: &Evidence<'_>) -> Numbers {
 }
 
 /// Why times of these cells say nothing, if they do not.
-fn not_timed<'a>(cells: &mut dyn Iterator<Item = &&'a Finished>) -> Option<String> {
+fn not_timed(cells: &mut dyn Iterator<Item = &&Finished>) -> Option<String> {
     for cell in cells {
         if cell.measured.others_cores.is_some_and(|cores| cores > OTHERS_CORES_MAX) {
             return Some(format!("others used the CPU while {} was measured", cell.point));
