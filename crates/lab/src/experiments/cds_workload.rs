@@ -1,6 +1,6 @@
 //! The design space by what is written: CDS Fig. 8 a to k.
 
-use super::cds::{each, parts};
+use super::cds::{LO2_CROWDS, each, parts};
 use crate::design_space::point::{Point, SMALL};
 use crate::design_space::study::{Claim, Over, Plot, PlotUnit, Study, Table, least, median, ratio};
 
@@ -51,7 +51,7 @@ pub const FIG8_UPDATES: Study = Study {
                 let others = t.each(&OFTEN, &["full", "lo+1", "rr", "old"], "moved")?;
                 ratio(t.of(&OFTEN.with("lo+2"), "moved")?, median(&others)?)
             },
-            reason: "",
+            reason: LO2_CROWDS,
         },
         Claim {
             id: "cds-fig8a.tails-converge",
