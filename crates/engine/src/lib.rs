@@ -51,7 +51,7 @@ pub mod strategy {
     pub use crate::compaction::explanation::{Explained, draw, explain, sizes_in_words};
     pub use crate::compaction::strategy::Strategy;
     pub use crate::compaction::strategy_words::time_text;
-    pub use crate::db::strategies::StrategyCost;
+    pub use crate::db::strategies::{StrategyCost, with_sizes};
 }
 
 /// Deciding what to compact, without doing it: pure functions over a drawn or a real tree. What simulators use, and what answers
@@ -67,9 +67,13 @@ pub mod plan {
     };
     pub use crate::compaction::compaction::{Compaction, InputRun, Slot, SlotPlace};
     pub use crate::compaction::cost_model::{debt, distance, reshaping_bytes};
+    pub use crate::compaction::output_bounds::OutputBounds;
     pub use crate::compaction::picker::{Candidate, Pick, Wish, attempt, candidates, manual, pick};
     pub use crate::compaction::placement::Picked;
+    pub use crate::compaction::strategy::Trigger;
     pub use crate::compaction::tree_view::{Ids, TreeView};
+    pub use crate::scheduler::policy::{Order, next_to_step, permitted};
+    pub use crate::table::key_sample::{KeySample, Sampler as KeySampler};
     pub use crate::table::meta::{Born, KeyHistogram, TableMeta};
     pub use crate::version::check::{OpenClaim, check, check_order, check_shape};
     pub use crate::version::edit::{EditStep, RunPlace, VersionEdit};

@@ -19,6 +19,7 @@ pub mod layout;
 pub mod legality;
 pub mod level_sizes;
 pub mod movement;
+pub mod output_bounds;
 pub mod picker;
 pub mod placement;
 pub mod strategy;
@@ -28,8 +29,6 @@ pub mod strategy_words;
 pub mod tree_view;
 pub mod trigger;
 
-#[cfg(test)]
-mod simulated_run;
 #[cfg(test)]
 mod twin_ensembles;
 #[cfg(test)]

@@ -49,6 +49,14 @@ pub fn resolve(text: &str, memtable_bytes: u64, options: &Options) -> Result<Nam
     Ok(NamedStrategy { text: text.to_owned(), strategy })
 }
 
+/// The strategy that `text` names or spells, as a store with these options has it: with their sizes, unless it states its own.
+///
+/// # Errors
+/// `InvalidArgument` that names the field and what would be valid.
+pub fn with_sizes(text: &str, options: &Options) -> Result<Strategy> {
+    Ok(resolve(text, options.memtable_bytes, options)?.strategy)
+}
+
 /// The runs that L0 may have before it is compacted: it starts well before writers are slowed.
 fn l0_runs_max(options: &Options) -> u32 {
     options.l0_trigger.saturating_mul(2).min(options.l0_trigger.midpoint(options.l0_limit))

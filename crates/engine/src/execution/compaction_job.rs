@@ -15,11 +15,10 @@ use super::merge_loop::{Bounds, MergeLoop, Progress, Stop};
 use super::output::{JobContext, OutputShape};
 use crate::base::class::IoClass;
 use crate::base::error::{Error, Result};
-use crate::base::key_range::{KeyRange, end_at_most};
 use crate::base::units::{SeqNo, TableId};
 use crate::compaction::commit::CommitPart;
 use crate::compaction::compaction::{Compaction, InputRun};
-use crate::compaction::cut::Cutter;
+use crate::compaction::output_bounds::OutputBounds;
 use crate::merge::merging_iterator::MergingIterator;
 use crate::merge::range_tombstones::{RangeSource, RangeSweep};
 use crate::merge::run_iterator::{ReadMode, RunIterator};
@@ -93,7 +92,7 @@ impl CompactionJob {
         let entries = MergingIterator::new(runs.collect(), head);
         let charge = Charge::new(&context.memory, MemoryClass::Jobs, 0);
         let bounds = JobBounds::new(Arc::clone(&compaction));
-        shape.table_bytes = bounds.cutter.most_bytes();
+        shape.table_bytes = bounds.outputs.most_bytes();
         let ranges = range_sweep(&compaction, tables, mode.class(), &snapshots);
         CompactionJob {
             charge,
@@ -238,13 +237,13 @@ impl CompactionJob {
     }
 
     fn cut(&mut self) -> Result<()> {
-        let slot = self.bounds.slot_of(self.merge.last_position());
+        let slot = self.bounds.outputs.slot_of(self.merge.last_position());
         let cut = self.merge.cut_key()?;
         let consumed = self.merge.sources().iter().filter_map(|run| run.consumed_below(&cut)).collect();
         let note = Note { slot, cut, consumed };
         self.since_cut = 0;
         self.passed = None;
-        self.bounds.cutter.cut();
+        self.bounds.outputs.cut();
         if self.merge.output.is_open() {
             self.merge.output.cut(note);
         } else if !self.merge.is_exhausted() {
@@ -317,34 +316,16 @@ fn range_sweep(
     RangeSweep::new(sources, snapshots.to_vec(), targets.chain(older).collect())
 }
 
-/// Where a compaction's tables must end.
+/// Where a compaction's tables must end, and what it knows of older data.
 #[derive(Debug)]
 struct JobBounds {
     compaction: Arc<Compaction>,
-    /// The union of the inputs' bounds, ascending, disjoint: no table may span two of these (I6).
-    islands: Vec<KeyRange>,
-    island: usize,
-    slot: usize,
-    cutter: Cutter,
+    outputs: OutputBounds,
 }
 
 impl JobBounds {
     fn new(compaction: Arc<Compaction>) -> JobBounds {
-        let mut bounds: Vec<KeyRange> = compaction.tables().map(|t| t.bounds.clone()).collect();
-        bounds.sort_by(|a, b| a.lo.cmp(&b.lo));
-        let mut islands: Vec<KeyRange> = Vec::new();
-        for range in bounds {
-            match islands.last_mut() {
-                // Bounds that touch leave no gap between them.
-                Some(last) if end_at_most(Some(&range.lo), last.hi.as_deref()) => *last = last.hull(&range),
-                _ => islands.push(range),
-            }
-        }
-        JobBounds { cutter: Cutter::new(&compaction), compaction, islands, island: 0, slot: 0 }
-    }
-
-    fn slot_of(&self, key: &[u8]) -> usize {
-        self.compaction.slots.partition_point(|s| &s.range.lo[..] <= key).saturating_sub(1)
+        JobBounds { outputs: OutputBounds::new(&compaction), compaction }
     }
 }
 
@@ -352,14 +333,7 @@ impl Bounds for JobBounds {
     type Note = Note;
 
     fn cuts_before(&mut self, key: &[u8], open_bytes: u64) -> bool {
-        let before = (self.island, self.slot);
-        while self.islands.get(self.island).is_some_and(|r| !r.is_below_end(key)) {
-            self.island += 1;
-        }
-        while self.compaction.slots.get(self.slot).is_some_and(|s| !s.range.is_below_end(key)) {
-            self.slot += 1;
-        }
-        self.cutter.cuts_before(key, open_bytes) || before != (self.island, self.slot)
+        self.outputs.cuts_before(key, open_bytes)
     }
 
     fn may_have_older(&self, key: &[u8]) -> bool {

@@ -80,17 +80,22 @@ pub fn decide(
     sample: Sample,
     backlog: &Backlog,
 ) -> (State, Directive) {
-    let may_start = |class: &Class| {
-        let ahead = backlog.open.iter().filter(|open| *open <= class).count();
-        ahead < backlog.workers && backlog.open.len() < OPEN_JOBS_MAX
-    };
-    let classes = Class::ALL.into_iter().filter(may_start).collect();
+    let classes = permitted(&backlog.open, backlog.workers);
     let bytes_per_sec = match policy.budget {
         Budget::Unlimited => None,
         Budget::Fixed { bytes_per_sec } => Some(bytes_per_sec),
     };
     let permit = Permit { classes, ..Permit::everything() };
     (State { decided_at: sample.now }, Directive { permit, bytes_per_sec })
+}
+
+/// The classes that may be picked while jobs of the classes `open` are, with so many compaction threads.
+pub fn permitted(open: &[Class], workers: usize) -> Vec<Class> {
+    let may_start = |class: &Class| {
+        let ahead = open.iter().filter(|open| *open <= class).count();
+        ahead < workers && open.len() < OPEN_JOBS_MAX
+    };
+    Class::ALL.into_iter().filter(may_start).collect()
 }
 
 /// Which open job to step next, as an index into `open`: classes by urgency, then first come first served.

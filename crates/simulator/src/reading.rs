@@ -1,0 +1,89 @@
+//! What reads cost in a simulated tree, if nothing of it is in memory: pages of a get, runs of a seek.
+//!
+//! A get goes down the runs, newest first, until it finds the key. Each table over the key costs a page of its filter; one that has
+//! the key, and one in so many that the filter lets pass by mistake, a page of its index and one of its data.
+
+use evenkeel::plan::Version;
+use evenkeel::strategy::Strategy;
+
+use crate::contents::Contents;
+use crate::tape::Memtable;
+
+/// Means over reads.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reading {
+    gets: f64,
+    pages: f64,
+    runs: f64,
+}
+
+impl Reading {
+    /// Pages of a get.
+    pub fn pages_per_get(&self) -> f64 {
+        self.pages / self.gets.max(f64::MIN_POSITIVE)
+    }
+
+    /// Runs of a seek.
+    pub fn runs_per_seek(&self) -> f64 {
+        self.runs / self.gets.max(f64::MIN_POSITIVE)
+    }
+
+    /// Does the reads that came while `memtable` was filled, and has the tables that they look into know; where none came, some of
+    /// what was written is read, and no table knows.
+    pub fn read(
+        &mut self,
+        memtable: &Memtable,
+        version: &Version,
+        contents: &Contents,
+        strategy: &Strategy,
+        now_ms: u64,
+    ) {
+        let kept: f32 = memtable.reads.iter().map(|(_, weight)| weight).sum();
+        if memtable.reads.is_empty() {
+            let step = (memtable.entries.len() / 4).max(1);
+            for entry in memtable.entries.iter().step_by(step).filter(|e| !e.delete) {
+                self.get(entry.key, f64::from(entry.weight), version, contents, strategy, None);
+            }
+            return;
+        }
+        let all = memtable.reads_total as f64 / f64::from(kept);
+        for (key, weight) in &memtable.reads {
+            let reads = f64::from(*weight) * all;
+            let access = Some((reads.round() as u64, now_ms));
+            self.get(*key, reads, version, contents, strategy, access);
+        }
+    }
+
+    fn get(
+        &mut self,
+        key: u32,
+        reads: f64,
+        version: &Version,
+        contents: &Contents,
+        strategy: &Strategy,
+        access: Option<(u64, u64)>,
+    ) {
+        let bytes = key.to_be_bytes();
+        let levels = version.levels.len();
+        let (mut pages, mut runs, mut found) = (0.0, 0.0, false);
+        for (level, run) in version.runs_at(&bytes) {
+            runs += 1.0;
+            let Some(table) = run.table_for(&bytes).filter(|_| !found) else { continue };
+            if let Some((reads, now_ms)) = access {
+                table.meta.access.add(reads, now_ms);
+            }
+            let bits = *strategy.filter_bits.get(level, levels);
+            found = contents.of(table.id()).binary_search_by_key(&key, |e| e.key).is_ok();
+            let filter = if bits > 0.0 { 1.0 } else { 0.0 };
+            pages += filter + if found { 2.0 } else { 2.0 * passes_by_mistake(bits) };
+        }
+        self.gets += reads;
+        self.pages += pages * reads;
+        self.runs += runs * reads;
+    }
+}
+
+/// The share of missing keys that a filter of so many bits a key lets pass: a blocked Bloom filter's.
+fn passes_by_mistake(bits: f32) -> f64 {
+    0.6185_f64.powf(f64::from(bits)).max(0.0) * if bits > 0.0 { 1.2 } else { 1.0 }
+}
