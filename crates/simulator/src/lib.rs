@@ -26,4 +26,13 @@ pub mod tree;
 
 pub mod run;
 
+pub mod compose;
+
+pub mod sweep;
+
 pub mod real_store;
+pub mod validation;
+
+pub mod page;
+pub mod plot;
+pub mod text;

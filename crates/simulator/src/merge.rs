@@ -3,7 +3,7 @@
 use evenkeel::plan::{Compaction, OutputBounds};
 
 use crate::contents::{Contents, Sums};
-use crate::entry::{Entry, merge_pair};
+use crate::entry::{Entry, KeyNumber, merge_pair};
 use crate::sizes::Sizes;
 
 /// One output table.
@@ -73,20 +73,37 @@ impl Merger {
     }
 }
 
+/// The first key at or above the next bound.
+fn next_bound(bounds: &OutputBounds) -> KeyNumber {
+    let Some(bound) = bounds.next_bound() else { return KeyNumber::MAX };
+    let mut head = [0; 4];
+    let length = bound.len().min(4);
+    head[..length].copy_from_slice(&bound[..length]);
+    // A bound may be one byte longer than a key: then it lies above it.
+    KeyNumber::from_be_bytes(head).saturating_add(u32::from(bound.len() > 4))
+}
+
 fn cut(merged: &[Entry], compaction: &Compaction, contents: &mut Contents, sizes: &Sizes) -> Vec<Output> {
     let mut bounds = OutputBounds::new(compaction);
     let level = compaction.target_level;
     let mut outputs = Vec::new();
     let mut open = contents.list();
     let mut sums = Sums::default();
+    // Most keys lie before the next bound, in a table that is not full: the engine need not be asked.
+    let mut next = next_bound(&bounds);
     for entry in merged {
-        let key = entry.key_bytes();
-        let bytes = if open.is_empty() { 0 } else { sums.table_bytes(sizes, level) as u64 };
-        if bounds.cuts_before(&key, bytes) && !open.is_empty() {
-            bounds.cut();
-            let entries = std::mem::replace(&mut open, contents.list());
-            let slot = bounds.slot_of(&entries[0].key_bytes());
-            outputs.push(Output { slot, entries, sums: std::mem::take(&mut sums) });
+        // An entry stands for several, of which half would still have come into the table, in the mean.
+        let half = sizes.in_table(level, f64::from(entry.weight - 1), (entry.user_bytes() - u64::from(entry.bytes)) as f64) / 2.0;
+        let bytes = if open.is_empty() { 0 } else { (sums.table_bytes(sizes, level) + half) as u64 };
+        if entry.key >= next || bytes >= compaction.table_bytes {
+            let cuts = bounds.cuts_before(&entry.key_bytes(), bytes);
+            next = next_bound(&bounds);
+            if cuts && !open.is_empty() {
+                bounds.cut();
+                let entries = std::mem::replace(&mut open, contents.list());
+                let slot = bounds.slot_of(&entries[0].key_bytes());
+                outputs.push(Output { slot, entries, sums: std::mem::take(&mut sums) });
+            }
         }
         open.push(*entry);
         sums.add(entry);

@@ -13,7 +13,7 @@ const MEMTABLE_ENTRY_BYTES: f64 = 31.5;
 /// In a table: prefix, trailer, length; less the head that the keys of a block have in common.
 const TABLE_ENTRY_BYTES: f64 = 8.0;
 /// A block's head, its checksum, its line in the index, and what is left empty at its end.
-const BLOCK_BYTES: f64 = 120.0;
+const BLOCK_BYTES: f64 = 140.0;
 /// A table's properties with the sample of its keys, its footer.
 const TABLE_BYTES: f64 = 1400.0;
 

@@ -18,7 +18,7 @@ use crate::operations::{Operation, Operations, What};
 use crate::sizes::Sizes;
 
 /// A sampled table holds about so many entries, unless somebody says otherwise.
-pub const SAMPLE: u64 = 48;
+pub const SAMPLE: u64 = 32;
 /// So many keys are counted exactly; of more, some are counted together.
 const COUNTERS: usize = 1 << 22;
 /// A memtable keeps so many reads at most.

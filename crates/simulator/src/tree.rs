@@ -124,7 +124,7 @@ impl<'a> Tree<'a> {
     /// # Errors
     /// If the engine refuses the edit, which would be a mistake of this crate.
     pub fn flush(&mut self, memtable: &Memtable) -> Result<()> {
-        self.now_ms = memtable.at_ms;
+        self.now_ms = memtable.at_ms.max(self.now_ms + 1);
         let sums = Sums::of(&memtable.entries);
         for entry in &memtable.entries {
             let bytes = if entry.delete { 0 } else { entry.user_bytes() };
@@ -291,6 +291,8 @@ impl<'a> Tree<'a> {
         let Open { id, compaction, .. } = self.jobs.remove(chosen);
         let taken: u64 = compaction.tables().map(|t| Sums::of(self.contents.of(t.id())).put_bytes).sum();
         self.put_bytes -= taken;
+        // A job takes some time, so that tables differ in their age.
+        self.now_ms += 1;
         let oldest_tombstone_ms = compaction.tables().filter_map(|t| t.meta.oldest_tombstone_ms).min();
         let merged = self.merger.merge(&compaction, &mut self.contents, &self.tape.sizes);
         let mut outputs: Vec<Vec<Arc<TableMeta>>> = vec![Vec::new(); compaction.slots.len()];

@@ -3,14 +3,15 @@
 //! A cut after a key c is `c\x00`, the smallest key above it: bounds may be one byte longer than a key.
 
 use std::fmt;
+use std::sync::Arc;
 
-/// A range of user keys.
+/// A range of user keys. Trees are copied to be changed, so copies share the keys.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct KeyRange {
     /// The first key that may be inside.
-    pub lo: Box<[u8]>,
+    pub lo: Arc<[u8]>,
     /// The first key above the range; `None` is above every key.
-    pub hi: Option<Box<[u8]>>,
+    pub hi: Option<Arc<[u8]>>,
 }
 
 impl KeyRange {
@@ -26,7 +27,7 @@ impl KeyRange {
 
     /// From the key `first` to the key `last`, both inside.
     pub fn closed(first: &[u8], last: &[u8]) -> KeyRange {
-        KeyRange { lo: first.into(), hi: Some(after(last)) }
+        KeyRange { lo: first.into(), hi: Some(after(last).into()) }
     }
 
     /// True if no key can be inside.

@@ -2,7 +2,9 @@
 //!
 //! Ids are never reused within a store. Sequence numbers start at 1; 0 means "before everything".
 
+use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::hash::{BuildHasherDefault, Hasher};
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -42,6 +44,33 @@ id!(
     /// A write's place in the commit order.
     SeqNo
 );
+
+/// A map from ids. They are given out in turn, so a multiplication spreads them well enough, and no user chooses them.
+pub type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
+
+/// A set of ids.
+pub type IdSet<K> = HashSet<K, BuildHasherDefault<IdHasher>>;
+
+/// Hashes one id.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    #[inline]
+    fn write_u64(&mut self, id: u64) {
+        self.0 = (self.0.rotate_left(5) ^ id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    /// The table looks at the highest and the lowest bits.
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 32)
+    }
+}
 
 impl SeqNo {
     /// Above every sequence number that is ever given out: 56 bits, because a kind shares the word.

@@ -4,12 +4,12 @@
 //! fused. A group is shared by the jobs with an input or slot in it, and taken whole by an edit of its range or bound.
 //! There is no test on rectangles of keys and levels: convexity already refuses what would go wrong.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::compaction::{Compaction, Slot, SlotPlace};
 use crate::base::error::{Error, Result};
-use crate::base::units::{GroupId, JobId, RunId, TableId};
+use crate::base::units::{GroupId, IdMap, JobId, RunId, TableId};
 use crate::version::check::OpenClaim;
 use crate::version::edit::{EditStep, VersionEdit};
 use crate::version::run::TableRef;
@@ -19,9 +19,9 @@ use crate::version::run::TableRef;
 pub struct Claims {
     open: BTreeMap<JobId, Arc<Compaction>>,
     /// Input tables that are not consumed yet.
-    tables: HashMap<TableId, JobId>,
-    runs: HashMap<RunId, Vec<JobId>>,
-    groups: HashMap<GroupId, Hold>,
+    tables: IdMap<TableId, JobId>,
+    runs: IdMap<RunId, Vec<JobId>>,
+    groups: IdMap<GroupId, Hold>,
 }
 
 #[derive(Clone, Debug)]

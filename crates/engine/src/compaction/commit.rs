@@ -11,12 +11,12 @@
 //! nothing is committed. Emptied runs go unless an open job holds them; neighbouring runs that do not overlap are fused
 //! unless an open job has an input or its slot in either (I7). Each function answers the edit and the tree after it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::claims::{Claims, held_runs};
 use super::closure::{SlotIndex, TablePos, Target, run_at, slot_index};
-use super::compaction::{Compaction, Slot, SlotPlace};
+use super::compaction::{Compaction, InputRun, Slot, SlotPlace};
 use super::legality;
 use super::level_sizes::{surplus_levels, wants_another_level};
 use super::placement::Picked;
@@ -94,8 +94,13 @@ pub fn commit_part(
 /// An output was last read when the last of its inputs was. Its reads are counted anew: what they cost is different now.
 fn inherit_access(output: &TableMeta, compaction: &Compaction) {
     let bounds = output.bounds();
-    let inputs = compaction.tables().filter(|t| t.bounds.overlaps(&bounds));
-    if let Some(last_ms) = inputs.map(|t| t.meta.access.last_ms()).max().filter(|ms| *ms > 0) {
+    // An input run's tables ascend.
+    let near = |run: &InputRun| {
+        let from = run.tables.partition_point(|t| end_at_most(t.bounds.hi.as_deref(), Some(&bounds.lo)));
+        let tables = run.tables.iter().skip(from).take_while(|t| bounds.is_below_end(&t.bounds.lo));
+        tables.map(|t| t.meta.access.last_ms()).max()
+    };
+    if let Some(last_ms) = compaction.inputs.iter().filter_map(near).max().filter(|ms| *ms > 0) {
         output.access.add(0, last_ms);
     }
 }
@@ -254,18 +259,19 @@ fn positions(
 ) -> Result<BTreeSet<TablePos>> {
     let mut out = BTreeSet::new();
     for input in &compaction.inputs {
-        let mut wanted = input.tables.iter().map(TableRef::id).filter(|t| wanted(*t)).peekable();
-        if wanted.peek().is_none() {
+        let mut tables = input.tables.iter().filter(|t| wanted(t.id())).peekable();
+        if tables.peek().is_none() {
             continue;
         }
         let not_there = |what: String| Error::invalid(format!("input {what} is not in the tree any more"));
         let (level, group, run) =
             version.find_run(input.run).ok_or_else(|| not_there(format!("run {}", input.run)))?;
-        let tables = run_at(version, level, group, run).map(|r| r.tables.as_slice());
-        let tables = tables.unwrap_or_default().iter().enumerate();
-        let index: HashMap<TableId, usize> = tables.map(|(i, t)| (t.id(), i)).collect();
-        for id in wanted {
-            let table = *index.get(&id).ok_or_else(|| not_there(format!("table {id}")))?;
+        let found = run_at(version, level, group, run).ok_or_else(|| not_there(format!("run {}", input.run)))?;
+        for wanted in tables {
+            // Trimmed since or not, it overlaps what it was.
+            let mut near = found.overlapping_range(&wanted.bounds);
+            let is_it = |at: &usize| found.tables.get(*at).is_some_and(|t| t.id() == wanted.id());
+            let table = near.find(is_it).ok_or_else(|| not_there(format!("table {}", wanted.id())))?;
             out.insert(TablePos { level, group, run, table });
         }
     }

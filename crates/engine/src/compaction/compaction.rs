@@ -1,5 +1,7 @@
 //! Decided work: what a compaction takes, and where its output goes. A running attempt at it is a `CompactionJob`.
 
+use std::sync::Arc;
+
 use crate::base::class::Class;
 use crate::base::key_range::KeyRange;
 use crate::base::units::{GroupId, RunId};
@@ -75,7 +77,7 @@ pub struct Compaction {
     /// Output tables are cut at about this size.
     pub table_bytes: u64,
     /// Where tables of the level below the target end, ascending: good places for outputs to end.
-    pub ends_below: Vec<Box<[u8]>>,
+    pub ends_below: Vec<Arc<[u8]>>,
     /// Filter bits per key for the outputs.
     pub filter_bits: f32,
     /// Where the round-robin movement goes on, if that movement chose the seed (CDS-10).

@@ -9,6 +9,8 @@
 //! from half its size on; the more of them it has passed, the fuller it has to be, so that where they are dense tables stay
 //! nearly full. Where they are sparse it waits for one, up to one and a half times its size.
 
+use std::sync::Arc;
+
 use super::compaction::Compaction;
 
 /// From this share of its size on, in percent, a table ends where one of the level below ends; more for each that it has
@@ -18,7 +20,7 @@ const SHARE_PERCENT: (u64, u64, u64) = (50, 5, 90);
 /// Walks along the ends of tables below, with the output.
 #[derive(Clone, Debug)]
 pub struct Cutter {
-    ends: Vec<Box<[u8]>>,
+    ends: Vec<Arc<[u8]>>,
     /// The first end above the keys so far.
     at: usize,
     /// Ends passed since the open table began.
@@ -63,6 +65,11 @@ impl Cutter {
         open_bytes > 0 && u128::from(open_bytes) * 100 >= enough
     }
 
+    /// The next end below that the keys have not passed.
+    pub fn next_end(&self) -> Option<&[u8]> {
+        self.ends.get(self.at).map(|end| &**end)
+    }
+
     /// A table has ended, here or for another reason.
     pub fn cut(&mut self) {
         self.passed = 0;
@@ -74,7 +81,7 @@ mod tests {
     use super::*;
 
     fn cutter(ends: &str) -> Cutter {
-        let ends = ends.bytes().map(|b| Box::from([b])).collect();
+        let ends = ends.bytes().map(|b| Arc::from([b])).collect();
         Cutter { ends, at: 0, passed: 0, table_bytes: 100 }
     }
 

@@ -57,7 +57,7 @@ fn by_movement(policy: &LevelPolicy, own: &[FreeTables], around: &Surroundings<'
         let last = tables.get(end - 1).and_then(|t| t.bounds.hi.clone());
         Seed {
             tables: run.get(first..end).unwrap_or_default().to_vec(),
-            cursor: turns.then(|| last.unwrap_or_default()),
+            cursor: turns.then(|| last.map_or_else(Box::default, |key| Box::from(&*key))),
         }
     };
     order(&policy.movement, &tables, around, SEEDS_MAX).into_iter().map(seed).collect()

@@ -47,6 +47,13 @@ impl OutputBounds {
         self.cutter.cuts_before(key, open_bytes) || before != (self.island, self.slot)
     }
 
+    /// Below this key tables end only because of their size; `None`: everywhere.
+    pub fn next_bound(&self) -> Option<&[u8]> {
+        let island = self.islands.get(self.island).and_then(|r| r.hi.as_deref());
+        let slot = self.slots.get(self.slot).and_then(|r| r.hi.as_deref());
+        [island, slot, self.cutter.next_end()].into_iter().flatten().min()
+    }
+
     /// A table has ended.
     pub fn cut(&mut self) {
         self.cutter.cut();

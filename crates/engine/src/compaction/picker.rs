@@ -227,7 +227,7 @@ pub fn attempt(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit, candid
             let reason = "merges flushes while older ones move down";
             let intra = free_window(view, candidate, |_| true).filter(|w| w.len() >= least);
             let intra =
-                intra.and_then(|w| collapse_plan(view, candidate, w, Class::IntraL0, reason.to_owned()));
+                intra.and_then(|w| collapse_plan(view, candidate, w, Class::IntraL0, reason.into()));
             match try_plans(view, strategy, permit, intra.as_slice()) {
                 Pick::Run(picked) => Pick::Run(picked),
                 _ => first,
@@ -300,7 +300,7 @@ fn plans(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit, candidate: &
         Why::Room => "room for the level above",
         Why::Surplus => "a level too many",
     };
-    let reason = format!("{why}, score {:.2} at L{}", candidate.urgency, candidate.level);
+    let reason: Arc<str> = format!("{why}, score {:.2} at L{}", candidate.urgency, candidate.level).into();
     let l0_intra = match permit.l0 {
         L0Permit::IntraOnly { flush_born } if candidate.level == 0 => Some(flush_born),
         _ => None,
@@ -332,7 +332,7 @@ fn plans(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit, candidate: &
     let Some(excess) = collapse else { return down_plans(view, strategy, candidate, None, &reason) };
     let figures: Vec<RunFigures<'_>> = runs.iter().map(|(_, f)| *f).collect();
     let to_positions = |w: Range<usize>| Some(runs.get(w.start)?.0..runs.get(w.end - 1)?.0 + 1);
-    let plan = |w| collapse_plan(view, candidate, to_positions(w)?, candidate.class, reason.clone());
+    let plan = |w| collapse_plan(view, candidate, to_positions(w)?, candidate.class, Arc::clone(&reason));
     windows(&figures, excess).into_iter().filter_map(plan).collect()
 }
 
@@ -350,7 +350,7 @@ fn plans_for_asking(
     strategy: &Strategy,
     candidate: &Candidate,
     trigger: Trigger,
-    reason: &str,
+    reason: &Arc<str>,
 ) -> Vec<Plan> {
     let (level, group) = (candidate.level, candidate.group);
     let (asking, _) = asking(view, strategy, trigger, level, group);
@@ -364,7 +364,7 @@ fn plans_for_asking(
     tables.sort_by_key(|pos| pos.get(view.version).and_then(TableRef::oldest_delete_ms).unwrap_or(u64::MAX));
     let plan = |pos: TablePos| Plan {
         class: candidate.class,
-        reason: reason.to_owned(),
+        reason: Arc::clone(reason),
         urgency: candidate.urgency,
         level,
         seed: vec![pos],
@@ -381,7 +381,7 @@ fn down_plans(
     strategy: &Strategy,
     candidate: &Candidate,
     asking: Option<FreeTables>,
-    reason: &str,
+    reason: &Arc<str>,
 ) -> Vec<Plan> {
     let level = candidate.level;
     let policy = view.policy(strategy, level);
@@ -401,7 +401,7 @@ fn down_plans(
     let around = Surroundings { version: view.version, level, cursor, due_before_ms: due.unwrap_or(0) };
     let plan = |seed: Seed| Plan {
         class: candidate.class,
-        reason: reason.to_owned(),
+        reason: Arc::clone(reason),
         urgency: candidate.urgency,
         level,
         seed: seed.tables,
@@ -444,7 +444,7 @@ fn collapse_plan(
     candidate: &Candidate,
     runs: Range<usize>,
     class: Class,
-    reason: String,
+    reason: Arc<str>,
 ) -> Option<Plan> {
     let (level, group) = (candidate.level, candidate.group);
     let to = Direction::Collapse { group, run: runs.end.checked_sub(1)? };
@@ -475,7 +475,7 @@ pub fn manual(view: &TreeView<'_>, strategy: &Strategy, wish: &Wish, level: usiz
     }
     let permit = Permit::everything();
     let class = if level == 0 { Class::L0ToL1 } else { Class::Deep };
-    let (reason, urgency) = (format!("asked for at L{level}"), 1.0);
+    let (reason, urgency): (Arc<str>, f64) = (format!("asked for at L{level}").into(), 1.0);
     let Some(found) = view.version.levels.get(level).filter(|_| level <= deepest) else {
         return Pick::Nothing;
     };

@@ -7,6 +7,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::closure::{SlotIndex, TablePos, Target, close, slot_index};
 use super::compaction::{Compaction, InputRun, Slot, SlotPlace};
@@ -28,7 +29,7 @@ pub struct Plan {
     /// Whose urgency it has.
     pub class: Class,
     /// Why, one line for people.
-    pub reason: String,
+    pub reason: Arc<str>,
     /// How urgent it is: a score, 1 or more.
     pub urgency: f64,
     /// The level of the seed.
@@ -224,7 +225,7 @@ fn write_down(
     let fits_one_slot = |t: &TableRef| slots.iter().any(|s| s.range.covers(&t.bounds));
     let compaction = Compaction {
         class: plan.class,
-        reason: plan.reason.clone(),
+        reason: plan.reason.as_ref().to_owned(),
         urgency: plan.urgency,
         level: plan.level,
         target_level,
@@ -247,7 +248,7 @@ fn write_down(
 
 /// Where tables of the level below the target, or of the last one, end within `range`, if outputs are to be aligned with them.
 /// Where that level has several runs, none of them says where to end.
-fn ends_below(version: &Version, strategy: &Strategy, target: usize, range: &KeyRange) -> Vec<Box<[u8]>> {
+fn ends_below(version: &Version, strategy: &Strategy, target: usize, range: &KeyRange) -> Vec<Arc<[u8]>> {
     let below = match strategy.cut.align {
         Align::Size => return Vec::new(),
         Align::Next => level_below(&strategy.size, version, target),

@@ -70,7 +70,7 @@ impl World {
         }
         let plan = Plan {
             class: Class::Deep,
-            reason: "chance".to_owned(),
+            reason: "chance".into(),
             urgency: 1.0,
             level,
             seed: seed.into_iter().collect(),

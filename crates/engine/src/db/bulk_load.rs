@@ -294,7 +294,7 @@ fn holds_some(memtable: &Memtable, ranges: &[KeyRange]) -> bool {
 
 /// True if one of the range tombstones lies over some key of the range.
 fn reaches_into(tombstones: &RangeTombstones, range: &KeyRange) -> bool {
-    let mut at: Box<[u8]> = range.lo.clone();
+    let mut at: Arc<[u8]> = range.lo.clone();
     loop {
         let stretch = tombstones.stretch(&at);
         if stretch.interval.is_some() {

@@ -311,9 +311,9 @@ fn range_sweep(
 ) -> Option<RangeSweep> {
     let of_run = |run: &InputRun| RangeSource::of_run(&run.tables, tables, class);
     let sources = compaction.inputs.iter().filter_map(of_run).collect();
-    let targets = compaction.slots.iter().map(|slot| slot.range.lo.clone());
-    let older = compaction.older.iter().flat_map(|r| [Some(r.lo.clone()), r.hi.clone()]).flatten();
-    RangeSweep::new(sources, snapshots.to_vec(), targets.chain(older).collect())
+    let targets = compaction.slots.iter().map(|slot| Some(&slot.range.lo));
+    let older = compaction.older.iter().flat_map(|r| [Some(&r.lo), r.hi.as_ref()]);
+    RangeSweep::new(sources, snapshots.to_vec(), targets.chain(older).flatten().map(|key| Box::from(&**key)).collect())
 }
 
 /// Where a compaction's tables must end, and what it knows of older data.

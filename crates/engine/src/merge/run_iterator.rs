@@ -146,7 +146,7 @@ impl RunIterator {
                 self.entries = Some(entries);
                 let meta = &table.meta;
                 note_access(meta, self.mode);
-                self.clipped = table.bounds.lo > meta.smallest || !table.bounds.is_below_end(&meta.largest);
+                self.clipped = *table.bounds.lo > *meta.smallest || !table.bounds.is_below_end(&meta.largest);
             }
         }
         self.passed = 0;
@@ -159,7 +159,7 @@ impl RunIterator {
         while at < self.tables.len() {
             self.open(at)?;
             let (Some(table), Some(entries)) = (self.tables.get(at), &mut self.entries) else { break };
-            if table.bounds.lo <= table.meta.smallest {
+            if *table.bounds.lo <= *table.meta.smallest {
                 entries.seek_to_first()?;
             } else {
                 entries.seek(&table.bounds.lo, Trailer::seek(SeqNo::MAX))?;

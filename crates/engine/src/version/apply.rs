@@ -4,7 +4,6 @@
 //! does not fit (an unknown run, a table twice, an overlap) is refused with a sentence that names the step, whoever
 //! wrote it: a job with a stale view, or a manifest that is not ours.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::edit::{EditStep, RunPlace, VersionEdit};
@@ -14,7 +13,7 @@ use super::run::{SortedRun, TableRef};
 use super::version::Version;
 use crate::base::error::{Error, Result};
 use crate::base::key_range::KeyRange;
-use crate::base::units::{GroupId, RunId, TableId};
+use crate::base::units::{GroupId, IdMap, IdSet, RunId, TableId};
 
 impl Version {
     /// The tree after `edit`. Only the groups and runs that the edit touches are copied. A step that does not fit is an
@@ -30,28 +29,35 @@ type Wrong = String;
 /// The next Version while it is made.
 struct Applier {
     next: Version,
-    /// Every table's run, so that a step finds its table without a search of the tree.
-    run_of: HashMap<TableId, RunId>,
+    /// Every table's run, so that a step finds its table without a search of the tree; from the first step on that needs it.
+    run_of: Option<IdMap<TableId, RunId>>,
     /// Every run's level and group.
-    group_of: HashMap<RunId, (usize, GroupId)>,
+    group_of: IdMap<RunId, (usize, GroupId)>,
     /// Tables to take out of their runs together, before the next step that is not a drop.
-    dropping: HashMap<RunId, HashSet<TableId>>,
+    dropping: IdMap<RunId, IdSet<TableId>>,
 }
 
 impl Applier {
     /// Starts from `version`.
     fn new(version: &Version) -> Applier {
-        let mut run_of = HashMap::new();
-        let mut group_of = HashMap::new();
+        let mut group_of = IdMap::default();
         for (level, l) in version.levels.iter().enumerate() {
             for group in &l.groups {
-                for run in &group.runs {
-                    group_of.insert(run.id, (level, group.id));
-                    run_of.extend(run.tables.iter().map(|t| (t.id(), run.id)));
-                }
+                group_of.extend(group.runs.iter().map(|run| (run.id, (level, group.id))));
             }
         }
-        Applier { next: version.clone(), run_of, group_of, dropping: HashMap::new() }
+        Applier { next: version.clone(), run_of: None, group_of, dropping: IdMap::default() }
+    }
+
+    fn run_of(&mut self) -> &mut IdMap<TableId, RunId> {
+        let next = &self.next;
+        self.run_of.get_or_insert_with(|| {
+            let runs = || next.levels.iter().flat_map(|l| &l.groups).flat_map(|g| &g.runs);
+            let mut run_of = IdMap::default();
+            run_of.reserve(runs().map(|r| r.tables.len()).sum());
+            run_of.extend(runs().flat_map(|run| run.tables.iter().map(|t| (t.id(), run.id))));
+            run_of
+        })
     }
 
     /// Applies every step, or says which one does not fit.
@@ -66,7 +72,7 @@ impl Applier {
 
     fn step(&mut self, step: &EditStep) -> Result<(), Wrong> {
         if let EditStep::DropTable { table } = step {
-            let run = self.run_of.remove(table).ok_or_else(|| format!("table {table} is not in the tree"))?;
+            let run = self.run_of().remove(table).ok_or_else(|| format!("table {table} is not in the tree"))?;
             self.dropping.entry(run).or_default().insert(*table);
             return Ok(());
         }
@@ -99,7 +105,9 @@ impl Applier {
 
     fn finish_drops(&mut self) -> Result<(), Wrong> {
         for (run, tables) in std::mem::take(&mut self.dropping) {
-            self.run_mut(run)?.tables.retain(|t| !tables.contains(&t.id()));
+            let found = self.shared_run_mut(run)?;
+            let kept = found.tables.iter().filter(|t| !tables.contains(&t.id()));
+            *found = Arc::new(SortedRun::new(run, kept.cloned().collect()));
         }
         Ok(())
     }
@@ -178,7 +186,7 @@ impl Applier {
 
     fn add_table(&mut self, run: RunId, table: &TableRef) -> Result<(), Wrong> {
         let id = table.id();
-        if let Some(other) = self.run_of.get(&id) {
+        if let Some(other) = self.run_of().get(&id) {
             return Err(format!("table {id} is in run {other} already"));
         }
         if table.bounds.is_empty() || !table.meta.bounds().covers(&table.bounds) {
@@ -195,7 +203,7 @@ impl Applier {
         }
         let at = found.tables.partition_point(|t| t.bounds.lo < table.bounds.lo);
         found.tables.insert(at, table.clone());
-        self.run_of.insert(id, run);
+        self.run_of().insert(id, run);
         Ok(())
     }
 
@@ -206,7 +214,7 @@ impl Applier {
         consumed: u64,
         under_deletes_ms: Option<u64>,
     ) -> Result<(), Wrong> {
-        let run = *self.run_of.get(&id).ok_or_else(|| format!("table {id} is not in the tree"))?;
+        let run = *self.run_of().get(&id).ok_or_else(|| format!("table {id} is not in the tree"))?;
         let run = self.run_mut(run)?;
         let table = run.tables.iter_mut().find(|t| t.id() == id);
         let table = table.ok_or_else(|| format!("table {id} is not in its run"))?;
@@ -242,7 +250,9 @@ impl Applier {
         let fused = Arc::new(SortedRun::new(older, tables));
         found.runs.splice(at..at + 2, [fused]);
         self.group_of.remove(&newer);
-        self.run_of.extend(moved.into_iter().map(|t| (t, older)));
+        if let Some(run_of) = &mut self.run_of {
+            run_of.extend(moved.into_iter().map(|t| (t, older)));
+        }
         Ok(())
     }
 
@@ -318,7 +328,7 @@ impl Applier {
         if tables.is_empty() {
             return;
         }
-        self.run_of.extend(tables.iter().map(|t| (t.id(), id)));
+        self.run_of().extend(tables.iter().map(|t| (t.id(), id)));
         self.group_of.insert(id, (level, group.id));
         group.runs = vec![Arc::new(SortedRun::new(id, tables))];
     }
@@ -340,11 +350,14 @@ impl Applier {
         groups.find(|g| g.id == id).map(Arc::make_mut).ok_or_else(|| no_group(id))
     }
 
-    fn run_mut(&mut self, id: RunId) -> Result<&mut SortedRun, Wrong> {
+    fn shared_run_mut(&mut self, id: RunId) -> Result<&mut Arc<SortedRun>, Wrong> {
         let (_, group) = *self.group_of.get(&id).ok_or_else(|| no_run(id))?;
         let runs = &mut self.group_mut(group)?.runs;
-        let run = runs.iter_mut().find(|r| r.id == id).map(Arc::make_mut);
-        run.map(SortedRun::changed).ok_or_else(|| no_run(id))
+        runs.iter_mut().find(|r| r.id == id).ok_or_else(|| no_run(id))
+    }
+
+    fn run_mut(&mut self, id: RunId) -> Result<&mut SortedRun, Wrong> {
+        self.shared_run_mut(id).map(|run| Arc::make_mut(run).changed())
     }
 }
 

@@ -132,13 +132,13 @@ fn check_run(group: &Group, run: &SortedRun) -> Result<(), String> {
 fn covered_by_file(table: &TableRef) -> bool {
     let meta = &table.meta;
     if let Some(end) = &meta.end {
-        return meta.smallest <= table.bounds.lo && end_at_most(table.bounds.hi.as_deref(), Some(end));
+        return *meta.smallest <= *table.bounds.lo && end_at_most(table.bounds.hi.as_deref(), Some(end));
     }
     let end_fits = table.bounds.hi.as_deref().is_some_and(|hi| match hi.split_last() {
         Some((0, head)) if head == &meta.largest[..] => true,
         _ => hi <= &meta.largest[..],
     });
-    meta.smallest <= table.bounds.lo && end_fits
+    *meta.smallest <= *table.bounds.lo && end_fits
 }
 
 fn check_once(version: &Version) -> Result<(), String> {

@@ -107,7 +107,7 @@ fn draw_run(out: &mut String, run: &SortedRun, full: bool) {
 pub fn table_text(table: &TableRef, full: bool) -> String {
     let meta = &table.meta;
     let mut out = format!("{}[{}", meta.id, key_text(&meta.smallest));
-    if table.bounds.lo != meta.smallest {
+    if *table.bounds.lo != *meta.smallest {
         let _ = write!(out, "/{}", key_text(&table.bounds.lo));
     }
     if meta.entries > 0 {

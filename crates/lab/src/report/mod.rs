@@ -32,7 +32,7 @@ mod tables;
 
 pub(crate) use csv::csv_row;
 pub use numbers::{bytes, count, micros, moment, rate, seconds};
-pub(crate) use page::whole_page;
+pub use page::whole_page;
 pub use text::text;
 
 /// Runs to be looked at together. One run is a report as well.
