@@ -18,6 +18,7 @@ const OVER_STREAM: &str = "{spinner} {binary_bytes} at {binary_bytes_per_sec}, {
 const OVER_OPS: &str = "{prefix} {wide_bar} {percent:>3} %, {msg}, {eta} left";
 const OPEN_PHASE: &str = "{spinner} {prefix} {elapsed}";
 const OVER_RUNS: &str = "{wide_bar} {pos} of {len} runs, {msg}, {elapsed}";
+const OVER_COUNT: &str = "{wide_bar} {pos} of {len} {msg}, {eta} left";
 const WAITING: &str = "{spinner} {msg} {elapsed}";
 
 /// A late bar shows itself after this long.
@@ -193,6 +194,28 @@ impl Watch for BenchProgress {
     }
 }
 
+/// A bar over so many things, with the time left.
+pub struct CountBar(ProgressBar);
+
+impl CountBar {
+    /// Begins.
+    pub fn start(count: u64, what: &'static str) -> CountBar {
+        let bar = bar(count, OVER_COUNT);
+        bar.set_message(what);
+        CountBar(bar)
+    }
+
+    /// So many are through.
+    pub fn advance_to(&self, done: u64) {
+        self.0.set_position(done);
+    }
+
+    /// Ends without a trace.
+    pub fn finish(self) {
+        self.0.finish_and_clear();
+    }
+}
+
 /// A bar over the runs of a comparison.
 pub struct RunsBar(ProgressBar);
 
@@ -226,7 +249,7 @@ mod tests {
 
     #[test]
     fn every_template_can_be_read() {
-        for template in [OVER_BYTES, OVER_STREAM, OVER_OPS, OPEN_PHASE, OVER_RUNS, WAITING] {
+        for template in [OVER_BYTES, OVER_STREAM, OVER_OPS, OPEN_PHASE, OVER_RUNS, OVER_COUNT, WAITING] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

@@ -18,6 +18,7 @@ mod put;
 mod scan;
 mod schedule;
 mod shell;
+mod sim;
 mod soak;
 mod stats;
 mod strategy;
@@ -105,6 +106,9 @@ pub enum Verb {
     /// Measure a workload on this machine.
     #[command(after_help = bench::EXAMPLES)]
     Bench(Box<bench::Args>),
+    /// Simulate what strategies cost, from metadata alone.
+    #[command(after_help = sim::EXAMPLES)]
+    Sim(Box<sim::Args>),
     /// Reproduce experiments and judge their claims.
     #[command(after_help = lab::EXAMPLES)]
     Lab(lab::Args),
@@ -135,6 +139,7 @@ impl Verb {
             Verb::Keyspace(args) => args.run(target),
             Verb::Trace(args) => args.run(target),
             Verb::Bench(args) => args.run(target),
+            Verb::Sim(args) => args.run(target),
             Verb::Lab(args) => args.run(target),
         }
     }

@@ -23,7 +23,7 @@ pub fn page(tape: &Tape, points: &[Point]) -> String {
     let body = html! {
         p {
             (count(points.len() as u64)) " strategies, simulated on " (tape.name) ": " (count(tape.ops))
-            " operations, " (bytes(written as f64)) " written. Points that no other one beats in write, read and space are filled."
+            " operations, " (bytes(written)) " written. Points that no other one beats in write, read and space are filled."
         }
         section {
             h2 { "Costs" }
@@ -52,7 +52,7 @@ fn table(front: &[&Point]) -> Markup {
                         @for cost in point.costs() { td.number { (format!("{cost:.2}")) } }
                         td.number { (format!("{:.1}", o.runs.mean)) }
                         td.number { (count(o.jobs)) }
-                        td.number { (bytes(o.job_bytes_most as f64)) }
+                        td.number { (bytes(o.job_bytes_most)) }
                         td { (point.name) }
                     }
                 }

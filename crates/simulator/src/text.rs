@@ -22,7 +22,7 @@ pub fn about(tape: &Tape) -> String {
          {} keys in the sample, one that comes as often as the mean stands for {}\n",
         tape.name,
         count(tape.ops),
-        bytes(tape.memtables.iter().map(|m| m.user_bytes).sum::<u64>() as f64),
+        bytes(tape.memtables.iter().map(|m| m.user_bytes).sum::<u64>()),
         count(tape.memtables.len() as u64),
         tape.measured_from + 1,
         count(tape.keys as u64),
@@ -33,65 +33,81 @@ pub fn about(tape: &Tape) -> String {
 /// One outcome in full.
 pub fn outcome(name: &str, o: &Outcome) -> String {
     let mut out = format!("{name}\n");
-    let mut row = |what: &str, text: String| {
+    for (what, text) in costs(o).into_iter().chain(work(o)).chain(shape(o)) {
         let _ = writeln!(out, "  {what:<22}{text}");
-    };
-    row(
-        "write amplification",
-        format!(
-            "{:.2}, with flushes {:.2}: compactions wrote {} of {} that were written",
-            o.write_amplification,
-            o.write_amplification_with_flushes,
-            bytes(o.written_bytes as f64),
-            bytes(o.user_bytes as f64)
-        ),
-    );
-    row(
-        "read amplification",
-        format!("{:.2} pages a get, {:.1} runs a seek, nothing in memory", o.pages_per_get, o.runs_per_seek),
-    );
-    let space = o.space_amplification;
-    row(
-        "space amplification",
-        format!("{:.2} in the mean, {:.2} at the end, {:.2} at most", space.mean, space.last, space.most),
-    );
-    row("compactions", {
-        let (jobs, moves) = (count(o.jobs), count(o.moves));
-        format!("{jobs}, and {moves} moves of {} by metadata", bytes(o.moved_bytes as f64))
-    });
-    row("bytes a compaction", {
-        let [p50, most] = [o.job_bytes_p50, o.job_bytes_most].map(|b| bytes(b as f64));
-        format!("{p50} read in the median, {most} at most")
-    });
-    for level in &o.by_level {
-        let [read, written] = [level.read_bytes, level.written_bytes].map(|b| bytes(b as f64));
-        row(
-            &format!("  L{} to L{}", level.from, level.to),
-            format!("{} of them, {read} read, {written} written", count(level.jobs)),
-        );
     }
-    if o.stalls > 0 {
-        row("stalls", format!("{} times writers waited for L0", count(o.stalls)));
-    }
-    row("runs", format!("{:.1} in the mean, {:.0} at most", o.runs.mean, o.runs.most));
-    row("  over time", plot::line(&o.runs_over_time, PLOT_WIDTH));
-    row("at the end", {
-        let (tables, levels) = (count(o.tables), o.levels);
-        format!("{} in {tables} tables on {levels} levels", bytes(o.table_bytes as f64))
-    });
     for line in o.picture.lines() {
         let _ = writeln!(out, "    {line}");
     }
-    row(
-        "simulated",
-        format!(
-            "{} table operations in {:.2} s, {} a second",
-            count(o.table_operations),
-            o.seconds,
-            count(o.operations_per_sec() as u64)
-        ),
+    let (operations, rate) = (count(o.table_operations), count(o.operations_per_sec() as u64));
+    let _ = writeln!(
+        out,
+        "  {:<22}{operations} table operations in {:.2} s, {rate} a second",
+        "simulated", o.seconds
     );
     out
+}
+
+type Rows = Vec<(String, String)>;
+
+fn row(what: &str, text: String) -> (String, String) {
+    (what.to_owned(), text)
+}
+
+fn costs(o: &Outcome) -> Rows {
+    let space = o.space_amplification;
+    vec![
+        row(
+            "write amplification",
+            format!(
+                "{:.2}, with flushes {:.2}: compactions wrote {} of {} that were written",
+                o.write_amplification,
+                o.write_amplification_with_flushes,
+                bytes(o.written_bytes),
+                bytes(o.user_bytes)
+            ),
+        ),
+        row(
+            "read amplification",
+            format!(
+                "{:.2} pages a get, {:.1} runs a seek, nothing in memory",
+                o.pages_per_get, o.runs_per_seek
+            ),
+        ),
+        row(
+            "space amplification",
+            format!("{:.2} in the mean, {:.2} at the end, {:.2} at most", space.mean, space.last, space.most),
+        ),
+    ]
+}
+
+fn work(o: &Outcome) -> Rows {
+    let moved = bytes(o.moved_bytes);
+    let [p50, most] = [o.job_bytes_p50, o.job_bytes_most].map(bytes);
+    let mut rows = vec![
+        row("compactions", format!("{}, and {} moves of {moved} by metadata", count(o.jobs), count(o.moves))),
+        row("bytes a compaction", format!("{p50} read in the median, {most} at most")),
+    ];
+    for level in &o.by_level {
+        let [read, written] = [level.read_bytes, level.written_bytes].map(bytes);
+        rows.push(row(
+            &format!("  L{} to L{}", level.from, level.to),
+            format!("{} of them, {read} read, {written} written", count(level.jobs)),
+        ));
+    }
+    if o.stalls > 0 {
+        rows.push(row("stalls", format!("{} times writers waited for L0", count(o.stalls))));
+    }
+    rows
+}
+
+fn shape(o: &Outcome) -> Rows {
+    let (tables, levels) = (count(o.tables), o.levels);
+    vec![
+        row("runs", format!("{:.1} in the mean, {:.0} at most", o.runs.mean, o.runs.most)),
+        row("  over time", plot::line(&o.runs_over_time, PLOT_WIDTH)),
+        row("at the end", format!("{} in {tables} tables on {levels} levels", bytes(o.table_bytes))),
+    ]
 }
 
 /// Several outcomes as a table.
@@ -101,7 +117,7 @@ pub fn table<'o>(outcomes: impl IntoIterator<Item = (&'o str, &'o Outcome)>) -> 
         "write", "read", "space", "runs", "jobs", "moves", "largest", "strategy"
     );
     for (name, o) in outcomes {
-        let largest = bytes(o.job_bytes_most as f64);
+        let largest = bytes(o.job_bytes_most);
         let _ = writeln!(
             out,
             "{:>7.2} {:>7.2} {:>7.2} {:>7.1} {:>7} {:>8} {largest:>9}  {name}",

@@ -506,7 +506,7 @@ fn close(engine: EvenkeelEngine) -> Result<(), Failure> {
     Ok(db.close()?)
 }
 
-fn read_properties(file: &Path) -> Result<Properties, Failure> {
+pub fn read_properties(file: &Path) -> Result<Properties, Failure> {
     let text = match files::read(file) {
         Ok(Some(text)) => text,
         Ok(None) => return Err(Failure::work(format!("there is no {}", file.display()))),

@@ -165,7 +165,7 @@ fn drain_stdin() {
 }
 
 /// Reads a trace.
-fn read(file: &Path) -> Result<Trace, Failure> {
+pub fn read(file: &Path) -> Result<Trace, Failure> {
     Ok(Trace::read(&DiskFileSystem::new(), file)?)
 }
 
