@@ -93,7 +93,11 @@ fn cut(merged: &[Entry], compaction: &Compaction, contents: &mut Contents, sizes
     let mut next = next_bound(&bounds);
     for entry in merged {
         // An entry stands for several, of which half would still have come into the table, in the mean.
-        let half = sizes.in_table(level, f64::from(entry.weight - 1), (entry.user_bytes() - u64::from(entry.bytes)) as f64) / 2.0;
+        let half = sizes.in_table(
+            level,
+            f64::from(entry.weight - 1),
+            (entry.user_bytes() - u64::from(entry.bytes)) as f64,
+        ) / 2.0;
         let bytes = if open.is_empty() { 0 } else { (sums.table_bytes(sizes, level) + half) as u64 };
         if entry.key >= next || bytes >= compaction.table_bytes {
             let cuts = bounds.cuts_before(&entry.key_bytes(), bytes);

@@ -62,6 +62,11 @@ pub trait Operations {
 
     /// What they are, for people.
     fn name(&self) -> String;
+
+    /// Bytes of keys and values in the store at the end, about; `None` if nobody knows before.
+    fn data_bytes(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// A workload of the lab, after its records have been written.
@@ -174,6 +179,12 @@ impl Operations for WorkloadOperations {
 
     fn name(&self) -> String {
         self.workload.name.to_owned()
+    }
+
+    fn data_bytes(&self) -> Option<u64> {
+        let records =
+            self.data.records + if self.workload.fills() { 0 } else { self.workload.inserts(self.ops) };
+        Some(records * (self.data.key_bytes + self.data.value_bytes.mean()) as u64)
     }
 }
 

@@ -24,14 +24,16 @@ pub type Dot = (f64, f64, bool);
 
 /// The points on axes from 0, with their names; x is logarithmic, from the least to the most.
 pub fn field(dots: &[Dot], x_name: &str, y_name: &str, width: usize, height: usize) -> String {
-    let known: Vec<&Dot> = dots.iter().filter(|(x, y, _)| x.is_finite() && y.is_finite() && *x > 0.0).collect();
+    let known: Vec<&Dot> =
+        dots.iter().filter(|(x, y, _)| x.is_finite() && y.is_finite() && *x > 0.0).collect();
     let (Some(least), Some(most)) =
         (known.iter().map(|d| d.0).min_by(f64::total_cmp), known.iter().map(|d| d.0).max_by(f64::total_cmp))
     else {
         return String::new();
     };
     let top = known.iter().map(|d| d.1).max_by(f64::total_cmp).unwrap_or(1.0).max(1e-9);
-    let place = |x: f64| ((x / least).ln() / (most / least).ln().max(1e-9) * (width - 1) as f64).round() as usize;
+    let place =
+        |x: f64| ((x / least).ln() / (most / least).ln().max(1e-9) * (width - 1) as f64).round() as usize;
     let mut cells = vec![vec![(0usize, false); width]; height];
     for (x, y, front) in &known {
         let row = height - 1 - ((y / top * (height - 1) as f64).round() as usize).min(height - 1);
@@ -76,9 +78,15 @@ mod tests {
 
     #[test]
     fn a_field_shows_the_front_over_all_others() {
-        let dots = [(1.0, 0.0, true), (10.0, 2.0, false), (10.0, 2.0, false), (10.0, 1.0, true), (3.2, f64::NAN, false)];
-        let drawn = field(&dots, "write", "space", 11, 3);
-        let expected = "space\n   2.00 ┤          :\n        ┤          ●\n      0 ┤●\n        └───────────\n        1.0 write10.0\n";
+        let dots = [
+            (1.0, 0.0, true),
+            (10.0, 2.0, false),
+            (10.0, 2.0, false),
+            (10.0, 1.0, true),
+            (3.2, f64::NAN, false),
+        ];
+        let drawn = field(&dots, "write", "space", 14, 3);
+        let expected = "space\n   2.00 ┤             :\n        ┤             ●\n      0 ┤●\n        └──────────────\n        1.0 write 10.0\n";
         assert_eq!(drawn, expected);
         assert_eq!(field(&[], "x", "y", 5, 5), "");
     }

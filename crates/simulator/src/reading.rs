@@ -5,9 +5,13 @@
 
 use evenkeel::plan::Version;
 use evenkeel::strategy::Strategy;
+use evenkeel_lab::random::mix64;
 
 use crate::contents::Contents;
-use crate::tape::Memtable;
+use crate::tape::Tape;
+
+/// So many records are read after each flush if the operations read none.
+const GETS: u64 = 16;
 
 /// Means over reads.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,21 +32,24 @@ impl Reading {
         self.runs / self.gets.max(f64::MIN_POSITIVE)
     }
 
-    /// Does the reads that came while `memtable` was filled, and has the tables that they look into know; where none came, some of
-    /// what was written is read, and no table knows.
+    /// Does the reads that came while memtable `number` was filled, and has the tables that they look into know; where none came,
+    /// some records are read, each as likely as any other, and no table knows.
     pub fn read(
         &mut self,
-        memtable: &Memtable,
+        tape: &Tape,
+        number: usize,
         version: &Version,
         contents: &Contents,
         strategy: &Strategy,
         now_ms: u64,
     ) {
+        let Some(memtable) = tape.memtables.get(number) else { return };
         let kept: f32 = memtable.reads.iter().map(|(_, weight)| weight).sum();
         if memtable.reads.is_empty() {
-            let step = (memtable.entries.len() / 4).max(1);
-            for entry in memtable.entries.iter().step_by(step).filter(|e| !e.delete) {
-                self.get(entry.key, f64::from(entry.weight), version, contents, strategy, None);
+            for n in 0..GETS {
+                let drawn = mix64(number as u64 * GETS + n) % tape.keys.max(1) as u64;
+                let weight = tape.weights.get(drawn as usize).copied().unwrap_or(0);
+                self.get(drawn as u32, f64::from(weight), version, contents, strategy, None);
             }
             return;
         }
@@ -76,6 +83,10 @@ impl Reading {
             found = contents.of(table.id()).binary_search_by_key(&key, |e| e.key).is_ok();
             let filter = if bits > 0.0 { 1.0 } else { 0.0 };
             pages += filter + if found { 2.0 } else { 2.0 * passes_by_mistake(bits) };
+        }
+        if access.is_none() && !found {
+            // Not written yet.
+            return;
         }
         self.gets += reads;
         self.pages += pages * reads;

@@ -1,6 +1,6 @@
 //! One simulation: a tape through a tree, and what came of it.
 
-use evenkeel::plan::{draw, summarise};
+use evenkeel::plan::summarise;
 use evenkeel::strategy::Strategy;
 use evenkeel_lab::clock;
 
@@ -11,8 +11,6 @@ use crate::tree::Tree;
 
 /// So many values of what changes over time are kept.
 const POINTS: usize = 240;
-/// A tree of more tables is drawn as a summary.
-const DRAWN_TABLES_MAX: u64 = 200;
 
 /// How compactions keep up with writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,7 +55,7 @@ pub fn simulate(tape: &Tape, strategy: &Strategy, setting: Setting) -> Result<Ou
     outcome.table_bytes = version.bytes();
     outcome.tables = version.tables().count() as u64;
     outcome.tombstones = version.tables().map(|(_, table)| table.meta.tombstones).sum();
-    outcome.picture = if outcome.tables <= DRAWN_TABLES_MAX { draw(version) } else { summarise(version) };
+    outcome.picture = summarise(version);
     outcome.seconds = began.elapsed().as_secs_f64();
     Ok(outcome)
 }
@@ -94,7 +92,7 @@ fn go(
         }
         let Some(measured) = measured else { continue };
         let version = tree.version();
-        reading.read(memtable, version, tree.contents(), strategy, tree.now_ms());
+        reading.read(tape, number, version, tree.contents(), strategy, tree.now_ms());
         let runs = version.levels.iter().flat_map(|l| &l.groups).map(|g| g.runs.len()).sum::<usize>();
         outcome.runs.note(runs as f64);
         outcome.space_amplification.note(tree.space_amplification());

@@ -110,11 +110,14 @@ fn mark_front(points: &mut [Point]) {
     let costs: Vec<[f64; 3]> = points.iter().map(Point::costs).collect();
     // A point can only be dominated by one that writes no more.
     let mut order: Vec<usize> = (0..points.len()).collect();
-    order.sort_by(|a, b| costs[*a].iter().zip(&costs[*b]).map(|(x, y)| x.total_cmp(y)).find(|o| o.is_ne()).unwrap_or(a.cmp(b)));
+    order.sort_by(|a, b| {
+        costs[*a].iter().zip(&costs[*b]).map(|(x, y)| x.total_cmp(y)).find(|o| o.is_ne()).unwrap_or(a.cmp(b))
+    });
     let mut front: Vec<[f64; 3]> = Vec::new();
     for at in order {
         let cost = costs[at];
-        let is_dominated = front.iter().any(|other| other.iter().zip(&cost).all(|(theirs, ours)| theirs <= ours));
+        let is_dominated =
+            front.iter().any(|other| other.iter().zip(&cost).all(|(theirs, ours)| theirs <= ours));
         if !is_dominated {
             front.push(cost);
             points[at].on_front = true;

@@ -68,6 +68,8 @@ pub struct Tape {
     pub record_bytes: f64,
     /// The hash of each sampled key.
     pub hashes: Vec<u64>,
+    /// How many keys each sampled key stands for.
+    pub weights: Vec<u16>,
     /// The bytes of things.
     pub sizes: Sizes,
 }
@@ -114,6 +116,7 @@ impl Tape {
             weight: weight as u64,
             record_bytes,
             hashes: drawn.hashes,
+            weights: drawn.weights,
             sizes,
         })
     }
@@ -158,13 +161,13 @@ impl Counts {
     fn of(operations: &dyn Operations) -> Result<Counts, String> {
         let mut counts = Counts { times: vec![0; COUNTERS], ops: 0, puts: 0, user_bytes: 0, mean: 1.0 };
         operations.go(&mut |operation| {
-            counts.ops += 1;
             let value = match operation.what {
                 What::Put(value) => Some(value.len() as u64),
                 What::PutOfLength(bytes) => Some(bytes),
                 What::Measure => return Ok(()),
                 What::Delete | What::DeleteTo(_) | What::Get | What::Scan => None,
             };
+            counts.ops += 1;
             if let Some(value) = value {
                 counts.puts += 1;
                 counts.user_bytes += operation.key.len() as u64 + value;
@@ -233,6 +236,7 @@ struct Drawn {
     memtables: Vec<Memtable>,
     measured_from: usize,
     hashes: Vec<u64>,
+    weights: Vec<u16>,
 }
 
 impl<'a> Drawing<'a> {
@@ -362,6 +366,7 @@ impl<'a> Drawing<'a> {
             memtables,
             measured_from: self.measured_from,
             hashes: sorted.iter().map(|key| key.hash).collect(),
+            weights: sorted.iter().map(|key| key.weight).collect(),
         }
     }
 }

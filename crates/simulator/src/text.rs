@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use evenkeel::Options;
 use evenkeel_lab::report::{bytes, count};
 
 use crate::figures::Outcome;
@@ -15,11 +16,12 @@ const PLOT_HEIGHT: usize = 14;
 /// A strategy that is longer is cut in tables.
 const NAME_CHARS: usize = 34;
 
-/// What all simulations of a tape have in common, in two lines.
-pub fn about(tape: &Tape) -> String {
+/// What all simulations of a tape have in common, in three lines.
+pub fn about(tape: &Tape, options: &Options) -> String {
     format!(
         "{}: {} operations, {} written into {} memtables; figures from memtable {} on\n\
-         {} keys in the sample, one that comes as often as the mean stands for {}\n",
+         {} keys in the sample, one that comes as often as the mean stands for {}\n\
+         memtables of {}, tables of {}, a first level of {}\n",
         tape.name,
         count(tape.ops),
         bytes(tape.memtables.iter().map(|m| m.user_bytes).sum::<u64>()),
@@ -27,6 +29,9 @@ pub fn about(tape: &Tape) -> String {
         tape.measured_from + 1,
         count(tape.keys as u64),
         tape.weight,
+        bytes(options.memtable_bytes),
+        bytes(options.table_bytes),
+        bytes(options.level_base_bytes),
     )
 }
 

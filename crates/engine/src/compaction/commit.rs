@@ -266,7 +266,8 @@ fn positions(
         let not_there = |what: String| Error::invalid(format!("input {what} is not in the tree any more"));
         let (level, group, run) =
             version.find_run(input.run).ok_or_else(|| not_there(format!("run {}", input.run)))?;
-        let found = run_at(version, level, group, run).ok_or_else(|| not_there(format!("run {}", input.run)))?;
+        let found =
+            run_at(version, level, group, run).ok_or_else(|| not_there(format!("run {}", input.run)))?;
         for wanted in tables {
             // Trimmed since or not, it overlaps what it was.
             let mut near = found.overlapping_range(&wanted.bounds);

@@ -226,8 +226,7 @@ pub fn attempt(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit, candid
             let least = INTRA_L0_FACTOR * view.policy(strategy, 0).layout.max_runs().max(2) as usize;
             let reason = "merges flushes while older ones move down";
             let intra = free_window(view, candidate, |_| true).filter(|w| w.len() >= least);
-            let intra =
-                intra.and_then(|w| collapse_plan(view, candidate, w, Class::IntraL0, reason.into()));
+            let intra = intra.and_then(|w| collapse_plan(view, candidate, w, Class::IntraL0, reason.into()));
             match try_plans(view, strategy, permit, intra.as_slice()) {
                 Pick::Run(picked) => Pick::Run(picked),
                 _ => first,

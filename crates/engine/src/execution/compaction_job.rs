@@ -313,7 +313,11 @@ fn range_sweep(
     let sources = compaction.inputs.iter().filter_map(of_run).collect();
     let targets = compaction.slots.iter().map(|slot| Some(&slot.range.lo));
     let older = compaction.older.iter().flat_map(|r| [Some(&r.lo), r.hi.as_ref()]);
-    RangeSweep::new(sources, snapshots.to_vec(), targets.chain(older).flatten().map(|key| Box::from(&**key)).collect())
+    RangeSweep::new(
+        sources,
+        snapshots.to_vec(),
+        targets.chain(older).flatten().map(|key| Box::from(&**key)).collect(),
+    )
 }
 
 /// Where a compaction's tables must end, and what it knows of older data.

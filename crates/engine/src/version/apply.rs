@@ -72,7 +72,8 @@ impl Applier {
 
     fn step(&mut self, step: &EditStep) -> Result<(), Wrong> {
         if let EditStep::DropTable { table } = step {
-            let run = self.run_of().remove(table).ok_or_else(|| format!("table {table} is not in the tree"))?;
+            let run =
+                self.run_of().remove(table).ok_or_else(|| format!("table {table} is not in the tree"))?;
             self.dropping.entry(run).or_default().insert(*table);
             return Ok(());
         }

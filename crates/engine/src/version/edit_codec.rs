@@ -62,7 +62,12 @@ impl VersionEdit {
                 let [left, right] = pair else { continue };
                 let (at, new_group) = (right.range.lo.clone(), right.id);
                 // The group is still empty here, so no run of this number comes to be.
-                edit.steps.push(EditStep::SplitGroup { group: left.id, at: Box::from(&*at), new_group, new_run: RunId(0) });
+                edit.steps.push(EditStep::SplitGroup {
+                    group: left.id,
+                    at: Box::from(&*at),
+                    new_group,
+                    new_run: RunId(0),
+                });
                 edit.steps.push(EditStep::SetRunBound { group: right.id, run_bound: right.run_bound });
             }
             for group in &level.groups {

@@ -19,9 +19,7 @@ use evenkeel_lab::driver::Dataset;
 use evenkeel_lab::property_file::Properties;
 use evenkeel_lab::values::ValueSizes;
 use evenkeel_simulator::figures::Outcome;
-use evenkeel_simulator::operations::{
-    OPS_PER_SEC, Operations, Recorded, TextFile, WorkloadOperations,
-};
+use evenkeel_simulator::operations::{OPS_PER_SEC, Operations, Recorded, TextFile, WorkloadOperations};
 use evenkeel_simulator::run::{Pace, Setting, simulate};
 use evenkeel_simulator::tape::{SAMPLE, Sampling, Tape};
 use evenkeel_simulator::text;
@@ -37,6 +35,10 @@ use crate::verb::{bench, trace};
 const WORKLOAD: &str = "overwrite";
 /// The strategy, likewise.
 const STRATEGY: &str = "1-leveling";
+/// Without `--set` the data fill about so many memtables at least.
+const MEMTABLES_LEAST: u64 = 128;
+/// Sizes are not made smaller than this.
+const SMALLEST_BYTES: u64 = 16 << 10;
 /// What lz4 makes of the lab's values, which are half noise.
 const COMPRESSED: f64 = 0.66;
 
@@ -91,7 +93,8 @@ pub struct Args {
     /// About so many entries of a table are simulated. More are more exact and slower.
     #[arg(long, value_name = "N", default_value_t = SAMPLE, value_parser = clap::value_parser!(u64).range(4..=65_536))]
     sample: u64,
-    /// An option of the engine, for instance memtable_bytes=4MiB. May be given several times.
+    /// An option of the engine, for instance memtable_bytes=4MiB. May be given several times. Without any, memtables, tables and
+    /// levels are made so small that the data fill a hundred memtables.
     #[arg(long = "set", value_name = "OPTION=VALUE")]
     set: Vec<String>,
     /// Print the result as JSON.
@@ -127,8 +130,12 @@ impl Args {
             return validate::run(self.records, self.sample, self.json);
         }
         self.sweep.check()?;
-        let options = self.options()?;
-        let tape = self.tape(&options, target)?;
+        let mut options = self.options()?;
+        let operations = self.operations(target)?;
+        if self.set.is_empty() {
+            scale(&mut options, operations.data_bytes());
+        }
+        let tape = self.tape(&*operations, &options)?;
         let setting = self.setting(&options);
         if let Some(wanted) = &self.sweep.sweep {
             return self.sweep.run(*wanted, &tape, &options, setting, self.seed, self.json);
@@ -143,16 +150,17 @@ impl Args {
             bar.advance_to(outcomes.len() as u64);
         }
         bar.finish();
-        self.print(&tape, &outcomes)
+        self.print(&tape, &options, &outcomes)
     }
 
-    fn print(&self, tape: &Tape, outcomes: &[(String, Outcome)]) -> Result<(), Failure> {
+    fn print(&self, tape: &Tape, options: &Options, outcomes: &[(String, Outcome)]) -> Result<(), Failure> {
         if self.json {
             let objects: Vec<serde_json::Value> = outcomes.iter().map(|(name, o)| object(name, o)).collect();
-            let document = serde_json::json!({ "workload": tape.name, "ops": tape.ops, "strategies": objects });
+            let document =
+                serde_json::json!({ "workload": tape.name, "ops": tape.ops, "strategies": objects });
             return Output::new().line(&document.to_string());
         }
-        let mut out = text::about(tape) + "\n";
+        let mut out = text::about(tape, options) + "\n";
         match outcomes {
             [(name, outcome)] => out += &text::outcome(name, outcome),
             several => out += &text::table(several.iter().map(|(name, o)| (name.as_str(), o))),
@@ -194,16 +202,17 @@ impl Args {
     }
 
     /// What is written, as memtables.
-    fn tape(&self, options: &Options, target: &Target) -> Result<Tape, Failure> {
-        let operations = self.operations(target)?;
+    fn tape(&self, operations: &dyn Operations, options: &Options) -> Result<Tape, Failure> {
         let compressed = self.compressed.unwrap_or(COMPRESSED);
         let sampling = Sampling { sample: self.sample, table_bytes: options.table_bytes, compressed };
         let spinner = Spinner::start("drawing the operations");
-        let tape = Tape::draw(&*operations, options, sampling);
+        let tape = Tape::draw(operations, options, sampling);
         spinner.finish();
         let tape = tape.map_err(Failure::work)?;
         match tape.measured().is_empty() {
-            true => Err(Failure::work(format!("{} writes nothing, so there is nothing to simulate", tape.name))),
+            true => {
+                Err(Failure::work(format!("{} writes nothing, so there is nothing to simulate", tape.name)))
+            }
             false => Ok(tape),
         }
     }
@@ -221,7 +230,9 @@ impl Args {
                 note(&format!("keel: {error}; simulating the operations before it"));
             }
             if trace.keys == TraceKeys::Hashed {
-                note("keel: the trace's keys are hashed, so their order is lost; ranges and neighbours are others");
+                note(
+                    "keel: the trace's keys are hashed, so their order is lost; ranges and neighbours are others",
+                );
             }
             return Ok(Box::new(Recorded { trace, keyspace: target.keyspace.clone() }));
         }
@@ -229,7 +240,8 @@ impl Args {
             Some(file) => bench::read_properties(file)?,
             None => {
                 let name = self.workload.as_deref().unwrap_or(WORKLOAD);
-                let found = find(name).ok_or_else(|| Failure::usage(format!("there is no workload {name}")))?;
+                let found =
+                    find(name).ok_or_else(|| Failure::usage(format!("there is no workload {name}")))?;
                 Properties::from(found)
             }
         };
@@ -265,8 +277,22 @@ impl Args {
             ("--distribution", self.distribution.is_some()),
         ];
         match asked.iter().find(|(_, asked)| *asked) {
-            Some((flag, _)) => Err(Failure::usage(format!("{what} says itself what is written; leave {flag} away"))),
+            Some((flag, _)) => {
+                Err(Failure::usage(format!("{what} says itself what is written; leave {flag} away")))
+            }
             None => Ok(()),
+        }
+    }
+}
+
+/// Makes sizes smaller, all by the same factor, where the data would fill only a few memtables: costs are a matter of proportions.
+fn scale(options: &mut Options, data_bytes: Option<u64>) {
+    let Some(data_bytes) = data_bytes else { return };
+    let wanted = (data_bytes / MEMTABLES_LEAST).max(SMALLEST_BYTES).next_power_of_two();
+    if wanted < options.memtable_bytes {
+        let smaller = options.memtable_bytes / wanted;
+        for bytes in [&mut options.memtable_bytes, &mut options.table_bytes, &mut options.level_base_bytes] {
+            *bytes = (*bytes / smaller).max(SMALLEST_BYTES);
         }
     }
 }

@@ -45,7 +45,10 @@ impl SweepArgs {
     pub fn check(&self) -> Result<(), Failure> {
         let Some(dir) = &self.report else { return Ok(()) };
         if bench::look(dir)? == files::Place::Store {
-            return Err(Failure::usage(format!("{} is a store; give another directory to --report", dir.display())));
+            return Err(Failure::usage(format!(
+                "{} is a store; give another directory to --report",
+                dir.display()
+            )));
         }
         files::make_dir(dir).map_err(|error| Failure::work(format!("cannot make {}: {error}", dir.display())))
     }
@@ -91,7 +94,7 @@ impl SweepArgs {
             points.len(),
             rate / 1e6
         );
-        Output::new().text(&(text::about(tape) + "\n" + &text::sweep(&points) + &pace))
+        Output::new().text(&(text::about(tape, options) + "\n" + &text::sweep(&points) + &pace))
     }
 
     fn report(&self, tape: &Tape, points: &[Point]) -> Result<(), Failure> {
