@@ -28,6 +28,8 @@ mod record_replay;
 mod settings;
 /// `shell`.
 mod shell;
+/// `sim`.
+mod sim;
 /// The order of system calls.
 #[cfg(target_os = "linux")]
 mod trace;
