@@ -14,8 +14,8 @@ use std::sync::Arc;
 use evenkeel::Result;
 use evenkeel::plan::{
     Born, Claims, Class, CommitPart, Committed, Compaction, GroupId, Ids, JobId, L0Permit, Order, Permit,
-    Pick, Picked, SeqNo, TableId, TableMeta, TreeView, Trigger, Version, commit_part, end_job, flush,
-    move_tables, next_to_step, permitted, pick, set_bounds, set_levels,
+    Pick, Picked, SeqNo, TableId, TableMeta, TableRef, TreeView, Trigger, Version, commit_part, end_job,
+    flush, move_tables, next_to_step, permitted, pick, set_bounds, set_levels,
 };
 use evenkeel::strategy::Strategy;
 
@@ -267,7 +267,7 @@ impl<'a> Tree<'a> {
 
     /// Less urgent jobs let go of what more urgent work needs; false if some do not.
     fn yield_all(&mut self, by: &[JobId], less_urgent: &[JobId]) -> Result<bool> {
-        let seed = |job: &Open| job.compaction.tables().next().map(|t| t.id());
+        let seed = |job: &Open| job.compaction.tables().next().map(TableRef::id);
         let may = |job: &Open| {
             less_urgent.contains(&job.id) && seed(job).is_none_or(|seed| !self.let_go.contains(&seed))
         };
