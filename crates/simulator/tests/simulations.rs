@@ -114,11 +114,14 @@ fn the_clock_makes_tables_move_and_deletes_go() {
     let stale = "when=saturation,staleness:10s how=runs:1 much=file which=oldest";
     let ttl = "when=saturation,ttl:60s how=runs:1 much=file which=expired";
     // 120 000 operations take an eighth of a second, or twenty minutes.
-    let runs =
-        [1e6, 1e2].map(|rate| outcome(&tape("overwrite", 80_000, rate, &options), stale, &options).runs.mean);
-    assert!(runs[1] < runs[0] - 0.3, "{runs:?}");
-    let left = [1e6, 1e2].map(|rate| outcome(&tape("cds", 80_000, rate, &options), ttl, &options).tombstones);
-    assert!(left[1] < left[0] / 2, "{left:?}");
+    // What is soon at the bottom supersedes nothing for long.
+    let space = [1e6, 1e2].map(|rate| {
+        let tape = tape("overwrite", 80_000, rate, &options);
+        outcome(&tape, stale, &options).space_amplification.mean
+    });
+    assert!(space[1] < space[0] * 0.8, "{space:?}");
+    let left = [1e6, 1e1].map(|rate| outcome(&tape("cds", 80_000, rate, &options), ttl, &options).tombstones);
+    assert!(left[1] < left[0] * 2 / 3, "{left:?}");
 }
 
 #[test]
