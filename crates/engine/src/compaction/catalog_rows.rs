@@ -50,8 +50,8 @@ pub const CATALOG: &[Row] = &[
     row(
         "tsd",
         "CDS Table 2, TSD; a file fires at a tenth of dense blocks (Pebble)",
-        "Leveling that moves files dense with tombstones before all others, then those with the least overlap.",
-        "when=density:0.1,saturation how=runs:1 much=file which=tombstone-density,least-overlap-parent",
+        "Leveling that moves the file with the most tombstones, and one that is dense with them before its level is full.",
+        "when=density:0.1,saturation how=runs:1 much=file which=most-tombstones,least-overlap-parent",
     ),
     row(
         "rr",

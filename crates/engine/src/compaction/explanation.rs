@@ -148,6 +148,7 @@ fn movement_words(movement: Movement) -> &'static str {
         Movement::Coldest(Heat::Access) => "the one not read for longest",
         Movement::Coldest(Heat::Write) => "the one not written for longest",
         Movement::Oldest => "the one with the oldest entry",
+        Movement::MostTombstones => "the one with the most tombstones",
         Movement::TombstoneDensity { .. } => "the one with the most tombstones per entry",
         Movement::Expired => "the one whose delete is due, the oldest first",
     }

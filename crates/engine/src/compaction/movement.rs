@@ -59,6 +59,7 @@ fn rank(movement: Movement, tables: &[&TableRef], around: &Surroundings<'_>) -> 
         }
         Movement::Coldest(Heat::Write) => tables.iter().map(|t| t.meta.seqs.1.0 as f64).collect(),
         Movement::Coldest(Heat::Access) => tables.iter().map(|t| coldness(t)).collect(),
+        Movement::MostTombstones => tables.iter().map(|t| -(t.meta.tombstones as f64)).collect(),
         Movement::TombstoneDensity { above } => {
             let density = |t: &&TableRef| t.meta.tombstones as f64 / t.meta.entries.max(1) as f64;
             let rank = |density: f64| if density > f64::from(above) { -density } else { 0.0 };

@@ -159,7 +159,7 @@ fn sample_alike(scene: &mut Scene, shared: u64, of: u64) {
 fn each_movement_takes_its_first_table() {
     let tree = "L0 L\nL1 L 1[a-c dels=1 entries=10 seqs=40..50 read=300 made=5 deleted=100] \
                 2[d-f dels=6 entries=10 seqs=45..46 read=200 made=6 deleted=90] \
-                3[g-i dels=3 entries=10 seqs=41..60 made=7 deleted=80] 4[j-l seqs=42..70 made=4]\n\
+                3[g-i dels=7 entries=100 seqs=41..60 made=7 deleted=80] 4[j-l seqs=42..70 made=4]\n\
                 L2 L 5[a-z]";
     for (which, want) in [
         ("oldest", 1),
@@ -167,6 +167,7 @@ fn each_movement_takes_its_first_table() {
         // Tables that were never read are colder than all others, the older one first.
         ("coldest", 4),
         ("tombstone-density", 2),
+        ("most-tombstones", 3),
         ("tombstone-density:0.2,oldest", 2),
         ("tombstone-density:0.6,coldest-write", 2),
         ("round-robin", 1),
@@ -230,6 +231,12 @@ fn movements_and_table_triggers_equal_brute_force() {
         assert_eq!(
             densest.map(|t| 99 - t.meta.tombstones),
             least(&|t| 99 - t.meta.tombstones),
+            "round {round}"
+        );
+        let most = picked(&format!("{PARTIAL}most-tombstones"));
+        assert_eq!(
+            most.map(|t| t.meta.tombstones),
+            all.iter().map(|t| t.meta.tombstones).max(),
             "round {round}"
         );
         let check = |trigger: &str, asks: &dyn Fn(&TableRef) -> bool| {

@@ -153,6 +153,8 @@ pub enum Movement {
     Coldest(Heat),
     /// The one with the smallest sequence number (CDS-13).
     Oldest,
+    /// The one with the most tombstones (CDS Table 2, TSD).
+    MostTombstones,
     /// The one with the most tombstones per entry, of those with more than the threshold; the others are equal.
     TombstoneDensity {
         /// Tombstones per entry.

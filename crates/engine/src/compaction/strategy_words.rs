@@ -71,6 +71,7 @@ pub const MOVEMENTS: &[Word<Movement>] = &[
     Word { name: "oldest", form: "", make: |rest| bare(rest, Movement::Oldest) },
     Word { name: "coldest", form: "", make: |rest| bare(rest, Movement::Coldest(Heat::Access)) },
     Word { name: "coldest-write", form: "", make: |rest| bare(rest, Movement::Coldest(Heat::Write)) },
+    Word { name: "most-tombstones", form: "", make: |rest| bare(rest, Movement::MostTombstones) },
     Word {
         name: "tombstone-density",
         form: "[:PART]",
@@ -119,6 +120,7 @@ pub fn movement_text(movement: Movement) -> String {
         Movement::Oldest => "oldest".to_owned(),
         Movement::Coldest(Heat::Access) => "coldest".to_owned(),
         Movement::Coldest(Heat::Write) => "coldest-write".to_owned(),
+        Movement::MostTombstones => "most-tombstones".to_owned(),
         Movement::TombstoneDensity { above: 0.0 } => "tombstone-density".to_owned(),
         Movement::TombstoneDensity { above } => format!("tombstone-density:{above}"),
         Movement::Expired => "expired".to_owned(),
