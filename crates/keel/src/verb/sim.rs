@@ -126,6 +126,11 @@ docs/simulator.md says what is simulated, what is not, and how far it is off.";
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
+        if target.db.is_some() {
+            return Err(Failure::usage(
+                "`keel sim` looks at no store, so it takes no --db; `--trace` takes what one did",
+            ));
+        }
         if self.validate {
             return validate::run(self.records, self.sample, self.json);
         }

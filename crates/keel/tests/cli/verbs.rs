@@ -135,6 +135,7 @@ const ROWS: &[Row] = &[
         "fillseq",
         &[(&["bench", "fillnothing"], 2, "fillseq"), (&["bench", "fillseq"], 1, "--use-existing")],
     ),
+    row("sim", &[], "", &[(&["sim"], 2, "no --db"), (&["sim", "writenothing"], 2, "fillseq")]),
     row("lab", &[], "", &[(&["lab", "list"], 2, "--out"), (&["lab", "run", "peers-fil"], 2, "'peers-fill'")]),
 ];
 
@@ -171,7 +172,7 @@ fn every_verb_works_and_fails_as_said() {
             assert!(done.code == 0 && done.out.contains(row.says), "{verb}: {done:?}");
         }
     }
-    // `inspect` and `lab` have no store, so their rows cannot say what works: `operations.rs` and `lab.rs` do.
+    // `inspect`, `sim` and `lab` have no store, so their rows cannot say what works: `operations.rs`, `sim.rs` and `lab.rs` do.
 }
 
 fn json(text: &str) -> serde_json::Value {
