@@ -138,7 +138,7 @@ impl Arena {
     /// by any thread while the writer goes on; the writer never waits for it. Small chunks are left alone.
     pub(crate) fn touch_ahead(&self, used_bytes: usize) {
         let Some((open, used_before)) = self.owned().open.clone() else { return };
-        if open.len() < HUGE_PAGE_BYTES || !open.is_mapped() {
+        if !self.wants_touching(used_bytes) {
             return;
         }
         let touched = self.touched_until.load(Ordering::Relaxed).saturating_sub(used_before);
@@ -146,15 +146,23 @@ impl Arena {
         let reaches = wanted.min(open.len());
         if touched < reaches {
             open.populate(touched, reaches);
-            let owned = self.owned();
-            if owned.open.as_ref().is_some_and(|(still, _)| Arc::ptr_eq(still, &open)) {
-                self.touched_until.store(used_before + reaches, Ordering::Relaxed);
-            }
+            self.note_touched(&self.owned(), &open, reaches);
         }
         if wanted > open.len() && self.owned().spare.is_none() {
             let spare = Arc::new(HugeBytes::zeroed(self.next_chunk_bytes()));
             spare.populate(0, AHEAD_BYTES);
-            self.owned().spare.get_or_insert(spare);
+            let mut owned = self.owned();
+            self.note_touched(&owned, &open, open.len() + AHEAD_BYTES);
+            owned.spare.get_or_insert(spare);
+        }
+    }
+
+    /// So many bytes from the start of `chunk` on are touched, if it is still the open one.
+    fn note_touched(&self, owned: &Owned, chunk: &Arc<HugeBytes>, bytes: usize) {
+        if let Some((open, used_before)) = &owned.open
+            && Arc::ptr_eq(open, chunk)
+        {
+            self.touched_until.store(used_before + bytes, Ordering::Relaxed);
         }
     }
 
@@ -200,6 +208,9 @@ impl Arena {
         match part {
             Part::Open { used_before } => {
                 owned.open = Some((Arc::clone(&memory), used_before));
+                // A small chunk costs little to touch, and there is little of it to be ahead in.
+                let is_small = memory.len() < HUGE_PAGE_BYTES || !memory.is_mapped();
+                let touched = if is_small { memory.len() + AHEAD_BYTES } else { touched };
                 self.touched_until.store(used_before + touched, Ordering::Relaxed);
             }
             // In use, and not in the open chunk.
@@ -332,6 +343,15 @@ mod tests {
             bump.allocate(&arena, if i % 100 == 50 { large } else { 65536 }, 64);
             let (used, until) = (bump.used_bytes(), arena.touched_until.load(Ordering::Relaxed));
             assert!(!mapped || (used <= until && until <= used + 2 * HUGE_PAGE_BYTES), "{used} {until}");
+        }
+    }
+
+    #[test]
+    fn small_chunks_ask_for_nothing() {
+        let (arena, mut bump) = Arena::new(4096, None);
+        while arena.next_chunk_bytes() < HUGE_PAGE_BYTES / 2 {
+            bump.allocate(&arena, 512, 8);
+            assert!(!arena.wants_touching(bump.used_bytes()), "at {}", bump.used_bytes());
         }
     }
 
