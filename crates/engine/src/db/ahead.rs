@@ -4,7 +4,6 @@
 
 use super::state::Store;
 use crate::observe::event::Event;
-use crate::write::wal::LogError;
 
 /// Makes ready what is missing.
 pub fn make_ready(store: &Store) {
@@ -12,7 +11,7 @@ pub fn make_ready(store: &Store) {
         return;
     }
     // Tried again at the next call; until then writers make the log they need, or fail.
-    if let Err(LogError::Refused(error) | LogError::Failed(error)) = store.wal_files.prepare() {
+    if let Err(error) = store.wal_files.prepare() {
         store.event(&Event::BackgroundError { error: error.to_string() });
     }
     for keyspace in store.keyspaces.load().by_name.values() {

@@ -302,8 +302,8 @@ fn make_room(store: &Store, state: &mut CommitState, batch: &WriteBatch) -> Resu
     Ok(())
 }
 
-/// A new log file was begun: another one is made ahead, the lane seals the full one, and if the log has grown too long, the keyspace that pins its oldest
-/// file is flushed.
+/// A new log file was begun: another one is made ahead, the lane seals the full one, and if the log has grown too long, the
+/// keyspace that pins its oldest file is flushed.
 #[cold]
 fn log_rotated(store: &Store, state: &mut CommitState, appended: Appended) {
     store.counters.wal_rotations.add(1);

@@ -180,8 +180,8 @@ impl WalFiles {
     /// Makes logs ahead of the writers, and gives back the memory of full ones. Not quick, but it does not wait for the device.
     ///
     /// # Errors
-    /// `Refused` if the next log cannot be made now.
-    pub fn prepare(&self) -> Result<(), LogError> {
+    /// If the next log cannot be made now. Nothing has changed then.
+    pub fn prepare(&self) -> Result<()> {
         self.lock().retiring.iter_mut().for_each(RecordWriter::give_back_memory);
         while self.lock().lacks_prepared() {
             let made = self.make(0)?;
@@ -304,7 +304,7 @@ impl WalFiles {
     }
 
     /// Makes the next log, of at least this capacity.
-    fn make(&self, at_least: u64) -> Result<(u64, Box<dyn LogFile>), LogError> {
+    fn make(&self, at_least: u64) -> Result<(u64, Box<dyn LogFile>)> {
         let number = self.next_number.next_number();
         let (capacity, recycle) = {
             let mut state = self.lock();
@@ -318,7 +318,7 @@ impl WalFiles {
             Err(error) => {
                 // In no list any more, and space may be what is missing.
                 state.removable.extend(recycle);
-                return Err(LogError::Refused(error));
+                return Err(error);
             }
         };
         state.next_capacity = capacity.saturating_mul(2).min(self.capacity);
@@ -390,7 +390,7 @@ impl Wal {
         if let Some(writer) = &self.writer {
             return Ok(writer.id());
         }
-        let (number, file) = self.files.make(0)?;
+        let (number, file) = self.files.make(0).map_err(LogError::Refused)?;
         let (writer, live) = start(&self.files, number, file, None, first_seq)?;
         self.files.lock().live.push_back(live);
         self.writer = Some(writer);
@@ -451,7 +451,7 @@ impl Wal {
         let room = needed.saturating_add(16 * FRAME_LEN as u64);
         let (appended, (number, file)) = match self.files.take_prepared(current.id(), room) {
             Some(prepared) => (Appended::Rotated, prepared),
-            None => (Appended::RotatedLate, self.files.make(room)?),
+            None => (Appended::RotatedLate, self.files.make(room).map_err(LogError::Refused)?),
         };
         // Full, and perhaps not synced: said so, and sealed by the lane.
         let predecessor = Predecessor { id: current.id(), sealed_len: None };

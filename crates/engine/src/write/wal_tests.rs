@@ -39,7 +39,7 @@ fn a_log_that_cannot_be_made_leaves_nothing_and_asks_for_no_more_the_next_time()
         sticky: true,
     });
     for _ in 0..5 {
-        assert!(matches!(files.prepare(), Err(LogError::Refused(Error::NoSpace { .. }))));
+        assert!(matches!(files.prepare(), Err(Error::NoSpace { .. })));
         files.maintain(Duration::ZERO).unwrap();
     }
     assert!(fs.list(Path::new("/db")).unwrap().is_empty(), "its space is given back");
