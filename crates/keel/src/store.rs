@@ -164,17 +164,22 @@ impl EngineArgs {
             check_schedule(schedule)?;
             named.push(("schedule".to_owned(), schedule.clone()));
         }
-        for assignment in &self.set {
-            let Some((name, value)) = assignment.split_once('=') else {
-                return Err(Failure::usage(format!("--set takes OPTION=VALUE, not `{assignment}`")));
-            };
-            options
-                .set(name.trim(), value.trim())
-                .map_err(|error| Failure::usage(format!("--set {assignment}: {error}")))?;
-            named.push((name.trim().to_owned(), value.trim().to_owned()));
-        }
+        named.extend(set_options(&mut options, &self.set)?);
         Ok(named)
     }
+}
+
+/// Sets options as `--set OPTION=VALUE` says; answers names and values.
+pub fn set_options(options: &mut Options, set: &[String]) -> Result<Vec<(String, String)>, Failure> {
+    let one = |assignment: &String| {
+        let Some((name, value)) = assignment.split_once('=') else {
+            return Err(Failure::usage(format!("--set takes OPTION=VALUE, not `{assignment}`")));
+        };
+        let (name, value) = (name.trim(), value.trim());
+        options.set(name, value).map_err(|error| Failure::usage(format!("--set {assignment}: {error}")))?;
+        Ok((name.to_owned(), value.to_owned()))
+    };
+    set.iter().map(one).collect()
 }
 
 impl EngineArgs {

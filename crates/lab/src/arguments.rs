@@ -48,29 +48,45 @@ pub struct RunArgs {
     pub crash: bool,
 }
 
+/// Refuses a number of operations where the records say it.
+pub fn check_ops(workload: &Workload, ops: Option<u64>) -> Result<(), String> {
+    if workload.fills() && ops.is_some() {
+        return Err(format!(
+            "{} inserts each record once; say how many with --records, not --ops",
+            workload.name
+        ));
+    }
+    Ok(())
+}
+
+/// The records of a store that is yet empty; flags count more than what the workload says.
+pub fn dataset(
+    described: &Properties,
+    records: Option<u64>,
+    key_bytes: Option<usize>,
+    value_bytes: Option<ValueSizes>,
+    seed: u64,
+) -> Dataset {
+    let workload = &described.workload;
+    Dataset {
+        records: records.unwrap_or(workload.records),
+        key_bytes: key_bytes.or(described.key_bytes).unwrap_or(16),
+        value_bytes: value_bytes.unwrap_or(workload.value_bytes),
+        order: workload.order,
+        seed,
+        deleted: false,
+    }
+}
+
 impl RunArgs {
     /// Refuses flags that make no sense for a workload.
     pub fn check(&self, workload: &Workload) -> Result<(), String> {
-        if workload.fills() && self.ops.is_some() {
-            return Err(format!(
-                "{} inserts each record once; say how many with --records, not --ops",
-                workload.name
-            ));
-        }
-        Ok(())
+        check_ops(workload, self.ops)
     }
 
     /// The records of a store that is yet empty.
     pub fn dataset(&self, described: &Properties) -> Dataset {
-        let workload = &described.workload;
-        Dataset {
-            records: self.records.unwrap_or(workload.records),
-            key_bytes: self.key_bytes.or(described.key_bytes).unwrap_or(16),
-            value_bytes: self.value_bytes.unwrap_or(workload.value_bytes),
-            order: workload.order,
-            seed: self.seed,
-            deleted: false,
-        }
+        dataset(described, self.records, self.key_bytes, self.value_bytes, self.seed)
     }
 
     /// The limits that somebody asked for: flags count more than a file.

@@ -12,10 +12,9 @@ use clap::builder::PossibleValuesParser;
 use evenkeel::Options;
 use evenkeel::strategy::with_sizes;
 use evenkeel::trace::{End, Keys as TraceKeys};
-use evenkeel_lab::arguments::{number, positive_seconds};
+use evenkeel_lab::arguments::{check_ops, dataset, number, positive_seconds};
 use evenkeel_lab::catalog::{CATALOG, find};
 use evenkeel_lab::distribution::Distribution;
-use evenkeel_lab::driver::Dataset;
 use evenkeel_lab::property_file::Properties;
 use evenkeel_lab::values::ValueSizes;
 use evenkeel_simulator::figures::Outcome;
@@ -27,7 +26,7 @@ use evenkeel_simulator::text;
 use crate::failure::Failure;
 use crate::output::{Output, note};
 use crate::progress::{CountBar, Spinner};
-use crate::store::{Target, check_strategy};
+use crate::store::{Target, check_strategy, set_options};
 use crate::strategy_file;
 use crate::verb::{bench, trace};
 
@@ -175,14 +174,7 @@ impl Args {
 
     fn options(&self) -> Result<Options, Failure> {
         let mut options = Options::default();
-        for assignment in &self.set {
-            let Some((name, value)) = assignment.split_once('=') else {
-                return Err(Failure::usage(format!("--set takes OPTION=VALUE, not `{assignment}`")));
-            };
-            options
-                .set(name.trim(), value.trim())
-                .map_err(|error| Failure::usage(format!("--set {assignment}: {error}")))?;
-        }
+        set_options(&mut options, &self.set)?;
         Ok(options)
     }
 
@@ -251,20 +243,8 @@ impl Args {
             }
         };
         let workload = described.workload;
-        if workload.fills() && self.ops.is_some() {
-            return Err(Failure::usage(format!(
-                "{} inserts each record once; say how many with --records, not --ops",
-                workload.name
-            )));
-        }
-        let data = Dataset {
-            records: self.records.unwrap_or(workload.records),
-            key_bytes: self.key_bytes.or(described.key_bytes).unwrap_or(16),
-            value_bytes: self.value_bytes.unwrap_or(workload.value_bytes),
-            order: workload.order,
-            seed: self.seed,
-            deleted: false,
-        };
+        check_ops(&workload, self.ops).map_err(Failure::usage)?;
+        let data = dataset(&described, self.records, self.key_bytes, self.value_bytes, self.seed);
         let distribution = self.distribution.as_deref().and_then(Distribution::find);
         let distribution = distribution.unwrap_or(workload.distribution);
         let ops = self.ops.or(described.ops);

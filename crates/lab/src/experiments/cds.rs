@@ -41,8 +41,11 @@ pub fn parts(
     strategies: &[&'static str],
     figure: &str,
 ) -> Option<Vec<f64>> {
-    let pairs = t.each(&part, strategies, figure)?.into_iter().zip(t.each(&whole, strategies, figure)?);
-    pairs.map(|(part, whole)| ratio(part, whole)).collect()
+    ratios(t.each(&part, strategies, figure)?, t.each(&whole, strategies, figure)?)
+}
+
+fn ratios(parts: Vec<f64>, wholes: Vec<f64>) -> Option<Vec<f64>> {
+    parts.into_iter().zip(wholes).map(|(part, whole)| ratio(part, whole)).collect()
 }
 
 fn large(t: &Table<'_>, strategies: &[&'static str], figure: &str) -> Option<Vec<f64>> {
@@ -334,10 +337,8 @@ pub const FIG5: Study = Study {
             observation: "O11",
             text: "mean get of a key that is there: between writes by after them, median of strategies",
             number: |t| {
-                let beside = t.each(&BESIDE, &ALL, "beside_us")?;
                 let after = large(t, &ALL, "get_0_us")?;
-                let parts = beside.into_iter().zip(after).map(|(a, b)| ratio(a, b));
-                median(&parts.collect::<Option<Vec<f64>>>()?)
+                median(&ratios(t.each(&BESIDE, &ALL, "beside_us")?, after)?)
             },
             reason: "",
         },
@@ -346,10 +347,8 @@ pub const FIG5: Study = Study {
             observation: "O11",
             text: "mean get of a key that is not there: between writes by after them, median of strategies",
             number: |t| {
-                let beside = t.each(&EMPTY_BESIDE, &FEW, "beside_us")?;
                 let after = large(t, &FEW, "get_10_us")?;
-                let parts = beside.into_iter().zip(after).map(|(a, b)| ratio(a, b));
-                median(&parts.collect::<Option<Vec<f64>>>()?)
+                median(&ratios(t.each(&EMPTY_BESIDE, &FEW, "beside_us")?, after)?)
             },
             reason: "",
         },
