@@ -13,6 +13,7 @@ use super::background::Background;
 use super::commit_queue::CommitQueue;
 use super::commit_state::{CommitState, OpenMemtable};
 use super::decisions::Decisions;
+use super::device_speed;
 use super::gate::Admission;
 use super::handle::Handle;
 use super::identity;
@@ -23,6 +24,7 @@ use super::logged_deletes::LoggedDeletes;
 use super::options_file::{self, KeyspaceSettings, Stored};
 use super::outbox::{Events, Outbox};
 use super::read_only;
+use super::scheduling;
 use super::recovery::{self, ReplaySettings};
 use super::settings;
 use super::settling::settle;
@@ -39,6 +41,7 @@ use crate::compaction::catalog;
 use crate::execution::output::{JobContext, TableIds};
 use crate::execution::rate_limiter::RateLimiter;
 use crate::execution::sync_lane::{InlineSyncLane, SyncLane};
+use crate::observe::client_ops::ClientOps;
 use crate::observe::counters::Counters;
 use crate::observe::event::{Event, Listener};
 use crate::observe::memory::MemoryBudget;
@@ -223,6 +226,9 @@ impl Builder {
         versions.ids().file_at_least(recovery::next_file_number(&*self.fs, &self.path)?);
         let persisted = self.read_settings(&versions)?;
         let (options, told) = settings::settle(&self.options, &self.by_name, persisted.as_ref())?;
+        if !self.read_only {
+            scheduling::check_schedule(&options)?;
+        }
         let policy = parse_schedule(&options.schedule)?;
         let passing = match persisted.as_ref().filter(|_| !self.remember) {
             Some(stored) => settings::passing(&options, stored)?,
@@ -248,6 +254,7 @@ impl Builder {
             }
         } else {
             identified(&store)?;
+            device_speed::find_out(&store);
         }
         write_banner(&store);
         store.event(&opened_event(&store, logs, begun_at));
@@ -435,6 +442,8 @@ impl Builder {
             answers,
         };
         let wal = Wal::new(Arc::clone(&wal_files));
+        let client_ops = ClientOps::default();
+        client_ops.count(policy.counts_operations());
         let compaction_first = self.options.compaction_first;
         let store = Store {
             ticker: Mutex::new(Ticker::new(opened.at)),
@@ -446,6 +455,7 @@ impl Builder {
             fs,
             dir,
             clock: self.clock,
+            client_ops: Arc::new(client_ops),
             options: ArcSwap::from_pointee(self.options),
             changing_options: Mutex::new(()),
             passing: Mutex::default(),

@@ -19,6 +19,7 @@ use crate::merge::merging_iterator::MergingIterator;
 use crate::merge::range_tombstones::{Coverage, RangeSource};
 use crate::merge::run_iterator::{ReadMode, RunIterator};
 use crate::merge::visible_iterator::VisibleIterator;
+use crate::observe::client_ops::ClientOps;
 use crate::observe::memory::CursorCharge;
 use crate::observe::slow::{Op, SlowOperations};
 use crate::table::filter::hash_prefix;
@@ -141,6 +142,8 @@ pub struct Cursor {
     traced: Option<Box<TracedCursor>>,
     /// Counts what it holds in memory.
     _charge: CursorCharge,
+    /// Where its moves are counted, if they were when it was made.
+    counted: Option<Arc<ClientOps>>,
 }
 
 impl Cursor {
@@ -187,6 +190,7 @@ impl Cursor {
     pub fn next(&mut self) -> Result<()> {
         let moved = self.visible.next();
         self.slow.stepped();
+        self.count(false);
         self.trace_move(Some(false));
         moved
     }
@@ -195,6 +199,7 @@ impl Cursor {
     pub fn prev(&mut self) -> Result<()> {
         let moved = self.visible.prev();
         self.slow.stepped();
+        self.count(false);
         self.trace_move(Some(true));
         moved
     }
@@ -209,8 +214,16 @@ impl Cursor {
             trace(traced);
         }
         let moved = self.slow.watch(Op::Scan, None, || seek(&mut self.visible));
+        self.count(true);
         self.trace_move(None);
         moved
+    }
+
+    #[inline]
+    fn count(&self, sought: bool) {
+        if let Some(counted) = &self.counted {
+            counted.add_scan(sought, (self.key().len() + self.value().len()) as u64);
+        }
     }
 
     /// Notes where a move has led; `down` is where it went, if it was none of a seek.
@@ -285,6 +298,7 @@ pub fn cursor_at(
         visible: VisibleIterator::new(merged, Coverage::new(ranges, at), range, at),
         _pinned: pinned,
         slow: Arc::clone(&store.slow),
+        counted: store.client_ops.is_counting().then(|| Arc::clone(&store.client_ops)),
         _charge: CursorCharge::new(&store.memory, bytes),
     }
 }

@@ -10,18 +10,18 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::control::set_schedule;
+use super::device_speed;
 use super::keyspace_state::{DEFAULT_NAME, KeyspaceState, NamedStrategy};
 use super::memory::fit_cache;
 use super::options_file::Stored;
 use super::pressure::sample_all;
+use super::scheduling::{check_schedule, set_schedule};
 use super::state::{Passing, Store};
 use super::strategies::{persist, resolve};
 use crate::base::error::{Error, Result};
 use crate::compaction::catalog::DEFAULT;
 use crate::observe::event::Event;
 use crate::options::Options;
-use crate::scheduler::catalog::parse as parse_schedule;
 
 /// What was given when a store is opened: each name and value makes sense by itself. Whether they do together is known when
 /// what the store remembers is.
@@ -113,7 +113,12 @@ pub fn change(store: &Store, name: &str, value: &str) -> Result<()> {
     let mut after = Options::clone(&before);
     after.set(name, value)?;
     after.validate()?;
-    parse_schedule(&after.schedule)?;
+    check_schedule(&after)?;
+    if row.name == "schedule" && device_speed::is_wanted(&after) {
+        after.device_bytes_per_sec = device_speed::measure_here(store)?;
+        store.passing().options.remove("device_bytes_per_sec");
+        check_schedule(&after)?;
+    }
     // What holds for this open only is not what the store remembers.
     if after == *before && !store.passing().options.contains_key(row.name) {
         return Ok(());
