@@ -130,9 +130,9 @@ impl Directive {
         permit
     }
 
-    /// True if nothing may start anywhere.
+    /// True if no compaction may start anywhere.
     pub fn permits_nothing(&self) -> bool {
-        self.classes.is_empty() && (self.bursts.is_empty() || !self.l0_place)
+        self.classes.iter().all(|class| *class == Class::Flush) && (self.bursts.is_empty() || !self.l0_place)
     }
 
     /// Why a job is set aside, if it is.
@@ -213,6 +213,10 @@ impl Places<'_> {
     }
 
     fn has_place(&self, class: Class) -> bool {
+        if class == Class::Flush {
+            // It has a lane of its own.
+            return true;
+        }
         if self.open.len() >= OPEN_JOBS_MAX {
             return false;
         }
