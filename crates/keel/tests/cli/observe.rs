@@ -48,7 +48,10 @@ fn a_running_store_answers_and_obeys() {
     keel.ok(&["option", "set", "device_bytes_per_sec", "200MiB"]);
     assert!(keel.ok(&["schedule", "set", "dlc-full:floor=20MiB"]).starts_with("dlc-full:floor=20MiB\n"));
     let show = keel.ok(&["schedule", "show"]);
-    assert!(show.contains("load low: clients use ") && show.contains(" of 200.0 MiB/s, background work has"), "{show}");
+    assert!(
+        show.contains("load low: clients use ") && show.contains(" of 200.0 MiB/s, background work has"),
+        "{show}"
+    );
     assert_eq!(json(&keel.ok(&["schedule", "show", "--json"]))["now"]["device_bytes_per_sec"], 200 << 20);
     let stats = keel.ok(&["stats"]);
     assert!(stats.contains("\nload         low, clients use "), "{stats}");
