@@ -138,7 +138,7 @@ pub fn look_again_ms(store: &Store) -> Option<u64> {
 pub fn shortest_ttl_ms(store: &Store, keyspace: &KeyspaceState) -> u64 {
     let version = Arc::clone(&keyspace.view.load().version);
     let bytes = version.levels.iter().map(Level::bytes).sum();
-    let rate = store.background.lock().limiter.rate();
+    let rate = store.background.lock().policy.budget.bytes_per_sec_max();
     shortest_ms(bytes, version.levels.len(), rate)
 }
 

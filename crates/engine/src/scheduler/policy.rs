@@ -19,6 +19,16 @@ pub enum Budget {
     },
 }
 
+impl Budget {
+    /// The highest rate that it ever allows; `None` if there is none.
+    pub fn bytes_per_sec_max(self) -> Option<u64> {
+        match self {
+            Budget::Unlimited => None,
+            Budget::Fixed { bytes_per_sec } => Some(bytes_per_sec),
+        }
+    }
+}
+
 /// In what order open jobs are stepped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
@@ -81,10 +91,7 @@ pub fn decide(
     backlog: &Backlog,
 ) -> (State, Directive) {
     let classes = permitted(&backlog.open, backlog.workers);
-    let bytes_per_sec = match policy.budget {
-        Budget::Unlimited => None,
-        Budget::Fixed { bytes_per_sec } => Some(bytes_per_sec),
-    };
+    let bytes_per_sec = policy.budget.bytes_per_sec_max();
     let permit = Permit { classes, ..Permit::everything() };
     (State { decided_at: sample.now }, Directive { permit, bytes_per_sec })
 }
