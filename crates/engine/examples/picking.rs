@@ -131,6 +131,7 @@ fn without_reasons(view: &TreeView<'_>, strategy: &Strategy) -> Option<Box<Picke
 }
 
 /// The least of several times, microseconds: others may use the machine.
+#[expect(clippy::disallowed_methods, reason = "it measures real time")]
 fn timed<T, R>(prepare: impl Fn() -> T, act: impl Fn(T) -> R) -> f64 {
     let (mut least, mut all) = (f64::INFINITY, 0.0);
     for _ in 0..REPEATS {

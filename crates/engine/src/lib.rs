@@ -72,7 +72,8 @@ pub mod plan {
     pub use crate::compaction::placement::Picked;
     pub use crate::compaction::strategy::Trigger;
     pub use crate::compaction::tree_view::{Ids, TreeView};
-    pub use crate::scheduler::policy::{Order, next_to_step, permitted};
+    pub use crate::scheduler::decide::permitted;
+    pub use crate::scheduler::order::{Order, Turn, next_to_step};
     pub use crate::table::key_sample::{KeySample, Sampler as KeySampler};
     pub use crate::table::meta::{Born, KeyHistogram, TableMeta};
     pub use crate::version::check::{OpenClaim, check, check_order, check_shape};
@@ -92,6 +93,7 @@ pub mod metrics {
     pub use crate::db::metric_parts::{
         CompactionMetrics, LATENCY_BOUNDS_NS, LatencyMetrics, SlowMetrics, SnapshotMetrics,
     };
+    pub use crate::db::schedule_report::ScheduleMetrics;
     pub use crate::observe::waits::Cause;
 }
 
@@ -118,9 +120,16 @@ pub mod trace {
 
 /// Schedules: when background work may run.
 pub mod schedule {
+    pub use crate::scheduler::estimator::{Usage, fit_weights};
+
     /// Every schedule: its form, and one line for people.
     pub fn catalog() -> &'static [(&'static str, &'static str)] {
         crate::scheduler::catalog::CATALOG
+    }
+
+    /// The knobs that stand after a schedule's name, as in `silk:floor=20%,every=20ms`: each with what it takes.
+    pub fn knobs() -> &'static [(&'static str, &'static str)] {
+        crate::scheduler::parameters::KNOBS
     }
 
     /// Says what is wrong with a schedule's text; nothing if [`crate::Db::set_schedule`] would take it.

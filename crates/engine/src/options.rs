@@ -24,8 +24,14 @@ pub struct Options {
     /// Compaction strategy of the default keyspace: a name of the catalogue or a strategy line. `None`: what the store
     /// was last set to, at first `1-leveling`.
     pub strategy: Option<String>,
-    /// When background work may run: `unlimited` or `fixed:BYTES_PER_SECOND`.
+    /// When background work may run: a name of the catalogue, with its rate or knobs, like `fixed:50MiB` or `silk:floor=20%`.
     pub schedule: String,
+    /// What the device can do, in bytes a second, reads and writes together; 0 if that is not known. Schedules that share the device
+    /// with clients need it.
+    pub device_bytes_per_sec: u64,
+    /// Where such a schedule is set and the speed is not known, it is measured once, by writing up to 64 MiB in 0.3 s. Without it
+    /// such a schedule is refused.
+    pub device_test: bool,
     /// A memtable is flushed when it holds this many bytes.
     pub memtable_bytes: u64,
     /// Memtables of a keyspace in memory at once, the active one included; at least 2.
@@ -96,6 +102,8 @@ impl Default for Options {
             durability: Durability::Os,
             strategy: None,
             schedule: "unlimited".to_owned(),
+            device_bytes_per_sec: 0,
+            device_test: true,
             memtable_bytes: 64 * MIB,
             memtables: 2,
             cache_bytes: 256 * MIB,
@@ -170,7 +178,20 @@ macro_rules! row {
 
 const TABLE: &[OptionInfo] = &[
     row!(durability, "what Ok from a write means: os, sync, or interval:MS (1 to 3600000)", durability),
-    row!(schedule, "when background work may run: unlimited or fixed:BYTES_PER_SECOND", text),
+    row!(
+        schedule,
+        "when background work may run: unlimited, fixed:RATE, silk, dlc-full, ... (keel schedule list)",
+        text
+    ),
+    row!(
+        device_bytes_per_sec,
+        "what the device can do; 0 for not known, or 1 KiB to 1 TiB a second",
+        |n, t| match parse_size(t) {
+            Some(0) => Ok(0),
+            _ => size(n, t, KIB, 1024 * GIB),
+        }
+    ),
+    row!(device_test, "measure the device once where a schedule needs its speed: true or false", yes_or_no),
     row!(memtable_bytes, "a memtable is flushed at this size (1 KiB to 4 GiB)", |n, t| size(
         n,
         t,

@@ -186,6 +186,14 @@ fn work(out: &mut String, f: &Value) {
         "now",
         format!("compactions open {open}, set aside {paused}; schedule {}{limit}", text(f, "/schedule/name")),
     );
+    if let Some(load) = load(f) {
+        line(out, "load", load);
+    }
+    let jobs = ["preempted", "resumed", "yielded", "discarded"].map(|what| n(&format!("/jobs/{what}")));
+    if jobs.iter().any(|n| *n > 0) {
+        let [aside, on, go, lost] = jobs.map(count);
+        line(out, "jobs", format!("set aside {aside}: gone on {on}, let go {go}, thrown away {lost}"));
+    }
     let a = ["write", "read", "space"].map(|kind| float(f, &format!("/amplification/{kind}")));
     line(out, "amplified", format!("write {:.2}, read {:.2}, space {:.2}", a[0], a[1], a[2]));
     line(out, "compaction", costs(f));
@@ -211,6 +219,20 @@ fn work(out: &mut String, f: &Value) {
         "store",
         format!("{identity}, sequence {}, open {}", count(n("/sequence")), age(float(f, "/uptime_seconds"))),
     );
+}
+
+/// What the schedule makes of the clients' load, if it looks at it.
+fn load(f: &Value) -> Option<String> {
+    let rate = |path: &str| f.pointer(&format!("/schedule/{path}")).and_then(Value::as_u64);
+    let client = bytes(rate("client_bytes_per_sec")?);
+    let of = rate("device_bytes_per_sec").map_or_else(String::new, |speed| format!(" of {}", bytes(speed)));
+    let load = match text(f, "/schedule/load") {
+        "" => String::new(),
+        load => format!("{load}, "),
+    };
+    let bursts = number(f, "/schedule/bursts/part") + number(f, "/schedule/bursts/whole");
+    let delayed = count(number(f, "/schedule/flushes_delayed"));
+    Some(format!("{load}{client}/s{of}; bursts {}, flushes delayed {delayed}", count(bursts)))
 }
 
 /// What compaction costs, as far as it is known.
@@ -357,11 +379,12 @@ mod tests {
         busy["cache"] = serde_json::json!({"hits": 1000, "misses": 19000});
         busy["snapshots"] = serde_json::json!({"count": 1, "oldest_since_ms": 1, "pinned_bytes": 2048});
         busy["keyspaces"][0]["levels"][0]["tombstones"] = 15000.into();
-        busy["schedule"] = serde_json::json!({"name": "fixed:1KiB", "limit_bytes_per_sec": 1024});
+        busy["schedule"] = serde_json::json!({"name": "fixed:1KiB", "limit_bytes_per_sec": 1024, "load": "high",
+            "client_bytes_per_sec": 1023 << 20, "device_bytes_per_sec": 1023 << 20, "bursts": {"part": 99, "whole": 9}});
         busy["keyspaces"][0]["debt_bytes"] = (23 << 20).into();
         let levels = busy["keyspaces"][0]["levels"].as_array_mut().unwrap();
         levels.push(serde_json::json!({"level": 1, "bytes": 3260, "target_bytes": 1000, "debt_bytes": 1}));
-        busy["jobs"] = serde_json::json!({"refused": 1});
+        busy["jobs"] = serde_json::json!({"refused": 1, "preempted": 9999, "resumed": 9998, "discarded": 1});
         busy["log_failures"] = 1.into();
         busy["io"] = serde_json::json!({"wal": {"written": 4096}});
         let found = findings(&busy, 1_200_001);
@@ -379,6 +402,11 @@ mod tests {
         assert_eq!(found, expected);
         let shown = view(&busy, 1_200_001);
         assert!(shown.lines().all(|line| line.chars().count() <= 80 && !line.ends_with(' ')), "{shown}");
+        assert!(shown.contains("set aside 9 999: gone on 9 998, let go 0, thrown away 1"), "{shown}");
+        assert!(
+            shown.contains("high, 1023.0 MiB/s of 1023.0 MiB") && shown.contains("bursts 108"),
+            "{shown}"
+        );
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub struct EngineArgs {
     /// How the tree is compacted: a name of `keel strategy list`, or a strategy's text.
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub strategy: Option<String>,
-    /// When background work may run: `unlimited`, or `fixed:RATE` in bytes per second, like fixed:50MiB.
+    /// When background work may run: a name of `keel schedule list`, with its rate or knobs, like fixed:50MiB or silk.
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub schedule: Option<String>,
     /// An option of the engine, for instance memtable_bytes=4MiB. May be given several times. All these hold for this command

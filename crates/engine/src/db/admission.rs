@@ -177,7 +177,7 @@ fn delay(store: &Store, gate: &Gate, keyspace: Option<&Arc<KeyspaceState>>, plac
         } else {
             drop(state);
             // Where a test steps the background, waiting is stepping; what cannot get better is not waited for.
-            if !step_all(store, &mut jobs::by_schedule(store)) {
+            if !step_all(store, &mut jobs::by_schedule()) {
                 break Ok(());
             }
         }

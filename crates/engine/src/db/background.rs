@@ -5,6 +5,7 @@
 //! workers (`workers` threads) take the most urgent open job, step it once, put it back
 //! lane (1 thread)             syncs, full log files, unlinks
 //! ahead (1 thread)            logs and memory that writers need next
+//! monitor (1 thread)          looks at the clients' load, where the schedule wants to know it
 //! ```
 //! A job that is not stepped is paused; it holds no thread. Tests run without threads: they call `step` themselves.
 
@@ -23,7 +24,8 @@ use crate::compaction::compaction::Compaction;
 use crate::execution::compaction_job::CompactionJob;
 use crate::execution::flush_job::FlushJob;
 use crate::execution::rate_limiter::RateLimiter;
-use crate::scheduler::policy::{SchedulingPolicy, State};
+use crate::scheduler::decide::{Aside, Directive, State};
+use crate::scheduler::policy::SchedulingPolicy;
 
 /// Bytes a job may move in one step.
 pub const STEP_BYTES: u64 = 256 << 10;
@@ -41,8 +43,12 @@ pub struct Background {
     changes: AtomicU64,
     /// The flush lane, once it runs. It sleeps without the lock, so that a leader can wake it without.
     flusher: OnceLock<Thread>,
+    /// The monitor, once it runs.
+    monitor: OnceLock<Thread>,
     /// Callers that wait for background work: while there are any, it does not run below others.
     waiting: AtomicUsize,
+    /// Those of them that wait for compactions: no gate of the schedule keeps those meanwhile.
+    waiting_for_jobs: AtomicUsize,
     /// How eagerly the threads run.
     pub priorities: Priorities,
     /// Pauses in force: while there is one no step begins. Grows under the lock.
@@ -68,6 +74,12 @@ pub struct BackgroundState {
     pub policy_text: String,
     /// Its memory.
     pub policy_state: State,
+    /// What it decided last.
+    pub directive: Directive,
+    /// When it is to look at the clients' load again; where a test steps.
+    pub look_at: Duration,
+    /// True while the flush lane goes from one flush to the next.
+    pub flush_after_flush: bool,
     /// The compactions' rate.
     pub limiter: RateLimiter,
     /// The failure of the last attempt to flush, until one succeeds.
@@ -121,8 +133,16 @@ pub struct OpenJob {
     pub yield_requested: bool,
     /// Has been stepped.
     pub started: bool,
-    /// Set aside for a more urgent job since its last step.
+    /// Set aside, and counted as such, until it goes on, lets go or is thrown away.
     pub set_aside: bool,
+    /// Why it is not to be stepped, if it is not.
+    pub aside: Option<Aside>,
+    /// Asked to throw its work away rather than keep it.
+    pub discards: bool,
+    /// Asked to let go of its claims, and to keep all it has.
+    pub keeps_all: bool,
+    /// Bytes it has moved beside others, for orders that share.
+    pub served: u64,
     /// When it was picked.
     pub picked_at: Duration,
     /// When it was stepped last, or opened.
@@ -180,6 +200,9 @@ impl Background {
                 policy,
                 policy_text,
                 policy_state: State::default(),
+                directive: Directive::default(),
+                look_at: Duration::ZERO,
+                flush_after_flush: false,
                 limiter: RateLimiter::new(None),
                 flush_error: None,
                 compaction_error: None,
@@ -195,7 +218,9 @@ impl Background {
             stopping: AtomicBool::new(false),
             changes: AtomicU64::new(0),
             flusher: OnceLock::new(),
+            monitor: OnceLock::new(),
             waiting: AtomicUsize::new(0),
+            waiting_for_jobs: AtomicUsize::new(0),
             priorities: Priorities::default(),
             pauses: AtomicUsize::new(0),
             threaded,
@@ -234,6 +259,27 @@ impl Background {
     /// The calling thread is the flush lane.
     pub fn be_flusher(&self) {
         self.flusher.get_or_init(std::thread::current);
+    }
+
+    /// The calling thread is the monitor.
+    pub fn be_monitor(&self) {
+        self.monitor.get_or_init(std::thread::current);
+    }
+
+    /// The monitor sleeps, at most for `longest`, or until the schedule changes or the store is closed.
+    pub fn sleep_as_monitor(&self, longest: Option<Duration>) {
+        match longest {
+            _ if self.is_stopping() => {}
+            Some(longest) => std::thread::park_timeout(longest),
+            None => std::thread::park(),
+        }
+    }
+
+    /// The schedule has changed, or the store is being closed.
+    pub fn wake_monitor(&self) {
+        if let Some(monitor) = self.monitor.get() {
+            monitor.unpark();
+        }
     }
 
     /// Something failed that a waiting writer may want to know. It is no reason for a thread to try again at once.
@@ -300,11 +346,24 @@ impl Background {
         self.changed.wait_timeout(state, longest).map_or_else(|e| e.into_inner().0, |s| s.0)
     }
 
-    /// A caller waits for background work until what this answers is dropped.
-    pub fn caller_waits(&self) -> impl Drop + '_ {
+    /// A caller waits for background work until what this answers is dropped; `for_jobs` if that is compactions.
+    pub fn caller_waits(&self, for_jobs: bool) -> impl Drop + '_ {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         self.priorities.raise_all();
-        Waits(&self.waiting)
+        if for_jobs && self.waiting_for_jobs.fetch_add(1, Ordering::AcqRel) == 0 {
+            let mut state = self.lock();
+            if state.policy.holds_back() {
+                // What the schedule held back is due now.
+                state.look_for_work = true;
+                self.tell_change(state);
+            }
+        }
+        Waits { waiting: &self.waiting, for_jobs: for_jobs.then_some(&self.waiting_for_jobs) }
+    }
+
+    /// True while a caller waits for compactions.
+    pub fn jobs_are_waited_for(&self) -> bool {
+        self.waiting_for_jobs.load(Ordering::Acquire) > 0
     }
 
     /// True while a caller waits for background work.
@@ -352,6 +411,7 @@ impl Background {
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake();
+        self.wake_monitor();
     }
 
     /// True once the threads are to end.
@@ -373,11 +433,17 @@ impl Drop for StepUnderWay<'_> {
     }
 }
 
-struct Waits<'a>(&'a AtomicUsize);
+struct Waits<'a> {
+    waiting: &'a AtomicUsize,
+    for_jobs: Option<&'a AtomicUsize>,
+}
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        if let Some(waiting) = self.for_jobs {
+            waiting.fetch_sub(1, Ordering::AcqRel);
+        }
     }
 }
 

@@ -24,6 +24,7 @@ use super::options_file::{self, KeyspaceSettings, Stored};
 use super::outbox::{Events, Outbox};
 use super::read_only;
 use super::recovery::{self, ReplaySettings};
+use super::scheduling;
 use super::settings;
 use super::settling::settle;
 use super::snapshots::Snapshots;
@@ -39,6 +40,7 @@ use crate::compaction::catalog;
 use crate::execution::output::{JobContext, TableIds};
 use crate::execution::rate_limiter::RateLimiter;
 use crate::execution::sync_lane::{InlineSyncLane, SyncLane};
+use crate::observe::client_ops::ClientOps;
 use crate::observe::counters::Counters;
 use crate::observe::event::{Event, Listener};
 use crate::observe::memory::MemoryBudget;
@@ -223,6 +225,9 @@ impl Builder {
         versions.ids().file_at_least(recovery::next_file_number(&*self.fs, &self.path)?);
         let persisted = self.read_settings(&versions)?;
         let (options, told) = settings::settle(&self.options, &self.by_name, persisted.as_ref())?;
+        if !self.read_only {
+            scheduling::check_schedule(&options)?;
+        }
         let policy = parse_schedule(&options.schedule)?;
         let passing = match persisted.as_ref().filter(|_| !self.remember) {
             Some(stored) => settings::passing(&options, stored)?,
@@ -248,6 +253,7 @@ impl Builder {
             }
         } else {
             identified(&store)?;
+            settings::find_device_speed(&store);
         }
         write_banner(&store);
         store.event(&opened_event(&store, logs, begun_at));
@@ -435,6 +441,8 @@ impl Builder {
             answers,
         };
         let wal = Wal::new(Arc::clone(&wal_files));
+        let client_ops = ClientOps::default();
+        client_ops.count(policy.counts_operations());
         let compaction_first = self.options.compaction_first;
         let store = Store {
             ticker: Mutex::new(Ticker::new(opened.at)),
@@ -446,6 +454,7 @@ impl Builder {
             fs,
             dir,
             clock: self.clock,
+            client_ops: Arc::new(client_ops),
             options: ArcSwap::from_pointee(self.options),
             changing_options: Mutex::new(()),
             passing: Mutex::default(),

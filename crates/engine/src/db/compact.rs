@@ -16,6 +16,7 @@ use super::install::tree_view;
 use super::job_begin::{Begun, begin};
 use super::keyspace_state::KeyspaceState;
 use super::scan::ScanRange;
+use super::scheduling::ask_to_yield;
 use super::state::Store;
 use crate::base::error::{Error, Result};
 use crate::base::key_range::KeyRange;
@@ -310,7 +311,7 @@ impl Driver<'_> {
             let open = job.is_some();
             let asked = job
                 .filter(|job| self.options.is_cancelled() && !job.yield_requested)
-                .map(|job| job.yield_requested = true);
+                .map(|job| ask_to_yield(self.store, job));
             drop(state);
             if asked.is_some() {
                 // A worker may be asleep until the schedule lets it move on.

@@ -34,7 +34,7 @@ pub fn wait_for_compactions(store: &Store) -> Result<()> {
             outcome => outcome,
         }
     } else {
-        let mut choose = jobs::by_schedule(store);
+        let mut choose = jobs::by_schedule();
         while is_due(store) && step_all(store, &mut choose) {}
         store.check_writable()
     };

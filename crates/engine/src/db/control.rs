@@ -1,4 +1,4 @@
-//! What users ask of the background: flush now, wait until idle, change the schedule. And, in a store without threads, what
+//! What users ask of the background: flush now, wait until idle. And, in a store without threads, what
 //! writers ask: room.
 //!
 //! Whoever waits here waits on a condition; where a test steps the background itself, waiting is stepping.
@@ -11,13 +11,12 @@ use super::flushing;
 use super::jobs::{self, Stepped};
 use super::keyspace_state::KeyspaceState;
 use super::memory::fit_cache;
+use super::scheduling::look_if_due;
 use super::state::{CLOSED, Store};
 use super::ticker::tick;
 use super::unlinks::unlink_unless_paused;
 use crate::base::class::Class;
 use crate::base::error::{Error, Result};
-use crate::scheduler::catalog::parse as parse_schedule;
-use crate::scheduler::policy::State as PolicyState;
 
 /// How long a waiter sleeps at most before it looks again by itself.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -26,6 +25,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 pub fn step_all(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<usize>) -> bool {
     maintain(store);
     make_ready(store);
+    look_if_due(store);
     let flushed = flushing::step(store);
     let compacted = jobs::step(store, choose);
     store.tell_here();
@@ -104,8 +104,8 @@ impl Fails {
 
 /// Waits until `done`, which the background makes true unless it `fails` or is paused.
 pub fn wait_until(store: &Store, fails: Fails, done: impl Fn() -> bool) -> Result<()> {
-    let _waits = store.background.caller_waits();
-    let mut choose = jobs::by_schedule(store);
+    let _waits = store.background.caller_waits(fails != Fails::Flushes);
+    let mut choose = jobs::by_schedule();
     loop {
         store.check_writable()?;
         if done() {
@@ -173,18 +173,5 @@ pub fn wait_idle(store: &Store) -> Result<()> {
         flushed && looked && state.jobs.is_empty() && !state.flushing
     })?;
     maintain(store);
-    Ok(())
-}
-
-/// Changes the schedule; the next decision is made by it.
-pub fn set_schedule(store: &Store, text: &str) -> Result<()> {
-    let policy = parse_schedule(text)?;
-    {
-        let mut state = store.background.lock();
-        state.policy = policy;
-        state.policy_state = PolicyState::default();
-        text.clone_into(&mut state.policy_text);
-    }
-    store.background.work_changed();
     Ok(())
 }

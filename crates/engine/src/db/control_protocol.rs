@@ -15,6 +15,7 @@ use super::keyspace_state::{DEFAULT_NAME, KeyspaceState};
 use super::level_report;
 use super::metrics::metrics;
 use super::properties;
+use super::schedule_report;
 use super::settings;
 use super::slow_report;
 use super::state::Store;
@@ -261,9 +262,11 @@ fn options(options: &Options) -> String {
 }
 
 fn schedule(store: &Store) -> String {
-    let state = store.background.lock();
-    let limit = state.limiter.rate().map_or("null".to_owned(), |rate| rate.to_string());
-    Object::new().text("text", &state.policy_text).raw("limit_bytes_per_sec", limit).end()
+    let now = schedule_report::schedule(store, &store.background.lock());
+    let limit = Some(now.limit_bytes_per_sec).filter(|rate| *rate > 0);
+    let limit = limit.map_or("null".to_owned(), |rate| rate.to_string());
+    let object = Object::new().text("text", &now.name).raw("limit_bytes_per_sec", limit);
+    object.raw("now", now.to_json()).end()
 }
 
 #[cfg(test)]

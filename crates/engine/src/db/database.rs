@@ -20,6 +20,8 @@ use super::pause::Paused;
 use super::properties;
 use super::running_trace::RunningTrace;
 use super::scan::{Cursor, Scan, ScanRange};
+#[cfg(any(test, feature = "testing"))]
+use super::scheduling::ask_to_yield;
 use super::snapshot::Snapshot;
 use super::trace_file::Keys;
 use super::verify::{VerifyReport, verify, verify_all};
@@ -243,10 +245,11 @@ impl Db {
         Options::clone(&self.handle.store.options.load())
     }
 
-    /// Changes when background work may run, from its next step on: `unlimited` or `fixed:BYTES_PER_SECOND`.
+    /// Changes when background work may run, from its next step on: a name of [`crate::schedule::catalog`], with its rate or knobs,
+    /// like `fixed:50MiB` or `silk:floor=20%`. One that needs the device's speed has it measured, if it is not known.
     ///
     /// # Errors
-    /// `InvalidArgument` for anything else.
+    /// `InvalidArgument` that says what makes no sense; `NoSpace` or `Io` if the device cannot be measured.
     pub fn set_schedule(&self, text: &str) -> Result<()> {
         self.set_option("schedule", text)
     }
@@ -385,7 +388,7 @@ impl Db {
     #[cfg(any(test, feature = "testing"))]
     pub fn request_yields(&self) {
         let mut state = self.handle.store.background.lock();
-        state.jobs.iter_mut().for_each(|job| job.yield_requested = true);
+        state.jobs.iter_mut().for_each(|job| ask_to_yield(&self.handle.store, job));
     }
 }
 

@@ -46,6 +46,8 @@ pub enum Outcome {
     },
     /// It failed, and threw so many bytes away.
     Discarded(u64),
+    /// It failed, and lost so many bytes of work.
+    Failed(u64),
 }
 
 /// A decision.
@@ -180,7 +182,7 @@ fn why_not(because: &Because) -> String {
             let by: Vec<String> = by.iter().map(ToString::to_string).collect();
             format!("job {} held what it needs", by.join(", "))
         }
-        Because::NotPermitted => "the schedule had no worker free for it".to_owned(),
+        Because::NotPermitted => "the schedule had no worker free for it, or held it back".to_owned(),
         Because::Nothing => "nothing that could start would have helped it".to_owned(),
         Because::LessUrgent => "it was less urgent".to_owned(),
     }
@@ -197,7 +199,8 @@ impl Decision {
                 let how = if yielded { "yielded: " } else { "" };
                 format!("{how}{} to {}", bytes(cost.read), bytes(cost.written))
             }
-            Outcome::Discarded(lost) => format!("failed, {} lost", bytes(lost)),
+            Outcome::Discarded(lost) => format!("thrown away, {} lost", bytes(lost)),
+            Outcome::Failed(lost) => format!("failed, {} lost", bytes(lost)),
         };
         format!("job {}, {}, L{from} to L{to}, {what}: {}", self.job, self.class, self.reason)
     }
@@ -232,7 +235,10 @@ impl Decision {
             Outcome::Done { cost: real, yielded: true } => {
                 format!("  Real: {}; it yielded, and left the rest", cost(real))
             }
-            Outcome::Discarded(lost) => format!("  It failed: {} of work were thrown away", bytes(*lost)),
+            Outcome::Discarded(lost) => {
+                format!("  It made way for a more urgent one: {} of work were thrown away", bytes(*lost))
+            }
+            Outcome::Failed(lost) => format!("  It failed: {} of work were thrown away", bytes(*lost)),
         });
         out
     }
@@ -248,6 +254,7 @@ impl Decision {
             Outcome::Moved => ("moved", None),
             Outcome::Done { cost, yielded } => (if *yielded { "yielded" } else { "done" }, Some(cost)),
             Outcome::Discarded(_) => ("discarded", None),
+            Outcome::Failed(_) => ("failed", None),
         };
         let rejected = self
             .rejected

@@ -35,6 +35,8 @@ pub struct Explanation {
     pub distance: u64,
     /// The rate that the schedule leaves background work, bytes per second; `None` without a limit.
     pub rate: Option<u64>,
+    /// True while the schedule takes the clients' load for high.
+    pub load_is_high: bool,
     /// Runs in L0, and the number at which writers wait.
     pub l0_runs: (u64, u64),
     /// Memtables waiting for their flush, and the number in memory at which writers wait.
@@ -69,7 +71,7 @@ pub enum Verdict {
     Next(u64),
     /// Open jobs hold what it needs.
     Blocked(Vec<JobId>),
-    /// The schedule has no worker free for its class.
+    /// The schedule has no worker free for its class, or holds it back.
     NotPermitted,
     /// Nothing that could be done helps it now.
     #[default]
@@ -79,7 +81,7 @@ pub enum Verdict {
 /// Looks at a keyspace.
 pub fn gather(store: &Store, keyspace: &KeyspaceState) -> Result<Explanation> {
     let strategy = keyspace.strategy.load_full();
-    let (permit, rate) = permit_now(store);
+    let (permit, rate) = permit_now(store, keyspace.id);
     let (wanted, debts, distance) = {
         let tree = store.tree();
         let Some(view) = tree_view(store, &tree, keyspace.id) else {
@@ -116,6 +118,7 @@ pub fn gather(store: &Store, keyspace: &KeyspaceState) -> Result<Explanation> {
         debt: debts,
         distance,
         rate,
+        load_is_high: metrics.schedule.load_is_high == Some(true),
         l0_runs: (keyspace.l0_runs() as u64, options.l0_limit.into()),
         memtables: (waiting, u64::from(options.memtables)),
         admission: [keyspace.gate.limit(), metrics.admission_bytes_per_sec],
@@ -249,6 +252,9 @@ fn wanted(e: &Explanation) -> Vec<String> {
             Verdict::Blocked(by) => {
                 let by: Vec<String> = by.iter().map(ToString::to_string).collect();
                 format!("waits for job {}, which holds what it needs", by.join(", "))
+            }
+            Verdict::NotPermitted if e.load_is_high => {
+                format!("held back by {} while the load is high", e.schedule)
             }
             Verdict::NotPermitted if e.rate.is_some() => {
                 format!("waits for a worker: all are busy, at the rate of {}", e.schedule)

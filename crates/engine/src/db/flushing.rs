@@ -44,6 +44,7 @@ pub fn step(store: &Store) -> Stepped {
             None if state.flushing => return Stepped::Idle,
             None => match next(store) {
                 None => {
+                    state.flush_after_flush = false;
                     // What could not be flushed is gone with its keyspace.
                     state.flush_error = None;
                     flushes_wait(store, false);
@@ -51,6 +52,9 @@ pub fn step(store: &Store) -> Stepped {
                 }
                 Some(open) => {
                     state.flushing = true;
+                    // It has waited for the one before.
+                    store.counters.flushes_delayed.add(u64::from(state.flush_after_flush));
+                    state.flush_after_flush = true;
                     flushes_wait(store, true);
                     open
                 }
@@ -74,6 +78,9 @@ fn advance(store: &Store, mut open: OpenFlush) -> Stepped {
     let syncs = store.background.lock().syncs_done;
     let left = open.job.bytes_left();
     let outcome = open.job.step(STEP_BYTES);
+    if let Ok((_, moved)) = outcome {
+        charge(store, moved);
+    }
     let still_left = open.job.bytes_left();
     flush_went_on(store, still_left, left.saturating_sub(still_left) as f64);
     let outcome = match outcome {
@@ -116,6 +123,14 @@ fn advance(store: &Store, mut open: OpenFlush) -> Stepped {
     let stepped = finished(store, outcome);
     drained(store);
     stepped
+}
+
+/// Where flushes and compactions have one budget, a flush takes of it without asking.
+fn charge(store: &Store, moved: u64) {
+    let mut state = store.background.lock();
+    if state.directive.covers_flushes {
+        state.limiter.charge_flush(moved);
+    }
 }
 
 fn finished(store: &Store, outcome: Result<(), Error>) -> Stepped {

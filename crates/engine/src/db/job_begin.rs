@@ -7,7 +7,9 @@ use super::decisions::words_of;
 use super::install::{publish_version, record_change};
 use super::keyspace_state::KeyspaceState;
 use super::pressure::drained;
+use super::scheduling::is_part_burst;
 use super::state::{Store, TreeState};
+use crate::base::class::Class;
 use crate::base::error::{Error, Result};
 use crate::base::units::JobId;
 use crate::compaction::commit::move_tables;
@@ -135,9 +137,11 @@ fn open(
     watch: Option<Arc<JobWatch>>,
 ) {
     let options = store.options.load();
+    let of_burst = compaction.class == Class::IntraL0 && is_part_burst(store, keyspace.id);
+    let born = if of_burst { Born::Burst } else { Born::Merge };
     let shape = OutputShape {
         class: compaction.class,
-        born: Born::Merge,
+        born,
         table_bytes: compaction.table_bytes,
         filter_bits: compaction.filter_bits,
         compression: keyspace.style.compression_at(compaction.target_level, &options),
@@ -160,7 +164,10 @@ fn open(
     let snapshots = store.snapshots.list();
     let decided = Arc::clone(&compaction);
     let job = CompactionJob::new(Arc::clone(&store.job_context), &store.tables, compaction, snapshots, shape);
-    store.background.lock().jobs.push(OpenJob {
+    let mut state = store.background.lock();
+    // Who comes later has no more coming to it than the others.
+    let served = state.jobs.iter().map(|job| job.served).min().unwrap_or(0);
+    state.jobs.push(OpenJob {
         id,
         keyspace: Arc::clone(keyspace),
         class,
@@ -169,6 +176,10 @@ fn open(
         waiting: false,
         yield_requested: false,
         set_aside: false,
+        aside: None,
+        discards: false,
+        keeps_all: false,
+        served,
         started: false,
         picked_at: store.clock.now(),
         stepped_at: store.clock.now(),
@@ -178,6 +189,7 @@ fn open(
         sliced,
         watch,
     });
+    drop(state);
     // For the other workers: one of them may have looked before this job was there.
     store.background.wake();
 }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::background::OpenJob;
+use super::scheduling::would_decide;
 use super::state::Store;
 use crate::base::class::{Class, Permit};
 use crate::base::units::{JobId, KeyspaceId};
-use crate::scheduler::policy::{Backlog, Sample, decide};
+use crate::scheduler::decide::Aside;
 
 /// A job that holds its claims.
 #[derive(Clone, Debug)]
@@ -60,6 +61,7 @@ fn words_for(open: &OpenJob, limited: bool) -> &'static str {
     match open {
         _ if open.yield_requested => "asked to yield",
         _ if open.waiting => "waiting for a sync",
+        _ if open.aside == Some(Aside::Gate) => "set aside while the load is high",
         _ if open.set_aside => "set aside for a more urgent job",
         _ if open.job.is_none() => "running",
         _ if open.started && limited => "held back by the schedule",
@@ -68,12 +70,8 @@ fn words_for(open: &OpenJob, limited: bool) -> &'static str {
     }
 }
 
-/// What the schedule would let start now, and how fast.
-pub fn permit_now(store: &Store) -> (Permit, Option<u64>) {
-    let state = store.background.lock();
-    let workers = store.options.load().workers as usize;
-    let backlog = Backlog { open: state.jobs.iter().map(|j| j.class).collect(), workers };
-    let sample = Sample { now: store.clock.now() };
-    let directive = decide(&state.policy, state.policy_state, sample, &backlog).1;
-    (directive.permit, directive.bytes_per_sec)
+/// What the schedule would let start in a keyspace now, and how fast.
+pub fn permit_now(store: &Store, keyspace: KeyspaceId) -> (Permit, Option<u64>) {
+    let directive = would_decide(store, &store.background.lock());
+    (directive.permit_for(keyspace), directive.bytes_per_sec)
 }

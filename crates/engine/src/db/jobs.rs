@@ -1,43 +1,31 @@
-//! Looking for compactions and stepping them: between the pure picker and the stepped jobs. The only place that turns
-//! `Blocked` into a yield, and a permit into open jobs.
+//! Stepping compactions: which open job is next, one step of it, and what becomes of it.
 //!
 //! ```text
-//! decide ─► permit ─► pick ─► Run ─► (move by metadata | space? claim, open) ─► step ... ─► commit parts ─► end
-//!                         └► Blocked by less urgent jobs ─► they yield, and commit what they have
+//! look for work ─► open jobs ─► those not set aside, in the schedule's order ─► limiter ─► step ... ─► commit parts ─► end
 //! ```
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::background::{BackgroundState, OpenJob, STEP_BYTES, Watched};
-use super::covered::drop_covered_tables;
 use super::decisions::{Cost, Outcome};
 use super::deletes::look_again_ms;
-use super::install::{install_part, publish_version, record_change, release_job, tree_view};
-use super::job_begin::begin;
+use super::install::{install_part, release_job};
+use super::job_search::{RETRY_AFTER, look_for_work};
 use super::keyspace_state::KeyspaceState;
-use super::state::{Store, TreeState};
-use crate::base::class::{Class, Permit};
-use crate::base::error::{Error, Result};
+use super::state::Store;
+use crate::base::class::Class;
+use crate::base::error::Error;
 use crate::base::units::JobId;
-use crate::compaction::commit::{set_bounds, set_levels};
-use crate::compaction::picker::{Pick, pick_among};
-use crate::compaction::strategy::{Strategy, Trigger};
 use crate::execution::compaction_job::CompactionJob;
 use crate::execution::merge_loop::Progress;
 use crate::observe::counters::CompactionKind;
 use crate::observe::event::Event;
-use crate::scheduler::policy::{Backlog, Sample, decide, next_to_step};
-use crate::version::manifest::ManifestRecord;
+use crate::scheduler::decide::Aside;
+use crate::scheduler::order::Turn;
 
 /// Finished tables are committed in parts of this many, so that little is lost and space comes back early.
 const TABLES_PER_PART: usize = 8;
-
-/// After a failure compactions rest this long.
-const RETRY_AFTER: Duration = Duration::from_millis(500);
-
-/// A job that has been paused this long lets go of its claims if others want them.
-const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// What a call of `step` came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +48,9 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
     let now = store.clock.now();
     let mut state = store.background.lock();
     let mut otherwise = Stepped::Idle;
+    if state.directive.waited_for != store.background.jobs_are_waited_for() {
+        state.look_for_work = true;
+    }
     if state.look_at_ms.is_some_and(|at| at <= store.clock.wall_ms()) {
         (state.look_at_ms, state.look_for_work) = (None, true);
     }
@@ -83,28 +74,28 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
             store.background.tell_none_due();
         }
     }
-    let runnable: Vec<(usize, Class)> = state
-        .jobs
-        .iter()
-        .enumerate()
-        .filter(|(_, j)| j.job.is_some() && !j.waiting)
-        .map(|(i, j)| (i, j.class))
-        .collect();
+    let runnable = runnable(&state);
     let Some(chosen) = choose(&runnable) else { return otherwise };
     let chosen = match granted(&mut state, now, chosen, &runnable) {
         Ok(chosen) => chosen,
         Err(when) => return Stepped::Wait(when),
     };
     let fresh = state.jobs.get(chosen).is_some_and(|job| !job.started);
-    set_others_aside(store, &mut state, chosen, &runnable);
     let syncs = state.syncs_done;
     let again = state.jobs.get(chosen).is_some_and(|open| lost_before(&state, open));
     let Some(open) = state.jobs.get_mut(chosen) else { return Stepped::Idle };
+    (open.started, open.stepped_at) = (true, now);
     let Some(mut job) = open.job.take() else { return Stepped::Idle };
+    if open.discards {
+        let (id, keyspace) = (open.id, Arc::clone(&open.keyspace));
+        drop(state);
+        throw_away(store, &keyspace, id, job);
+        return Stepped::Worked;
+    }
     if open.yield_requested {
         // One that let go in vain before gets on by a step first: else it could be picked and sent away for ever.
         if !(fresh && again) {
-            job.request_yield(open.sliced || again);
+            job.request_yield(open.sliced || open.keeps_all || again);
         }
     }
     let open = &state.jobs[chosen];
@@ -184,28 +175,26 @@ fn let_go(store: &Store, keyspace: &KeyspaceState, id: JobId, job: &mut Compacti
     }
 }
 
-/// The order of the schedule.
-pub fn by_schedule(store: &Store) -> impl FnMut(&[(usize, Class)]) -> Option<usize> {
-    let order = store.background.lock().policy.order;
-    move |runnable| next_to_step(order, runnable.iter().copied())
+/// Jobs that may be stepped, in the order of the schedule: those that are to let go first. One that more urgent ones have set aside is
+/// among them only if all of those wait for syncs.
+fn runnable(state: &BackgroundState) -> Vec<(usize, Class)> {
+    let jobs = || state.jobs.iter().enumerate().filter(|(_, job)| job.job.is_some() && !job.waiting);
+    let runs = |job: &OpenJob| job.yield_requested || job.aside.is_none();
+    let mut chosen: Vec<(usize, &OpenJob)> = jobs().filter(|(_, job)| runs(job)).collect();
+    if chosen.is_empty() {
+        chosen = jobs().filter(|(_, job)| job.aside == Some(Aside::Place)).collect();
+    }
+    chosen.sort_by_key(|(i, job)| {
+        let left = job.compaction.input_bytes.saturating_sub(job.read_bytes);
+        let turn = Turn { class: job.class, served: job.served, left };
+        (!job.yield_requested, state.policy.order.key(&turn), *i)
+    });
+    chosen.into_iter().map(|(i, job)| (i, job.class)).collect()
 }
 
-fn set_others_aside(store: &Store, state: &mut BackgroundState, chosen: usize, runnable: &[(usize, Class)]) {
-    let class = state.jobs.get(chosen).map(|j| j.class);
-    for (i, other) in runnable {
-        let Some(job) = state.jobs.get_mut(*i) else { continue };
-        if *i == chosen {
-            if std::mem::take(&mut job.set_aside) {
-                store.counters.jobs_resumed.add(1);
-            }
-        } else if Some(*other) > class && job.started && !std::mem::replace(&mut job.set_aside, true) {
-            store.counters.jobs_preempted.add(1);
-        }
-    }
-    if let Some(job) = state.jobs.get_mut(chosen) {
-        job.started = true;
-        job.stepped_at = store.clock.now();
-    }
+/// The order of the schedule, in which runnable jobs come.
+pub fn by_schedule() -> impl FnMut(&[(usize, Class)]) -> Option<usize> {
+    |runnable| runnable.first().map(|(i, _)| *i)
 }
 
 fn charge(store: &Store, moved: u64) {
@@ -222,6 +211,7 @@ fn put_back(store: &Store, id: JobId, job: Box<CompactionJob>, progress: Progres
             watch.note(|watched| note_job(watched, &job));
         }
         open.read_bytes = job.bytes_read();
+        open.served = open.served.saturating_add(moved);
         open.job = Some(job);
         open.waiting = waiting;
     }
@@ -266,7 +256,7 @@ fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<Compacti
         store.counters.compaction_bytes_read.add(read);
         store.counters.compaction_bytes_written.add(written);
     }
-    let open = close_job(store, keyspace, id);
+    let open = close_job(store, keyspace, id, if yielded { Ended::Yielded } else { Ended::Otherwise });
     let seed = open.as_ref().and_then(|open| open.seed);
     let took = open.as_ref().map(|open| store.clock.now().saturating_sub(open.picked_at)).unwrap_or_default();
     let kind = CompactionKind { level: compaction.target_level, trigger: trigger_word(&compaction.reason) };
@@ -284,7 +274,6 @@ fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<Compacti
         yielded,
     });
     if yielded {
-        store.counters.jobs_yielded.add(1);
         store.event(&Event::Yielded { job: id });
         if let (Some(seed), true) = (seed, lost > 0 || in_vain) {
             store.background.lock().lost_work.insert(seed);
@@ -303,6 +292,20 @@ fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<Compacti
     store.background.work_changed();
 }
 
+/// The schedule throws the job's uncommitted work away, for a more urgent one (SILK §5.2.2).
+fn throw_away(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<CompactionJob>) {
+    let (bytes, removed) = job.abandon();
+    drop(job);
+    store.counters.wasted_bytes.add(bytes);
+    store.decisions.ended(id, Outcome::Discarded(bytes));
+    store.event(&Event::Discarded { job: id, bytes });
+    close_job(store, keyspace, id, Ended::Discarded);
+    if let Err(error) = removed {
+        failed(store, error);
+    }
+    store.background.work_changed();
+}
+
 /// A job failed or is not wanted any more: its uncommitted work goes.
 pub fn discard(
     store: &Store,
@@ -315,13 +318,13 @@ pub fn discard(
     drop(job);
     // Before it goes from the list of open jobs, which is what is waited for.
     tell_watch(store, id, |watched| watched.failed = Some(error.clone()));
-    close_job(store, keyspace, id);
+    close_job(store, keyspace, id, Ended::Otherwise);
     store.counters.wasted_bytes.add(bytes);
-    store.decisions.ended(id, Outcome::Discarded(bytes));
+    store.decisions.ended(id, Outcome::Failed(bytes));
     store.event(&Event::Discarded { job: id, bytes });
     // That its keyspace was dropped is no failure: the others' compactions go on at once.
     if store.tree().versions.trees().contains_key(&keyspace.id) {
-        store.counters.jobs_discarded.add(1);
+        store.counters.jobs_failed.add(1);
         failed(store, error);
     } else {
         store.background.work_changed();
@@ -340,8 +343,16 @@ fn trigger_word(reason: &str) -> String {
     }
 }
 
+/// How a job ended, for the sums: each time one was set aside it has gone on, let go, been thrown away, or still is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Yielded,
+    Discarded,
+    Otherwise,
+}
+
 /// Gives back a job's claims, and takes it off the list.
-fn close_job(store: &Store, keyspace: &KeyspaceState, id: JobId) -> Option<OpenJob> {
+fn close_job(store: &Store, keyspace: &KeyspaceState, id: JobId, how: Ended) -> Option<OpenJob> {
     let released = release_job(store, keyspace, id);
     if let Err(error) = released {
         failed(store, error);
@@ -351,7 +362,14 @@ fn close_job(store: &Store, keyspace: &KeyspaceState, id: JobId) -> Option<OpenJ
     state.look_for_work = true;
     // The job's inputs are pinned no more.
     store.lane.poke();
-    Some(state.jobs.remove(at))
+    let open = state.jobs.remove(at);
+    match how {
+        Ended::Yielded => store.counters.jobs_yielded.add(1),
+        Ended::Discarded => store.counters.jobs_discarded.add(1),
+        // It came to its end in the step in which it was set aside.
+        Ended::Otherwise => store.counters.jobs_resumed.add(u64::from(open.set_aside)),
+    }
+    Some(open)
 }
 
 fn failed(store: &Store, error: Error) {
@@ -363,121 +381,4 @@ fn failed(store: &Store, error: Error) {
     state.look_for_work = true;
     drop(state);
     store.background.tell_waiting();
-}
-
-/// Opens jobs while the schedule permits and the trees want it.
-fn look_for_work(store: &Store) -> Result<()> {
-    loop {
-        let permit = permit(store);
-        if permit.classes.is_empty() {
-            return Ok(());
-        }
-        let mut opened = false;
-        let mut failure = None;
-        for keyspace in store.keyspaces.load().by_name.values() {
-            // What one tree suffers from must not keep the others waiting.
-            match look_in(store, keyspace, &permit) {
-                Ok(begun) => opened = begun,
-                Err(error) => failure = failure.or(Some(error)),
-            }
-            if opened {
-                break;
-            }
-        }
-        if !opened {
-            return failure.map_or(Ok(()), Err);
-        }
-        // For the other workers, and for writers that wait for L0, which a move may have emptied.
-        store.background.wake();
-    }
-}
-
-fn permit(store: &Store) -> Permit {
-    let now = store.clock.now();
-    let mut state = store.background.lock();
-    let backlog = Backlog {
-        open: state.jobs.iter().map(|j| j.class).collect(),
-        workers: store.options.load().workers as usize,
-    };
-    let (memory, directive) = decide(&state.policy, state.policy_state, Sample { now }, &backlog);
-    state.policy_state = memory;
-    state.limiter.set_rate(now, directive.bytes_per_sec);
-    directive.permit
-}
-
-/// Looks for work in one tree; true if some was begun.
-fn look_in(store: &Store, keyspace: &Arc<KeyspaceState>, permit: &Permit) -> Result<bool> {
-    drop_covered_tables(store, keyspace)?;
-    let strategy = keyspace.strategy.load_full();
-    if strategy.strategy.has_trigger(|trigger| matches!(trigger, Trigger::SpaceAmp { .. })) {
-        keyspace.estimate_space_amp();
-    }
-    let mut tree = store.tree();
-    let tree = &mut *tree;
-    adjust_levels(store, tree, keyspace, &strategy.strategy)?;
-    let Some(view) = tree_view(store, tree, keyspace.id) else {
-        return Ok(false);
-    };
-    let (picked, rejected) = pick_among(&view, &strategy.strategy, permit);
-    match picked {
-        Pick::Run(picked) => {
-            let begun = begin(store, tree, keyspace, *picked, &rejected, None)?;
-            if begun.is_none() {
-                // Looked for again when there may be space. Writers that wait for this must not wait for ever.
-                let mut state = store.background.lock();
-                state.retry_at = store.clock.now() + RETRY_AFTER;
-                state.look_for_work = true;
-                let context = format!("compact keyspace `{}`", keyspace.name);
-                state.compaction_error = Some(Error::NoSpace { context });
-            }
-            Ok(begun.is_some())
-        }
-        Pick::Blocked { by, less_urgent, .. } => {
-            request_yields(store, &by, &less_urgent);
-            Ok(false)
-        }
-        Pick::Nothing => {
-            // In shape: groups that fit a changed strategy are marked as shaped for it.
-            let Some(committed) = set_bounds(view.version, view.claims, &strategy.strategy)? else {
-                return Ok(false);
-            };
-            let edits = vec![(keyspace.id, committed.edit)];
-            record_change(store, tree, ManifestRecord { edits, ..ManifestRecord::default() })?;
-            publish_version(tree, keyspace);
-            Ok(false)
-        }
-    }
-}
-
-/// Lets a level be born or go where dynamic sizes want it; not while a compaction by hand counts its levels.
-fn adjust_levels(
-    store: &Store,
-    tree: &mut TreeState,
-    keyspace: &KeyspaceState,
-    strategy: &Strategy,
-) -> Result<()> {
-    if tree.by_hand.contains_key(&keyspace.id) {
-        return Ok(());
-    }
-    while let Some(view) = tree_view(store, tree, keyspace.id) {
-        let mut ids = view.ids;
-        let Some(committed) = set_levels(view.version, view.claims, strategy, &mut ids)? else { break };
-        tree.versions.ids().run_and_group_at_least(ids.next_run, ids.next_group);
-        let edits = vec![(keyspace.id, committed.edit)];
-        record_change(store, tree, ManifestRecord { edits, ..ManifestRecord::default() })?;
-        publish_version(tree, keyspace);
-    }
-    Ok(())
-}
-
-/// Asks the jobs `by` to let go, if each is less urgent than what they are in the way of, or has been set aside for long.
-fn request_yields(store: &Store, by: &[JobId], less_urgent: &[JobId]) {
-    let now = store.clock.now();
-    let mut state = store.background.lock();
-    let forgotten = |job: &OpenJob| job.job.is_some() && now.saturating_sub(job.stepped_at) >= PAUSE_MAX;
-    let holders = || state.jobs.iter().filter(|job| by.contains(&job.id));
-    // Work that only waits, as a merge within L0 does for one out of it, must not send away what it waits for.
-    if holders().all(|job| less_urgent.contains(&job.id) || forgotten(job)) {
-        state.jobs.iter_mut().filter(|job| by.contains(&job.id)).for_each(|job| job.yield_requested = true);
-    }
 }

@@ -12,6 +12,7 @@ use super::metric_parts::{
     slow_json, snapshots_json, stalls_json,
 };
 use super::pressure::limit;
+use super::schedule_report::{ScheduleMetrics, schedule};
 use super::state::Store;
 use crate::base::class::{Class, IoClass};
 use crate::compaction::cost_model::{debt, debt_by_level, distance, reshaping_bytes};
@@ -78,10 +79,8 @@ pub struct Metrics {
     pub uptime_seconds: f64,
     /// The store's unique name: the content of IDENTITY.
     pub identity: String,
-    /// The schedule, as it was given, and the rate it grants compactions now; 0 for no limit.
-    pub schedule: String,
-    /// Bytes per second for compactions; 0 for no limit.
-    pub limit_bytes_per_sec: u64,
+    /// The schedule, and what it does.
+    pub schedule: ScheduleMetrics,
     /// Snapshots, and what they hold back.
     pub snapshots: SnapshotMetrics,
     /// Compactions by level and trigger.
@@ -136,14 +135,17 @@ pub struct Metrics {
     pub compaction_us: [u64; 4],
     /// Microseconds of a step of a job: median, p99, max.
     pub step_us: [u64; 3],
-    /// Jobs set aside for more urgent ones, gone on with, that let go, that threw work away, refused for want of space.
+    /// Times a job was set aside: as many as went on (`jobs_resumed`), let go (`jobs_yielded`), threw their work away
+    /// (`jobs_discarded`) or still are (`jobs_paused`).
     pub jobs_preempted: u64,
     /// Jobs gone on with.
     pub jobs_resumed: u64,
     /// Jobs that let go of their claims and kept what they had.
     pub jobs_yielded: u64,
-    /// Jobs that failed and threw their work away.
+    /// Jobs that threw their work away for a more urgent one.
     pub jobs_discarded: u64,
+    /// Jobs that failed and lost their work.
+    pub jobs_failed: u64,
     /// Jobs refused for want of space.
     pub jobs_refused: u64,
     /// Jobs open now, and of those the ones set aside.
@@ -262,11 +264,12 @@ impl Metrics {
         field(
             "jobs",
             &format!(
-                "{{\"preempted\":{},\"resumed\":{},\"yielded\":{},\"discarded\":{},\"refused\":{},\"open\":{},\"paused\":{}}}",
+                "{{\"preempted\":{},\"resumed\":{},\"yielded\":{},\"discarded\":{},\"failed\":{},\"refused\":{},\"open\":{},\"paused\":{}}}",
                 self.jobs_preempted,
                 self.jobs_resumed,
                 self.jobs_yielded,
                 self.jobs_discarded,
+                self.jobs_failed,
                 self.jobs_refused,
                 self.jobs_open,
                 self.jobs_paused
@@ -312,12 +315,7 @@ impl Metrics {
         field("costs", &self.costs.to_json());
         field("slow", &slow_json(&self.slow));
         field("snapshots", &snapshots_json(&self.snapshots));
-        let limit = self.limit_bytes_per_sec;
-        let limit = if limit == 0 { "null".to_owned() } else { limit.to_string() };
-        field(
-            "schedule",
-            &format!("{{\"name\":{},\"limit_bytes_per_sec\":{limit}}}", quoted(&self.schedule)),
-        );
+        field("schedule", &self.schedule.to_json());
         field("background_errors", &self.background_errors);
         field("log_failures", &self.log_failures);
         field("compactions_by_kind", &compactions_json(&self.compactions_by_kind));
@@ -402,11 +400,9 @@ pub fn metrics(store: &Store) -> Metrics {
     let classes = [IoClass::Client, IoClass::Wal, IoClass::Manifest].into_iter().chain(background);
     let names =
         ["client", "wal", "manifest"].map(str::to_owned).into_iter().chain(Class::ALL.map(|c| c.to_string()));
-    let (jobs_open, jobs_paused, flushes_running, schedule, limit_bytes_per_sec) = {
+    let (jobs_open, flushes_running, schedule) = {
         let state = store.background.lock();
-        let paused = state.jobs.iter().filter(|j| j.set_aside).count() as u64;
-        let limit = state.limiter.rate().unwrap_or(0);
-        (state.jobs.len() as u64, paused, u64::from(state.flushing), state.policy_text.clone(), limit)
+        (state.jobs.len() as u64, u64::from(state.flushing), schedule(store, &state))
     };
     let views: Vec<_> = store.keyspaces.load().by_name.values().map(|k| k.view.load_full()).collect();
     let keyspaces: Vec<KeyspaceMetrics> =
@@ -429,8 +425,6 @@ pub fn metrics(store: &Store) -> Metrics {
         now_ms,
         uptime_seconds: store.clock.now().saturating_sub(store.opened.at).as_secs_f64(),
         identity: store.opened.identity().to_owned(),
-        schedule,
-        limit_bytes_per_sec,
         snapshots: metric_parts::snapshots(store, &views, pending_unlink_bytes),
         compactions_by_kind: metric_parts::compactions(store),
         stalls_by_reason: metric_parts::stalls(store),
@@ -464,13 +458,15 @@ pub fn metrics(store: &Store) -> Metrics {
         wasted_bytes: c.wasted_bytes.get(),
         compaction_us: [0.5, 0.9, 0.99, 1.0].map(|q| c.compaction_us.quantile(q)),
         step_us: three(&c.step_us),
-        jobs_preempted: c.jobs_preempted.get(),
-        jobs_resumed: c.jobs_resumed.get(),
-        jobs_yielded: c.jobs_yielded.get(),
-        jobs_discarded: c.jobs_discarded.get(),
+        jobs_preempted: schedule.jobs_preempted,
+        jobs_resumed: schedule.jobs_resumed,
+        jobs_yielded: schedule.jobs_yielded,
+        jobs_discarded: schedule.jobs_discarded,
+        jobs_failed: c.jobs_failed.get(),
         jobs_refused: c.jobs_refused.get(),
         jobs_open,
-        jobs_paused,
+        jobs_paused: schedule.jobs_paused,
+        schedule,
         background_pauses: store.background.pauses() as u64,
         pending_unlink_bytes,
         wal_bytes: store.wal_files.live_bytes(),

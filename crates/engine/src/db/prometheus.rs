@@ -211,13 +211,23 @@ fn background(out: &mut Text, m: &Metrics) {
         ("resumed", m.jobs_resumed),
         ("yielded", m.jobs_yielded),
         ("discarded", m.jobs_discarded),
+        ("failed", m.jobs_failed),
         ("refused", m.jobs_refused),
     ];
     out.each(("job_outcomes_total", COUNTER, "What happened to jobs."), "outcome", outcomes);
     let jobs = [("open", m.jobs_open), ("paused", m.jobs_paused)];
     out.each(("jobs", GAUGE, "Compactions open now, and of those the ones set aside."), "state", jobs);
     let help = "Rate that the schedule grants compactions; 0 for no limit.";
-    out.one("schedule_limit_bytes_per_second", GAUGE, help, m.limit_bytes_per_sec);
+    out.one("schedule_limit_bytes_per_second", GAUGE, help, m.schedule.limit_bytes_per_sec);
+    let help = "What clients use of the device, as the schedule estimates it; 0 where it does not.";
+    out.one("schedule_client_bytes_per_second", GAUGE, help, m.schedule.client_bytes_per_sec.unwrap_or(0));
+    let help = "1 while the clients' load is high.";
+    out.one("schedule_load_high", GAUGE, help, u64::from(m.schedule.load_is_high == Some(true)));
+    let help = "Times that L0 was merged at high load, since the schedule was set.";
+    let bursts = [("part", m.schedule.bursts[0]), ("whole", m.schedule.bursts[1])];
+    out.each(("schedule_bursts_total", COUNTER, help), "phase", bursts);
+    let help = "Flushes that waited for another one.";
+    out.one("flushes_delayed_total", COUNTER, help, m.schedule.flushes_delayed);
     out.family("io_bytes_total", COUNTER, "Bytes read from and written to files, by class.");
     for (class, read, written) in &m.io {
         out.sample("io_bytes_total", &[("class", class), ("dir", "read")], read);

@@ -19,6 +19,7 @@ use crate::merge::merging_iterator::MergingIterator;
 use crate::merge::range_tombstones::{Coverage, RangeSource};
 use crate::merge::run_iterator::{ReadMode, RunIterator};
 use crate::merge::visible_iterator::VisibleIterator;
+use crate::observe::client_ops::ClientOps;
 use crate::observe::memory::CursorCharge;
 use crate::observe::slow::{Op, SlowOperations};
 use crate::table::filter::hash_prefix;
@@ -137,10 +138,19 @@ pub struct Cursor {
     _pinned: Option<Arc<dyn std::fmt::Debug + Send + Sync>>,
     /// Where slow moves are remembered.
     slow: Arc<SlowOperations>,
-    /// Notes its scans, where a trace ran when it was made.
-    traced: Option<Box<TracedCursor>>,
+    /// Who is told of its moves, if anybody was there when it was made.
+    watched: Option<Box<Watched>>,
     /// Counts what it holds in memory.
     _charge: CursorCharge,
+}
+
+/// Who is told of a cursor's moves.
+#[derive(Debug)]
+struct Watched {
+    /// Notes its scans in a trace.
+    traced: Option<Box<TracedCursor>>,
+    /// Counts its moves for the schedule.
+    counted: Option<Arc<ClientOps>>,
 }
 
 impl Cursor {
@@ -205,7 +215,7 @@ impl Cursor {
         trace: impl FnOnce(&mut TracedCursor),
         seek: impl FnOnce(&mut VisibleIterator<Source>) -> Result<()>,
     ) -> Result<()> {
-        if let Some(traced) = &mut self.traced {
+        if let Some(traced) = self.watched.as_mut().and_then(|watched| watched.traced.as_mut()) {
             trace(traced);
         }
         let moved = self.slow.watch(Op::Scan, None, || seek(&mut self.visible));
@@ -216,8 +226,19 @@ impl Cursor {
     /// Notes where a move has led; `down` is where it went, if it was none of a seek.
     #[inline]
     fn trace_move(&mut self, down: Option<bool>) {
+        if let Some(watched) = &mut self.watched {
+            watched.moved(&self.visible, down);
+        }
+    }
+}
+
+impl Watched {
+    fn moved(&mut self, visible: &VisibleIterator<Source>, down: Option<bool>) {
         if let Some(traced) = &mut self.traced {
-            traced.moved(self.visible.valid().then(|| self.visible.key()), down);
+            traced.moved(visible.valid().then(|| visible.key()), down);
+        }
+        if let Some(counted) = &self.counted {
+            counted.add_scan(down.is_none(), (visible.key().len() + visible.value().len()) as u64);
         }
     }
 }
@@ -278,10 +299,13 @@ pub fn cursor_at(
     }
     let runs = sources.iter().filter(|s| matches!(s, Source::Run(_))).count() as u64;
     let bytes = CURSOR_BYTES * sources.len() as u64 + runs * store.options.load().block_bytes;
+    let traced = store.trace.cursor(keyspace.id.0, &range.lo);
+    let counted = store.client_ops.is_counting().then(|| Arc::clone(&store.client_ops));
+    let watched = (traced.is_some() || counted.is_some()).then_some(Watched { traced, counted });
     // Memtables are not clipped to the range, so nothing is known of a common head.
     let merged = MergingIterator::new(sources, 0);
     Cursor {
-        traced: store.trace.cursor(keyspace.id.0, &range.lo),
+        watched: watched.map(Box::new),
         visible: VisibleIterator::new(merged, Coverage::new(ranges, at), range, at),
         _pinned: pinned,
         slow: Arc::clone(&store.slow),

@@ -10,18 +10,18 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::control::set_schedule;
+use super::device_speed;
 use super::keyspace_state::{DEFAULT_NAME, KeyspaceState, NamedStrategy};
 use super::memory::fit_cache;
 use super::options_file::Stored;
 use super::pressure::sample_all;
+use super::scheduling::{check_schedule, set_schedule};
 use super::state::{Passing, Store};
 use super::strategies::{persist, resolve};
 use crate::base::error::{Error, Result};
 use crate::compaction::catalog::DEFAULT;
 use crate::observe::event::Event;
 use crate::options::Options;
-use crate::scheduler::catalog::parse as parse_schedule;
 
 /// What was given when a store is opened: each name and value makes sense by itself. Whether they do together is known when
 /// what the store remembers is.
@@ -113,7 +113,12 @@ pub fn change(store: &Store, name: &str, value: &str) -> Result<()> {
     let mut after = Options::clone(&before);
     after.set(name, value)?;
     after.validate()?;
-    parse_schedule(&after.schedule)?;
+    check_schedule(&after)?;
+    if row.name == "schedule" && device_speed::is_wanted(&after) {
+        after.device_bytes_per_sec = device_speed::measure_here(store)?;
+        store.passing().options.remove("device_bytes_per_sec");
+        check_schedule(&after)?;
+    }
     // What holds for this open only is not what the store remembers.
     if after == *before && !store.passing().options.contains_key(row.name) {
         return Ok(());
@@ -131,6 +136,20 @@ pub fn change(store: &Store, name: &str, value: &str) -> Result<()> {
     store.event(&event);
     store.background.work_changed();
     Ok(())
+}
+
+/// At open: measures the speed if it is wanted, and keeps it for good. A store whose device cannot be measured is opened all the
+/// same, and its schedule limits nothing until it is known.
+pub fn find_device_speed(store: &Store) {
+    if store.read_only || !device_speed::is_wanted(&store.options.load()) {
+        return;
+    }
+    let outcome = device_speed::measure_here(store)
+        .and_then(|speed| change(store, "device_bytes_per_sec", &speed.to_string()));
+    if let Err(error) = outcome {
+        let error = format!("{error}; the schedule limits nothing until device_bytes_per_sec is set");
+        store.event(&Event::BackgroundError { error });
+    }
 }
 
 /// Swaps the options and what is derived from them.

@@ -33,6 +33,7 @@ use crate::base::units::KeyspaceId;
 use crate::compaction::claims::Claims;
 use crate::execution::output::JobContext;
 use crate::execution::rate_limiter::RateLimiter;
+use crate::observe::client_ops::ClientOps;
 use crate::observe::counters::Counters;
 use crate::observe::event::Event;
 use crate::observe::memory::MemoryBudget;
@@ -65,6 +66,8 @@ pub struct Store {
     pub passing: Mutex<Passing>,
     /// What it counts.
     pub counters: Arc<Counters>,
+    /// Clients' reads one by one, while the schedule wants them counted.
+    pub client_ops: Arc<ClientOps>,
     /// Who waits to write.
     pub commit_queue: CommitQueue,
     /// What the commit leader touches.

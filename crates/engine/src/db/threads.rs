@@ -21,6 +21,7 @@ use super::flushing;
 use super::jobs::{self, Stepped};
 use super::pressure::L0Debt;
 use super::priority::ThreadPriority;
+use super::scheduling;
 use super::state::Store;
 use super::ticker;
 use crate::base::clock::spawn;
@@ -36,6 +37,7 @@ pub fn start_threads(store: &Arc<Store>, threads: &mut Threads) -> Result<()> {
     start_workers(store, threads)?;
     threads.handles.push(start(store, "keel-lane", lane_loop)?);
     threads.handles.push(start(store, "keel-ahead", ahead_loop)?);
+    threads.handles.push(start(store, "keel-monitor", scheduling::monitor)?);
     if store.listener.0.is_some() {
         threads.handles.push(start(store, "keel-events", |store| store.outbox.run(&store.listener))?);
     }
@@ -87,7 +89,7 @@ fn flush_loop(store: &Store) {
 /// The body of worker `index`: it rests while fewer workers are wanted.
 fn work_loop(store: &Store, index: u32) {
     let own = store.background.priorities.join(Priority::Idle, Priority::Nice19);
-    let mut choose = jobs::by_schedule(store);
+    let mut choose = jobs::by_schedule();
     while !store.background.is_stopping() {
         set(&own, store.background.is_waited_for() || writers_are_slowed(store) || l0_fills(store));
         let seen = store.background.changes();

@@ -12,15 +12,34 @@ pub struct RateLimiter {
     /// May be negative after a step that moved more than was granted.
     tokens: f64,
     refilled_at: Duration,
+    /// Bytes that flushes have moved and that are still to be taken from what comes in.
+    flushed: f64,
+    /// Tenths of a second in which somebody was told to wait, and the last of them.
+    drained: u64,
+    drained_in: Option<u128>,
 }
 
 /// The most that may be saved up while idle, as time at full rate.
 const BURST: Duration = Duration::from_millis(10);
 
+/// Of what comes in, flushes take at most this part: who waits for the rest is never starved by them (SILK §5.2.2: the least rate is
+/// shared by a flush and a compaction of L0).
+const FLUSH_SHARE: f64 = 0.5;
+
+/// What flushes have moved beyond that is forgotten, as time at full rate.
+const FLUSH_DEBT: Duration = Duration::from_secs(1);
+
 impl RateLimiter {
     /// A limiter at this rate; `None` grants everything.
     pub fn new(bytes_per_sec: Option<u64>) -> RateLimiter {
-        RateLimiter { bytes_per_sec, tokens: 0.0, refilled_at: Duration::ZERO }
+        RateLimiter {
+            bytes_per_sec,
+            tokens: 0.0,
+            refilled_at: Duration::ZERO,
+            flushed: 0.0,
+            drained: 0,
+            drained_in: None,
+        }
     }
 
     /// The rate, bytes per second; `None` grants everything.
@@ -41,6 +60,10 @@ impl RateLimiter {
         if self.tokens > 0.0 {
             return Ok(wanted);
         }
+        let tenth = Some(now.as_millis() / 100);
+        if self.drained_in != tenth {
+            (self.drained, self.drained_in) = (self.drained + 1, tenth);
+        }
         let missing = 1.0 - self.tokens;
         let wait = Duration::try_from_secs_f64(missing / (rate.max(1) as f64)).unwrap_or(Duration::MAX);
         Err(now.saturating_add(wait.clamp(Duration::from_micros(50), Duration::from_secs(1))))
@@ -53,13 +76,28 @@ impl RateLimiter {
         }
     }
 
+    /// A flush has moved so much. It asked nobody; the others get less for it, and never nothing.
+    pub fn charge_flush(&mut self, bytes: u64) {
+        if let Some(rate) = self.bytes_per_sec {
+            self.flushed = (self.flushed + bytes as f64).min(rate as f64 * FLUSH_DEBT.as_secs_f64());
+        }
+    }
+
+    /// Tenths of a second, since it was made, in which it made somebody wait.
+    pub fn drained(&self) -> u64 {
+        self.drained
+    }
+
     fn refill(&mut self, now: Duration) {
         let elapsed = now.saturating_sub(self.refilled_at);
-        self.refilled_at = now;
+        self.refilled_at = self.refilled_at.max(now);
         if let Some(rate) = self.bytes_per_sec {
             let rate = rate as f64;
             let burst = (rate * BURST.as_secs_f64()).max(1.0);
-            self.tokens = (self.tokens + rate * elapsed.as_secs_f64()).min(burst);
+            let earned = rate * elapsed.as_secs_f64();
+            let paid = self.flushed.min(earned * FLUSH_SHARE);
+            self.flushed -= paid;
+            self.tokens = (self.tokens + earned - paid).min(burst);
         }
     }
 }
@@ -82,6 +120,32 @@ mod tests {
             }
         }
         assert!((1_000_000..1_100_000).contains(&moved), "{moved}");
+    }
+
+    /// SILK-3, SILK-7: beside flushes that move twice the rate, half of it is left; after them all of it.
+    #[test]
+    fn flushes_take_theirs_first_and_leave_half() {
+        let mut limiter = RateLimiter::new(Some(1_000_000));
+        let mut now = Duration::ZERO;
+        let mut moved = [0; 20];
+        let mut flushed = 0;
+        while now < Duration::from_secs(20) {
+            let second = now.as_secs() as usize;
+            // A flush for ten seconds, at two million bytes a second.
+            let due = (now.as_millis() as u64 * 2000).min(20_000_000);
+            limiter.charge_flush(due - flushed);
+            flushed = due;
+            match limiter.grant(now, 1000) {
+                Ok(bytes) => {
+                    limiter.charge(bytes);
+                    moved[second] += bytes;
+                }
+                Err(when) => now = when,
+            }
+        }
+        assert!(moved[1..10].iter().all(|bytes| (450_000..550_000).contains(bytes)), "{moved:?}");
+        assert!(moved[13..].iter().all(|bytes| *bytes > 950_000), "{moved:?}");
+        assert!(limiter.drained() > 150, "{} tenths", limiter.drained());
     }
 
     #[test]

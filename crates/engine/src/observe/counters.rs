@@ -101,8 +101,14 @@ pub struct Counters {
     pub jobs_resumed: Counter,
     /// Jobs that committed what they had and let go of the rest.
     pub jobs_yielded: Counter,
-    /// Jobs that threw their work away.
+    /// Jobs that threw their work away for a more urgent one.
     pub jobs_discarded: Counter,
+    /// Jobs that failed and lost their work.
+    pub jobs_failed: Counter,
+    /// Flushes that could not begin at once because another one was under way.
+    pub flushes_delayed: Counter,
+    /// CPU of the thread that looks at the clients' load, nanoseconds.
+    pub monitor_nanos: Gauge,
     /// Bytes of work thrown away.
     pub wasted_bytes: Counter,
     /// Jobs refused for want of disk space.

@@ -142,6 +142,32 @@ pub enum Event {
         /// What was lost.
         bytes: u64,
     },
+    /// The clients' load is high from now on, or low.
+    LoadChanged {
+        /// High, or low.
+        high: bool,
+        /// What clients use of the device, as the schedule estimates it.
+        client_bytes_per_sec: u64,
+    },
+    /// At high load L0 has grown so tall that it is merged all the same.
+    BurstBegun {
+        /// Whose tree.
+        keyspace: KeyspaceId,
+        /// True if all of L0 goes down, false if flushed tables are merged among themselves.
+        whole: bool,
+    },
+    /// A job was set aside.
+    Preempted {
+        /// The job.
+        job: JobId,
+        /// True if the load is high, false if a more urgent job has its place.
+        by_load: bool,
+    },
+    /// A job that was set aside goes on.
+    Resumed {
+        /// The job.
+        job: JobId,
+    },
     /// A job was refused for want of disk space.
     Refused {
         /// Whose tree.
@@ -242,6 +268,7 @@ impl Event {
             | Event::Covered { keyspace, .. }
             | Event::Refused { keyspace, .. }
             | Event::Loaded { keyspace, .. }
+            | Event::BurstBegun { keyspace, .. }
             | Event::StrategyChanged { keyspace, .. }
             | Event::DeadlineTooShort { keyspace, .. } => Some(*keyspace),
             Event::Stalling { keyspace, .. } => *keyspace,
@@ -312,6 +339,21 @@ impl fmt::Display for Event {
             }
             Event::Yielded { job } => write!(f, "Job {job} yielded"),
             Event::Discarded { job, bytes } => write!(f, "Job {job} discarded {} of work", size(*bytes)),
+            Event::LoadChanged { high, client_bytes_per_sec } => {
+                let load = if *high { "high" } else { "low" };
+                write!(f, "Load is {load}: clients use {}/s", size(*client_bytes_per_sec))
+            }
+            Event::BurstBegun { whole: true, .. } => f.write_str("Burst at high load: all of L0 goes down"),
+            Event::BurstBegun { whole: false, .. } => {
+                f.write_str("Burst at high load: flushed tables are merged among themselves")
+            }
+            Event::Preempted { job, by_load: true } => {
+                write!(f, "Job {job} was set aside because the load is high")
+            }
+            Event::Preempted { job, by_load: false } => {
+                write!(f, "Job {job} was set aside for a more urgent one")
+            }
+            Event::Resumed { job } => write!(f, "Job {job} goes on"),
             Event::Refused { needs_bytes, free_bytes, .. } => {
                 let (needs, free) = (size(*needs_bytes), size(*free_bytes));
                 write!(f, "Refused a compaction: it needs {needs}, and {free} are free; free some disk")

@@ -29,6 +29,10 @@ pub fn name(event: &Event) -> &'static str {
         Event::Committed { .. } => "compaction_committed",
         Event::Yielded { .. } => "compaction_yielded",
         Event::Discarded { .. } => "compaction_discarded",
+        Event::LoadChanged { .. } => "load_changed",
+        Event::BurstBegun { .. } => "burst_started",
+        Event::Preempted { .. } => "compaction_preempted",
+        Event::Resumed { .. } => "compaction_resumed",
         Event::Refused { .. } => "compaction_refused",
         Event::Stalling { .. } => "write_stall",
         Event::Stopping { .. } => "write_stop",
@@ -79,7 +83,15 @@ fn fields(object: Object, event: &Event) -> Object {
             let tables = list(tables.iter().map(ToString::to_string));
             object.raw("job", job).raw("tables", tables).raw("prefix", prefix)
         }
-        Event::Yielded { job } => object.raw("job", job),
+        Event::Yielded { job } | Event::Resumed { job } => object.raw("job", job),
+        Event::LoadChanged { high, client_bytes_per_sec } => {
+            let load = if *high { "high" } else { "low" };
+            object.text("load", load).raw("client_bytes_per_sec", client_bytes_per_sec)
+        }
+        Event::BurstBegun { whole, .. } => object.text("phase", if *whole { "whole" } else { "part" }),
+        Event::Preempted { job, by_load } => {
+            object.raw("job", job).text("by", if *by_load { "load" } else { "urgency" })
+        }
         Event::Discarded { job, bytes } => object.raw("job", job).raw("bytes", bytes),
         Event::Refused { needs_bytes, free_bytes, .. } => {
             object.raw("needs_bytes", needs_bytes).raw("free_bytes", free_bytes)

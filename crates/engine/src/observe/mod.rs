@@ -1,5 +1,6 @@
 //! Floor 2: what the store tells about itself: counters, histograms, events, and what operations waited for.
 
+pub mod client_ops;
 pub mod counters;
 pub mod event;
 pub mod event_json;

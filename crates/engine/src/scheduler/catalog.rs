@@ -1,34 +1,204 @@
-//! Schedulers by name, as data.
+//! Schedulers by name, as data: the papers' and their baselines. Knobs follow the name: `silk:floor=20%,every=20ms`.
 
-use super::policy::{Budget, Order, SchedulingPolicy};
+use super::budget::{ARTIFACT_FLOOR, Budget, EPSILON, FLOOR, MIN_CHANGE, RATE_MIN};
+use super::classifier::{DLC_EVERY, DLC_HIGH, DLC_LOW, DLC_SOFTNESS, LoadRule, SILK_EVERY, SILK_HIGH};
+use super::estimator::{Estimator, GAMMA};
+use super::gates::{Act, BURST_PARTS, BURST_RUNS, Burst, DEEP_AT_HIGH, Gate};
+use super::order::{BYTES_PER_SLOT, L0Room, OnConflict, Order, Slots, Victim};
+use super::parameters::{change, rate};
+use super::policy::SchedulingPolicy;
+use super::rate::Rate;
+use crate::base::class::Class;
 use crate::base::error::{Error, Result};
-use crate::base::units::parse_size;
 
 /// Every schedule: its form, and one line for people.
 pub const CATALOG: &[(&str, &str)] = &[
     ("unlimited", "background work runs as fast as the device goes"),
     ("fixed:RATE", "all compactions together move at most RATE bytes per second; flushes are never limited"),
+    ("autotuned[:MAX]", "RocksDB's auto-tuned limiter: up to MAX, or to what the device can do"),
+    ("silk", "SILK: what clients leave, L0 before deeper levels, those paused at high load"),
+    ("silk-bandwidth", "SILK's first half: what clients leave, no class first"),
+    ("silk-priority", "SILK's other half: L0 before deeper levels, no limit"),
+    ("silk-star", "SILK with DLC's estimate of the clients' load, from cache fills"),
+    ("silk-artifact", "what SILK's published code does: looks once a second, gives way to nobody"),
+    ("dlc-full", "DLC: no compaction of L0 at high load"),
+    ("dlc-part", "DLC: at high load L0 is merged within itself only"),
+    ("dlc-burst-full", "dlc-full, but L0 goes down when it has 20 runs"),
+    (
+        "dlc-burst-part",
+        "dlc-full, but 20 flushed runs are merged into one, and all go down after the fourth time",
+    ),
 ];
 
-/// `unlimited`, or `fixed:BYTES_PER_SECOND`.
+/// A schedule from its text: a name, and after `:` its rate or knobs.
 ///
 /// # Errors
-/// `InvalidArgument` for anything else.
+/// `InvalidArgument` that says what there is, or which value makes no sense.
 pub fn parse(text: &str) -> Result<SchedulingPolicy> {
-    if text == "unlimited" {
-        return Ok(SchedulingPolicy { budget: Budget::Unlimited, order: Order::Strict });
-    }
-    if let Some(rate) = text.strip_prefix("fixed:") {
-        return match parse_size(rate) {
-            Some(bytes_per_sec) if bytes_per_sec >= 1024 => {
-                Ok(SchedulingPolicy { budget: Budget::Fixed { bytes_per_sec }, order: Order::Strict })
+    let (name, knobs) = match text.split_once(':') {
+        Some((name, knobs)) => (name, Some(knobs)),
+        None => (text, None),
+    };
+    let policy = match (name, knobs) {
+        ("fixed", Some(knobs)) => {
+            let rate = rate(knobs).ok_or_else(|| {
+                Error::invalid(format!(
+                    "`{knobs}` is no rate; write bytes per second from {RATE_MIN} up, like fixed:100MiB, or a part \
+                     of the device, like fixed:25%"
+                ))
+            })?;
+            SchedulingPolicy { budget: Budget::Fixed(rate), ..unlimited() }
+        }
+        ("autotuned", max) => {
+            let max = match max {
+                None => Rate::OfDevice(1.0),
+                Some(max) => rate(max).ok_or_else(|| {
+                    Error::invalid(format!("`{max}` is no rate; write for instance autotuned:100MiB"))
+                })?,
+            };
+            SchedulingPolicy { budget: Budget::AutoTuned { max }, ..unlimited() }
+        }
+        (name, knobs) => {
+            let mut policy = preset(name).ok_or_else(|| unknown(text))?;
+            for knob in knobs.iter().flat_map(|knobs| knobs.split(',')) {
+                change(&mut policy, knob)?;
             }
-            _ => Err(Error::invalid(format!(
-                "`{rate}` is no rate; write bytes per second from 1024 up, like fixed:100MiB"
-            ))),
-        };
-    }
-    Err(Error::invalid(format!(
-        "unknown schedule `{text}`; there are `unlimited` and `fixed:BYTES_PER_SECOND`"
-    )))
+            policy
+        }
+    };
+    policy.check(None)?;
+    Ok(policy)
 }
+
+fn unknown(text: &str) -> Error {
+    let names: Vec<&str> = CATALOG.iter().map(|(form, _)| *form).collect();
+    Error::invalid(format!("unknown schedule `{text}`; there are {}", names.join(", ")))
+}
+
+fn preset(name: &str) -> Option<SchedulingPolicy> {
+    Some(match name {
+        "unlimited" => unlimited(),
+        "silk" => silk(),
+        "silk-bandwidth" => SchedulingPolicy {
+            order: Order::Equal,
+            on_conflict: OnConflict::Wait,
+            l0_room: L0Room::Waits,
+            load: None,
+            gates: Vec::new(),
+            ..silk()
+        },
+        // "priorities and preemption but where the I/O bandwidth is not controlled" (SILK §6.5): a pause is such a control.
+        "silk-priority" => SchedulingPolicy {
+            budget: Budget::Unlimited,
+            load: None,
+            gates: Vec::new(),
+            slots: Slots::Workers,
+            ..silk()
+        },
+        "silk-star" => SchedulingPolicy { estimator: Estimator::CacheFills { gamma: GAMMA }, ..silk() },
+        "silk-artifact" => silk_artifact(),
+        "dlc-full" => dlc(),
+        "dlc-part" => {
+            let gates = dlc().gates.into_iter().filter(|gate| gate.class != Class::IntraL0);
+            SchedulingPolicy { gates: gates.collect(), ..dlc() }
+        }
+        "dlc-burst-full" => SchedulingPolicy { burst: Some(burst(None)), ..dlc() },
+        "dlc-burst-part" => SchedulingPolicy { burst: Some(burst(Some(BURST_PARTS))), ..dlc() },
+        _ => return None,
+    })
+}
+
+/// The engine's own: more urgent classes first, nobody's load is looked at.
+pub fn unlimited() -> SchedulingPolicy {
+    SchedulingPolicy {
+        estimator: Estimator::Device,
+        budget: Budget::Unlimited,
+        load: None,
+        gates: Vec::new(),
+        burst: None,
+        order: Order::Strict,
+        on_conflict: OnConflict::Yield,
+        l0_room: L0Room::Preempts(Victim::Youngest),
+        slots: Slots::Workers,
+    }
+}
+
+/// SILK §5, all three techniques.
+fn silk() -> SchedulingPolicy {
+    let high = Rate::OfDevice(SILK_HIGH);
+    SchedulingPolicy {
+        estimator: Estimator::OpBytes,
+        budget: Budget::Leftover {
+            epsilon: Rate::OfDevice(EPSILON),
+            floor: Rate::OfDevice(FLOOR),
+            min_change: Rate::OfDevice(MIN_CHANGE),
+            every: SILK_EVERY,
+        },
+        load: Some(LoadRule { low: high, high, softness: 1, every: SILK_EVERY }),
+        gates: vec![at_high(Class::Deep, Act::Pause), at_high(Class::Upkeep, Act::Pause)],
+        burst: None,
+        order: Order::Fair,
+        on_conflict: OnConflict::Discard,
+        l0_room: L0Room::Preempts(Victim::Random),
+        slots: Slots::ByBandwidth { bytes_per_sec: BYTES_PER_SLOT },
+    }
+}
+
+/// The published code: it looks each 10 ms at a figure that changes once a second, keeps nothing free, and preempts nobody. Its pause
+/// closes the pool for good, which is a mistake of the code and not repeated here.
+fn silk_artifact() -> SchedulingPolicy {
+    let (high, every) = (Rate::OfDevice(SILK_HIGH), DLC_EVERY);
+    SchedulingPolicy {
+        budget: Budget::Leftover {
+            epsilon: Rate::OfDevice(0.0),
+            floor: Rate::OfDevice(ARTIFACT_FLOOR),
+            min_change: Rate::OfDevice(MIN_CHANGE),
+            every,
+        },
+        load: Some(LoadRule { low: high, high, softness: 1, every }),
+        gates: vec![at_high(Class::Deep, Act::Pause), at_high(Class::Upkeep, Act::Pause)],
+        order: Order::Equal,
+        on_conflict: OnConflict::Wait,
+        l0_room: L0Room::Extra,
+        slots: Slots::Workers,
+        ..silk()
+    }
+}
+
+/// DLC §3 and §4, delay full. What is paced and by how much is as in SILK, on which DLC is built (§4).
+fn dlc() -> SchedulingPolicy {
+    let (low, high) = (Rate::OfDevice(DLC_LOW), Rate::OfDevice(DLC_HIGH));
+    SchedulingPolicy {
+        estimator: Estimator::CacheFills { gamma: GAMMA },
+        budget: Budget::Leftover {
+            epsilon: Rate::OfDevice(EPSILON),
+            floor: Rate::OfDevice(FLOOR),
+            min_change: Rate::OfDevice(MIN_CHANGE),
+            every: DLC_EVERY,
+        },
+        load: Some(LoadRule { low, high, softness: DLC_SOFTNESS, every: DLC_EVERY }),
+        gates: vec![
+            at_high(Class::IntraL0, Act::NoStart),
+            at_high(Class::L0ToL1, Act::NoStart),
+            at_high(Class::Deep, Act::Max(DEEP_AT_HIGH)),
+            at_high(Class::Upkeep, Act::Pause),
+        ],
+        burst: None,
+        order: Order::Strict,
+        on_conflict: OnConflict::Yield,
+        l0_room: L0Room::Preempts(Victim::Youngest),
+        slots: Slots::Workers,
+    }
+}
+
+fn burst(parts: Option<u32>) -> Burst {
+    Burst { runs: Some(BURST_RUNS), bytes: None, parts }
+}
+
+fn at_high(class: Class, act: Act) -> Gate {
+    Gate { class, act }
+}
+
+#[cfg(test)]
+#[path = "catalog_tests.rs"]
+mod tests;

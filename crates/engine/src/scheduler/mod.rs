@@ -1,5 +1,13 @@
 //! Floor 9: who may use disk and CPU, and when. Knows classes and bytes, never a table.
 
 pub mod admission;
+pub mod budget;
 pub mod catalog;
+pub mod classifier;
+pub mod decide;
+pub mod estimator;
+pub mod gates;
+pub mod order;
+pub mod parameters;
 pub mod policy;
+pub mod rate;

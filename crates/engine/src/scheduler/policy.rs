@@ -1,150 +1,117 @@
-//! When background work may run, decided by a pure function: policy, memory, sample and backlog in; directive out.
-//!
-//! The schedulers of the papers (SILK, DLC) and their baselines are to be rows of `catalog.rs`: a new budget is a variant
-//! of [`Budget`] and an arm of [`decide`], and nothing else changes.
+//! A scheduler as a value: what is measured, what rate follows, what may not run at high load, who goes first. `decide.rs`
+//! reads it, `catalog.rs` has the ones with a name, `parameters.rs` their knobs.
 
 use std::time::Duration;
 
-use crate::base::class::{Class, Permit};
-
-/// How many bytes per second background work may move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Budget {
-    /// As fast as the device goes.
-    Unlimited,
-    /// A fixed rate, flushes excepted.
-    Fixed {
-        /// Bytes per second for all compactions together.
-        bytes_per_sec: u64,
-    },
-}
-
-impl Budget {
-    /// The highest rate that it ever allows; `None` if there is none.
-    pub fn bytes_per_sec_max(self) -> Option<u64> {
-        match self {
-            Budget::Unlimited => None,
-            Budget::Fixed { bytes_per_sec } => Some(bytes_per_sec),
-        }
-    }
-}
-
-/// In what order open jobs are stepped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// The most urgent class first, in a class first come first served.
-    Strict,
-}
+use super::budget::Budget;
+use super::classifier::LoadRule;
+use super::estimator::Estimator;
+use super::gates::{Act, Burst, Gate};
+use super::order::{L0Room, OnConflict, Order, Slots};
+use super::rate::Rate;
+use crate::base::class::Class;
+use crate::base::error::{Error, Result};
 
 /// A scheduler, as data.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SchedulingPolicy {
-    /// The rate.
+    /// What clients use of the device.
+    pub estimator: Estimator,
+    /// What background work may use.
     pub budget: Budget,
-    /// The order.
+    /// When the load is high; `None`: it is never judged, and counts as low.
+    pub load: Option<LoadRule>,
+    /// What may not run then.
+    pub gates: Vec<Gate>,
+    /// When L0 is merged although a gate says no.
+    pub burst: Option<Burst>,
+    /// Which open job is stepped next.
     pub order: Order,
+    /// What becomes of a deep job that has tables which work in L0 needs.
+    pub on_conflict: OnConflict,
+    /// Where a job of L0 runs while deeper ones have all places.
+    pub l0_room: L0Room,
+    /// How many jobs run side by side.
+    pub slots: Slots,
 }
 
-/// What the scheduler remembers between decisions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct State {
-    /// When it last decided.
-    pub decided_at: Duration,
-}
-
-/// What is known of the load at a moment.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Sample {
-    /// The moment.
-    pub now: Duration,
-}
-
-/// What there is to do.
-#[derive(Clone, Debug, Default)]
-pub struct Backlog {
-    /// Classes of the open jobs, in the order they were opened.
-    pub open: Vec<Class>,
-    /// Compaction threads.
-    pub workers: usize,
-}
-
-/// What the workers are to do until the next decision.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Directive {
-    /// What may be picked.
-    pub permit: Permit,
-    /// The rate for compactions; flushes are never limited.
-    pub bytes_per_sec: Option<u64>,
-}
-
-/// Most jobs open at once: each holds claims and a few buffers, and no thread.
-pub const OPEN_JOBS_MAX: usize = 8;
-
-/// Decides. Pure: its memory is in `State`.
-///
-/// A class may be picked while there is a worker for it: jobs of its own or a more urgent class count, jobs of less urgent
-/// classes do not, for they are set aside. So an L0→L1 job never waits for a deep one (SILK-6).
-pub fn decide(
-    policy: &SchedulingPolicy,
-    _state: State,
-    sample: Sample,
-    backlog: &Backlog,
-) -> (State, Directive) {
-    let classes = permitted(&backlog.open, backlog.workers);
-    let bytes_per_sec = policy.budget.bytes_per_sec_max();
-    let permit = Permit { classes, ..Permit::everything() };
-    (State { decided_at: sample.now }, Directive { permit, bytes_per_sec })
-}
-
-/// The classes that may be picked while jobs of the classes `open` are, with so many compaction threads.
-pub fn permitted(open: &[Class], workers: usize) -> Vec<Class> {
-    let may_start = |class: &Class| {
-        let ahead = open.iter().filter(|open| *open <= class).count();
-        ahead < workers && open.len() < OPEN_JOBS_MAX
-    };
-    Class::ALL.into_iter().filter(may_start).collect()
-}
-
-/// Which open job to step next, as an index into `open`: classes by urgency, then first come first served.
-pub fn next_to_step(order: Order, open: impl Iterator<Item = (usize, Class)>) -> Option<usize> {
-    match order {
-        Order::Strict => open.min_by_key(|(i, class)| (*class, *i)).map(|(i, _)| i),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn permitted(open: &[Class], workers: usize) -> Vec<Class> {
-        let policy = SchedulingPolicy { budget: Budget::Unlimited, order: Order::Strict };
-        let backlog = Backlog { open: open.to_vec(), workers };
-        decide(&policy, State::default(), Sample::default(), &backlog).1.permit.classes
+impl SchedulingPolicy {
+    /// True if it cannot be carried out without the device's speed.
+    pub fn needs_device(&self) -> bool {
+        let load = self.load.iter().flat_map(|rule| [rule.low, rule.high]);
+        matches!(self.slots, Slots::ByBandwidth { .. })
+            || load.chain(self.budget.rates()).any(Rate::is_relative)
+            || matches!(self.budget, Budget::Leftover { .. })
     }
 
-    #[test]
-    fn an_l0_job_starts_beside_any_number_of_deep_ones() {
-        assert_eq!(permitted(&[], 1), Class::ALL);
-        assert_eq!(permitted(&[Class::Deep], 1), [Class::Flush, Class::IntraL0, Class::L0ToL1]);
-        assert_eq!(
-            permitted(&[Class::Deep, Class::L0ToL1], 2),
-            [Class::Flush, Class::IntraL0, Class::L0ToL1]
-        );
-        assert_eq!(
-            permitted(&[Class::Upkeep], 1),
-            [Class::Flush, Class::IntraL0, Class::L0ToL1, Class::Deep]
-        );
+    /// How often the clients' use has to be looked at; `None`: never.
+    pub fn every(&self) -> Option<Duration> {
+        let load = self.load.map(|rule| rule.every);
+        load.into_iter().chain(self.budget.every()).min()
     }
 
-    #[test]
-    fn the_number_of_open_jobs_is_bounded() {
-        assert_eq!(permitted(&[Class::Upkeep; OPEN_JOBS_MAX], 64), []);
+    /// True if there are gates: then what is due is not always permitted.
+    pub fn holds_back(&self) -> bool {
+        !self.gates.is_empty()
     }
 
-    #[test]
-    fn the_most_urgent_job_is_stepped_and_among_equals_the_first() {
-        let open = [Class::Deep, Class::L0ToL1, Class::L0ToL1, Class::Upkeep];
-        assert_eq!(next_to_step(Order::Strict, open.into_iter().enumerate()), Some(1));
-        assert_eq!(next_to_step(Order::Strict, [].into_iter()), None);
+    /// True if the clients' operations have to be counted one by one.
+    pub fn counts_operations(&self) -> bool {
+        self.every().is_some() && self.estimator.counts_operations()
+    }
+
+    /// Refuses what makes no sense, on a device of this speed if it is known.
+    ///
+    /// # Errors
+    /// `InvalidArgument` that says which value, and why.
+    pub fn check(&self, device: Option<u64>) -> Result<()> {
+        self.estimator.check()?;
+        self.budget.check(device)?;
+        if let Some(rule) = &self.load {
+            rule.check(device)?;
+        } else if self.holds_back() || self.burst.is_some() {
+            return Err(Error::invalid(
+                "gates at high load need low, high and every, by which load is judged",
+            ));
+        }
+        self.slots.check()?;
+        self.check_gates()
+    }
+
+    fn check_gates(&self) -> Result<()> {
+        let of = |class: Class| self.gates.iter().filter(move |gate| gate.class == class);
+        for class in Class::ALL {
+            if class == Class::Flush && of(class).next().is_some() {
+                return Err(Error::invalid(
+                    "a flush cannot be held back: nothing else makes room for writes",
+                ));
+            }
+            if of(class).any(|gate| gate.act == Act::Max(0)) {
+                return Err(Error::invalid(format!(
+                    "at most 0 jobs of class {class} would be none ever; pause it at high load instead"
+                )));
+            }
+            if class < Class::Deep && of(class).any(|gate| gate.act == Act::Pause) {
+                return Err(Error::invalid(format!(
+                    "{class} cannot be paused: L0 would fill and stop writes; `l0=delay` keeps it from starting"
+                )));
+            }
+            if of(class).count() > 1 {
+                return Err(Error::invalid(format!(
+                    "two gates for {class} at high load contradict each other"
+                )));
+            }
+        }
+        let delayed = |class| of(class).any(|gate| gate.act == Act::NoStart);
+        match &self.burst {
+            Some(_) if !delayed(Class::L0ToL1) => Err(Error::invalid(
+                "a burst resumes what `l0=delay` or `l0=within` delays, and neither is set",
+            )),
+            Some(burst) if burst.parts.is_some() && !delayed(Class::IntraL0) => Err(Error::invalid(
+                "merges within L0 are not delayed by `l0=within`, so there are none to resume; use `l0=delay`, or `parts=0`",
+            )),
+            Some(burst) => burst.check(),
+            None => Ok(()),
+        }
     }
 }

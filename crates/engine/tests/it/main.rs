@@ -31,6 +31,8 @@ mod options;
 mod panics;
 /// Range deletes: what is gone, what it costs, what goes by metadata.
 mod ranges;
+/// Schedules: load that rises and falls, preemptions, bursts, odd clocks.
+mod schedules;
 /// Jobs side by side: on one thread, and on real threads with a real disk.
 mod side_by_side;
 /// Strategies changed on a live store.

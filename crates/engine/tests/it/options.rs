@@ -59,6 +59,17 @@ rows! {
         steps(db, 2000);
         db.metrics().compaction_bytes_written
     };
+    device_bytes_per_sec: "1MiB" => "1GiB", Up, |_, db| {
+        db.set_schedule("fixed:50%").unwrap();
+        steps(db, 10);
+        db.metrics().schedule.limit_bytes_per_sec
+    };
+    device_test: "true" => "false", Down, |world, db| {
+        // On a clock that stands still nothing can be measured; but it is tried.
+        let before = world.fs.call_count();
+        db.set_schedule("silk").unwrap_err();
+        world.fs.call_count() - before
+    };
     memtable_bytes: "4KiB" => "64KiB", Down, |_, db| idle(db, 1000).flushes;
     memtables: "2" => "16", Down, |_, db| {
         fill(db, 500);

@@ -1,6 +1,7 @@
 //! `keel schedule list|show|set`: when background work may run.
 
 use clap::Subcommand;
+use evenkeel_lab::report::bytes;
 
 use super::ActionArgs;
 use crate::failure::Failure;
@@ -15,15 +16,19 @@ pub type Args = ActionArgs<Action>;
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// List the schedules.
-    List,
-    /// Print the schedule of a store.
+    List {
+        /// List the knobs that stand after a name instead.
+        #[arg(long)]
+        knobs: bool,
+    },
+    /// Print the schedule of a store, and what it makes of the load.
     Show {
         #[command(flatten)]
         read: ReadArgs,
     },
     /// Change the schedule of a store, at once and for good.
     Set {
-        /// `unlimited`, or `fixed:RATE` in bytes per second, like fixed:50MiB.
+        /// A name of `keel schedule list`, with its rate or knobs: fixed:50MiB, silk, silk:floor=20%,every=20ms.
         schedule: String,
     },
 }
@@ -33,15 +38,20 @@ pub const EXAMPLES: &str = "\
 Examples:
   keel schedule list
   keel schedule show --db shop.db
+  keel schedule list --knobs
   keel schedule set --db shop.db fixed:50MiB
+  keel schedule set --db shop.db dlc-burst-part:burst-runs=12
 
+Schedules that share the device with clients need its speed: the option device_bytes_per_sec, or else it is measured
+once, by writing for 0.3 s (not with device_test=false).
 A store that another process has open is asked at its control socket, and follows from the next step on.";
 
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
         let answer = match &self.action {
-            Action::List => return self.list(),
+            Action::List { knobs: true } => return self.table(evenkeel::schedule::knobs(), "takes"),
+            Action::List { knobs: false } => return self.table(evenkeel::schedule::catalog(), "explanation"),
             Action::Show { read } => ask(target, read, "schedule")?.value(),
             Action::Set { schedule } => {
                 check_schedule(schedule)?;
@@ -52,22 +62,31 @@ impl Args {
         if self.json {
             out.line(&answer.to_string())
         } else {
-            out.line(answer["text"].as_str().unwrap_or_default())
+            out.line(answer["text"].as_str().unwrap_or_default())?;
+            now(&answer["now"]).map_or(Ok(()), |now| out.line(&now))
         }
     }
 
-    fn list(&self) -> Result<(), Failure> {
+    fn table(&self, rows: &[(&str, &str)], second: &str) -> Result<(), Failure> {
         let mut out = Output::new();
-        let rows = evenkeel::schedule::catalog();
         if self.json {
-            let rows: Vec<_> = rows
-                .iter()
-                .map(|(name, about)| serde_json::json!({ "name": name, "explanation": about }))
-                .collect();
-            return out.line(&serde_json::Value::Array(rows).to_string());
+            let row = |(name, about): &(&str, &str)| serde_json::json!({ "name": name, second: about });
+            return out.line(&serde_json::Value::Array(rows.iter().map(row).collect()).to_string());
         }
         let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         let line = |(name, about): &(&str, &str)| format!("{name:<width$}  {about}\n");
         out.shown(&rows.iter().map(line).collect::<String>())
     }
+}
+
+/// What a schedule that looks at the load makes of it.
+fn now(answer: &serde_json::Value) -> Option<String> {
+    answer["client_bytes_per_sec"].as_u64()?;
+    let rate =
+        |name: &str| answer[name].as_u64().map_or_else(|| "?".to_owned(), |n| format!("{}/s", bytes(n)));
+    let load = answer["load"].as_str().map_or_else(String::new, |load| format!("load {load}: "));
+    let (client, device, limit) =
+        (rate("client_bytes_per_sec"), rate("device_bytes_per_sec"), rate("limit_bytes_per_sec"));
+    let limit = if limit == "?" { "no limit".to_owned() } else { format!("at most {limit}") };
+    Some(format!("{load}clients use {client} of {device}, background work has {limit}"))
 }

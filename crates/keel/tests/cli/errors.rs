@@ -60,7 +60,7 @@ fn wrong_usage_is_exit_2_and_creates_nothing() {
         (&["get", "k", "--colour"], &["--colour"]),
         (&["put", "k", "v", "--sync", "never"], &["--sync never"]),
         (&["put", "k", "v", "--strategy", "no-such"], &["no-such", "strategy list"]),
-        (&["put", "k", "v", "--schedule", "silk"], &["silk", "unlimited"]),
+        (&["put", "k", "v", "--schedule", "silky"], &["silky", "unlimited"]),
         (&["put", "k", "v", "--set", "memtable_bytes"], &["OPTION=VALUE"]),
         (&["put", "k", "v", "--set", "memtable_bytes=many"], &["memtable_bytes=many"]),
         (&["put", "k", "v", "--set", "no_such=1"], &["no_such", "option list"]),

@@ -171,7 +171,7 @@ fn an_error_is_an_answer_and_the_shell_goes_on() {
         ("use nowhere", "error InvalidArgument "),
         ("strategy no-such", "error InvalidArgument "),
         ("delrange a", "error InvalidArgument "),
-        ("schedule silk", "error InvalidArgument "),
+        ("schedule silky", "error InvalidArgument "),
     ] {
         let done = keel.feed(&["shell"], format!("{line}\nget a\n").as_bytes());
         let (first, rest) = done.out.split_once('\n').unwrap();

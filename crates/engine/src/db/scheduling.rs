@@ -1,0 +1,245 @@
+//! Carries the schedule out: gathers what it decides by, and does what it says to the limiter and the open jobs. And the monitor,
+//! which has it decide each time an interval is over.
+//!
+//! ```text
+//! counters, L0, open jobs ─► decide ─► limiter: rate │ picker: permit │ jobs: set aside, go on, let go
+//! ```
+
+use std::time::Duration;
+
+use super::background::{BackgroundState, OpenJob};
+use super::keyspace_state::KeyspaceState;
+use super::state::Store;
+use crate::base::class::{Class, IoClass};
+use crate::base::error::{Error, Result};
+use crate::base::units::KeyspaceId;
+use crate::observe::event::Event;
+use crate::options::Options;
+use crate::scheduler::catalog::parse;
+use crate::scheduler::classifier::Load;
+use crate::scheduler::decide::{self, Backlog, Directive, Sample, State};
+use crate::scheduler::estimator::Usage;
+use crate::scheduler::gates::L0Backlog;
+use crate::table::meta::Born;
+
+/// Decides, and puts it in force. The background's lock is held.
+pub fn decide_now(store: &Store, state: &mut BackgroundState) {
+    let (sample, backlog) = (sample(store, state), backlog(store, state));
+    let memory = std::mem::take(&mut state.policy_state);
+    let before = (memory.load.load, memory.bursts.begun);
+    let (memory, directive) = decide::decide(&state.policy, memory, &sample, &backlog);
+    tell(store, before, &memory, &directive);
+    state.policy_state = memory;
+    state.limiter.set_rate(sample.now, directive.bytes_per_sec);
+    set_aside(store, state, &directive);
+    let asked = state.jobs.iter_mut().filter(|job| directive.let_go.contains(&job.id));
+    for job in asked {
+        job.keeps_all = true;
+        ask_to_yield(store, job);
+    }
+    state.directive = directive;
+}
+
+/// What it would decide now.
+pub fn would_decide(store: &Store, state: &BackgroundState) -> Directive {
+    let (sample, backlog) = (sample(store, state), backlog(store, state));
+    decide::decide(&state.policy, state.policy_state.clone(), &sample, &backlog).1
+}
+
+/// The job is to let go of its claims at its next step; until then it counts as set aside.
+pub fn ask_to_yield(store: &Store, job: &mut OpenJob) {
+    if !std::mem::replace(&mut job.yield_requested, true) && !std::mem::replace(&mut job.set_aside, true) {
+        store.counters.jobs_preempted.add(1);
+    }
+}
+
+/// Has the jobs set aside that are to be, and the others go on.
+fn set_aside(store: &Store, state: &mut BackgroundState, directive: &Directive) {
+    let running = state.jobs.iter().filter(|job| !job.set_aside && job.started).map(|job| job.served);
+    let least = running.min().unwrap_or(0);
+    let keyspaces = store.keyspaces.load();
+    for job in &mut state.jobs {
+        // What is not wanted any more ends at its next step, whoever waits.
+        let wanted =
+            keyspaces.by_name.get(&job.keyspace.name).is_some_and(|known| known.id == job.keyspace.id);
+        job.aside = directive.aside(job.id).filter(|_| wanted);
+        if job.yield_requested {
+            continue;
+        }
+        if let (Some(why), false, true) = (job.aside, job.set_aside, job.started) {
+            job.set_aside = true;
+            store.counters.jobs_preempted.add(1);
+            store.event(&Event::Preempted { job: job.id, by_load: why == decide::Aside::Gate });
+        } else if job.aside.is_none() && std::mem::take(&mut job.set_aside) {
+            // It has not saved up turns.
+            job.served = job.served.max(least);
+            store.counters.jobs_resumed.add(1);
+            store.event(&Event::Resumed { job: job.id });
+        }
+    }
+}
+
+fn tell(store: &Store, before: (Load, [u64; 2]), now: &State, directive: &Directive) {
+    if now.load.load != before.0 {
+        let client_bytes_per_sec = now.load.client as u64;
+        store.event(&Event::LoadChanged { high: now.load.load == Load::High, client_bytes_per_sec });
+    }
+    if now.bursts.begun != before.1 {
+        for (keyspace, phase) in &directive.bursts {
+            let whole = *phase == crate::scheduler::gates::Phase::Full;
+            store.event(&Event::BurstBegun { keyspace: *keyspace, whole });
+        }
+    }
+}
+
+fn sample(store: &Store, state: &BackgroundState) -> Sample {
+    Sample {
+        now: store.clock.now(),
+        device: device_speed(&store.options.load()),
+        // Whoever never looks at the load has no use for it.
+        used: state.policy.every().map_or_else(Usage::default, |_| usage(store)),
+        drained: state.limiter.drained(),
+    }
+}
+
+/// What clients and background work have used since the store was opened.
+pub fn usage(store: &Store) -> Usage {
+    let (io, reads) = (store.fs.counters(), store.client_ops.sums());
+    let both = |class| io.read(class) + io.written(class);
+    Usage {
+        gets: reads.gets,
+        get_bytes: reads.get_bytes,
+        scans: reads.scans,
+        scan_bytes: reads.scan_bytes,
+        writes: store.counters.writes.get(),
+        write_bytes: store.counters.user_bytes.get(),
+        cache_fill_bytes: store.tables.block_cache().filled_bytes(),
+        client_read_bytes: io.read(IoClass::Client),
+        log_bytes: both(IoClass::Wal),
+        internal: Class::ALL.map(|class| both(IoClass::Background(class))),
+    }
+}
+
+fn backlog(store: &Store, state: &BackgroundState) -> Backlog {
+    let open = state.jobs.iter().map(|job| decide::OpenJob {
+        id: job.id,
+        keyspace: job.keyspace.id,
+        class: job.class,
+        aside: job.set_aside,
+        read: job.read_bytes,
+        left: job.compaction.input_bytes.saturating_sub(job.read_bytes),
+    });
+    // Only bursts look at L0.
+    let keyspaces = state.policy.burst.map(|_| store.keyspaces.load_full());
+    let keyspaces = keyspaces.iter().flat_map(|keyspaces| keyspaces.by_name.values());
+    Backlog {
+        open: open.collect(),
+        workers: store.options.load().workers as usize,
+        l0: keyspaces.map(|keyspace| (keyspace.id, l0_of(keyspace, state))).collect(),
+        waited_for: store.background.jobs_are_waited_for(),
+    }
+}
+
+fn l0_of(keyspace: &KeyspaceState, state: &BackgroundState) -> L0Backlog {
+    let of_l0 = |job: &&OpenJob| {
+        job.keyspace.id == keyspace.id && matches!(job.class, Class::IntraL0 | Class::L0ToL1)
+    };
+    let mut l0 = L0Backlog { jobs: state.jobs.iter().filter(of_l0).count() as u32, ..L0Backlog::default() };
+    let view = keyspace.view.load();
+    for run in view.version.levels.first().into_iter().flat_map(crate::version::level::Level::runs) {
+        let bytes: u64 = run.tables.iter().map(crate::version::run::TableRef::bytes).sum();
+        if run.tables.is_empty() {
+            continue;
+        }
+        (l0.runs, l0.bytes) = (l0.runs + 1, l0.bytes + bytes);
+        if run.tables.iter().all(|table| table.meta.born == Born::Flush) {
+            (l0.flush_born, l0.flush_born_bytes) = (l0.flush_born + 1, l0.flush_born_bytes + bytes);
+        }
+    }
+    l0
+}
+
+/// The device's speed, if it is known.
+pub fn device_speed(options: &Options) -> Option<u64> {
+    Some(options.device_bytes_per_sec).filter(|speed| *speed > 0)
+}
+
+/// Refuses a schedule that these options cannot have. One that needs the device's speed may still lack it.
+///
+/// # Errors
+/// `InvalidArgument` with the reason.
+pub fn check_schedule(options: &Options) -> Result<()> {
+    let policy = parse(&options.schedule)?;
+    let device = device_speed(options);
+    if policy.needs_device() && device.is_none() && !options.device_test {
+        return Err(Error::invalid(format!(
+            "schedule `{}` needs the device's speed: set device_bytes_per_sec, like 200MiB, or device_test=true to have it measured",
+            options.schedule
+        )));
+    }
+    policy.check(device)
+}
+
+/// Changes the schedule; the next decision is made by it.
+pub fn set_schedule(store: &Store, text: &str) -> Result<()> {
+    let policy = parse(text)?;
+    store.client_ops.count(policy.counts_operations());
+    {
+        let mut state = store.background.lock();
+        state.policy = policy;
+        state.policy_state = State::default();
+        state.look_at = Duration::ZERO;
+        text.clone_into(&mut state.policy_text);
+    }
+    store.background.work_changed();
+    store.background.wake_monitor();
+    Ok(())
+}
+
+/// An interval may be over: decides anew. Answers how soon the next one is; `None` if the schedule never looks at the load.
+pub fn look(store: &Store) -> Option<Duration> {
+    let mut state = store.background.lock();
+    let every = state.policy.every()?;
+    let before = state.directive.clone();
+    decide_now(store, &mut state);
+    let after = &state.directive;
+    if *after == before {
+        return Some(every);
+    }
+    // A rate alone changes nothing that is looked for, but a worker may be asleep until the old one lets it go on.
+    let same_but_rate = Directive { bytes_per_sec: before.bytes_per_sec, ..after.clone() } == before;
+    drop(state);
+    if same_but_rate {
+        store.background.wake();
+    } else {
+        store.background.work_changed();
+    }
+    Some(every)
+}
+
+/// The same where a test steps, once an interval.
+pub fn look_if_due(store: &Store) {
+    let now = store.clock.now();
+    let due = |state: &BackgroundState| state.policy.every().filter(|_| now >= state.look_at);
+    let every = due(&store.background.lock());
+    if let Some(every) = every {
+        store.background.lock().look_at = now.saturating_add(every);
+        look(store);
+    }
+}
+
+/// The monitor's body: it sleeps until an interval is over, for good where the schedule looks at nothing.
+pub fn monitor(store: &Store) {
+    store.background.be_monitor();
+    while !store.background.is_stopping() {
+        let next = look(store);
+        store.counters.monitor_nanos.set(evenkeel_sys::thread_cpu_time().as_nanos() as u64);
+        store.background.sleep_as_monitor(next);
+    }
+}
+
+/// True if `keyspace` is in a burst that merges flushed tables alone: its outputs are no part of another one.
+pub fn is_part_burst(store: &Store, keyspace: KeyspaceId) -> bool {
+    let state = store.background.lock();
+    state.directive.bursts.contains(&(keyspace, crate::scheduler::gates::Phase::Part))
+}

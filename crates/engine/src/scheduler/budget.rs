@@ -1,0 +1,231 @@
+//! How many bytes a second background work may move. Flushes are never limited: where they share a budget, they take theirs
+//! first (`execution/rate_limiter.rs`).
+
+use std::time::Duration;
+
+use super::classifier::Window;
+use super::estimator::{Estimator, Usage};
+use super::rate::Rate;
+use crate::base::error::{Error, Result};
+
+/// SILK §5.2.1 names a small buffer, epsilon, and no figure: a twentieth, as much as a change must be to count.
+pub const EPSILON: f64 = 0.05;
+/// SILK §6.1: flushes and L0 to L1 go on at 50 of 200 MB/s.
+pub const FLOOR: f64 = 50.0 / 200.0;
+/// SILK §5.2.1: the limiter is touched for 10 MB/s or more, of 200.
+pub const MIN_CHANGE: f64 = 10.0 / 200.0;
+/// SILK's code has a floor of 10 of 200 MB/s (`db_bench_tool.cc`).
+pub const ARTIFACT_FLOOR: f64 = 10.0 / 200.0;
+
+/// RocksDB's auto-tuned limiter (`rate_limiter.cc`, `Tune`), SILK's baseline (§6.1): refills between two changes, and their time.
+pub const TUNE_EVERY: Duration = Duration::from_secs(10);
+/// The same: a refill.
+pub const REFILL: Duration = Duration::from_millis(100);
+/// The same: it goes down below this part of refills used up, and up above the other.
+const DRAINED_LOW: f64 = 0.5;
+const DRAINED_HIGH: f64 = 0.9;
+/// The same: by this factor.
+const TUNE_STEP: f64 = 1.05;
+/// The same: not below this part of the maximum.
+const TUNE_RANGE: f64 = 20.0;
+
+/// The least rate, bytes per second: below it a step would take minutes.
+pub const RATE_MIN: u64 = 1024;
+
+/// How the rate is found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Budget {
+    /// As fast as the device goes.
+    Unlimited,
+    /// A fixed rate for all compactions together, flushes excepted.
+    Fixed(Rate),
+    /// Up by a twentieth while the limiter holds work up nearly always, down while it seldom does.
+    AutoTuned {
+        /// The most, of which it begins with half.
+        max: Rate,
+    },
+    /// What clients leave: I = clamp(T - C - epsilon, floor, T), for flushes and compactions together (SILK §5.2.1).
+    Leftover {
+        /// Kept free.
+        epsilon: Rate,
+        /// Never less, however much clients use.
+        floor: Rate,
+        /// Changes by less are not made.
+        min_change: Rate,
+        /// How often it is looked at.
+        every: Duration,
+    },
+}
+
+/// What is remembered of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BudgetState {
+    /// The rate in force, bytes per second; `None` without a limit.
+    pub rate: Option<u64>,
+    /// Times that the rate was changed after it was first set.
+    pub changes: u64,
+    /// What clients used in the last interval, bytes per second.
+    pub client: f64,
+    window: Window,
+    tuned: Option<(Duration, u64)>,
+}
+
+impl Budget {
+    /// The rates in it.
+    pub fn rates(&self) -> impl Iterator<Item = Rate> {
+        let rates = match *self {
+            Budget::Unlimited => [None; 3],
+            Budget::Fixed(rate) | Budget::AutoTuned { max: rate } => [Some(rate), None, None],
+            Budget::Leftover { epsilon, floor, min_change, .. } => {
+                [Some(epsilon), Some(floor), Some(min_change)]
+            }
+        };
+        rates.into_iter().flatten()
+    }
+
+    /// How often it has to be looked at.
+    pub fn every(&self) -> Option<Duration> {
+        match self {
+            Budget::Unlimited | Budget::Fixed(_) => None,
+            Budget::AutoTuned { .. } => Some(TUNE_EVERY),
+            Budget::Leftover { every, .. } => Some(*every),
+        }
+    }
+
+    /// What can be counted on in the long run, bytes per second, however busy clients are; `None` without a limit. Gates may
+    /// still keep work from it while the load is high.
+    pub fn lasting_bytes_per_sec(&self, device: Option<u64>) -> Option<u64> {
+        let rate = match *self {
+            Budget::Unlimited => return None,
+            Budget::Fixed(rate) | Budget::AutoTuned { max: rate } => rate,
+            Budget::Leftover { floor, .. } => floor,
+        };
+        rate.at(device).map(whole)
+    }
+
+    /// True if flushes use it too.
+    pub fn covers_flushes(&self) -> bool {
+        matches!(self, Budget::Leftover { .. })
+    }
+
+    /// Refuses rates that make no sense, on a device of this speed if it is known.
+    pub fn check(&self, device: Option<u64>) -> Result<()> {
+        let parts = self.rates().all(|rate| match rate {
+            Rate::OfDevice(part) => (0.0..=1.0).contains(&part),
+            Rate::Bytes(bytes) => {
+                device.is_none_or(|speed| bytes <= speed) || !matches!(self, Budget::Leftover { .. })
+            }
+        });
+        if !parts {
+            return Err(Error::invalid(
+                "epsilon, floor, min-change and rates are at most what the device can do, device_bytes_per_sec",
+            ));
+        }
+        // Where a part of the device is the rate, the device must be known to compare.
+        let too_slow = |rate: Rate| match (rate, device) {
+            (Rate::OfDevice(part), None) => part <= 0.0,
+            (rate, device) => rate.at(device).is_some_and(|bytes| bytes < RATE_MIN as f64),
+        };
+        match *self {
+            Budget::Fixed(rate) | Budget::AutoTuned { max: rate } if too_slow(rate) => {
+                Err(Error::invalid(format!(
+                    "a rate is from {RATE_MIN} bytes a second up, like 100MiB: nothing would ever be compacted"
+                )))
+            }
+            Budget::Leftover { floor, .. } if too_slow(floor) => Err(Error::invalid(format!(
+                "floor is from {RATE_MIN} bytes a second up: L0 would fill while clients use the whole device"
+            ))),
+            Budget::Leftover { every, .. } if every < Duration::from_millis(1) => {
+                Err(Error::invalid("the interval is from 1 ms to an hour, like every=10ms"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What is known when the rate is looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Look<'a> {
+    /// The moment.
+    pub now: Duration,
+    /// The clients' use.
+    pub by: &'a Estimator,
+    /// The counters.
+    pub used: &'a Usage,
+    /// The device's speed, if it is known.
+    pub device: Option<u64>,
+    /// Refills of the limiter in which it held work up, since the store was opened.
+    pub drained: u64,
+}
+
+impl BudgetState {
+    /// The rate from now on. Where the device's speed is needed and not known, there is no limit.
+    pub fn look(&mut self, budget: &Budget, look: &Look<'_>) {
+        match *budget {
+            Budget::Unlimited => self.rate = None,
+            Budget::Fixed(rate) => self.rate = rate.at(look.device).map(whole),
+            Budget::AutoTuned { max } => self.tune(max.at(look.device), look),
+            Budget::Leftover { epsilon, floor, min_change, every } => {
+                let client = self.window.rate(look.by, look.now, look.used, every);
+                let device = look.device;
+                let (Some(epsilon), Some(floor), Some(least)) =
+                    (epsilon.at(device), floor.at(device), min_change.at(device))
+                else {
+                    self.rate = None;
+                    return;
+                };
+                let total = look.device.unwrap_or(u64::MAX) as f64;
+                if client.is_none() && self.rate.is_some() {
+                    return;
+                }
+                self.client = client.unwrap_or(self.client);
+                let left = (total - self.client - epsilon).clamp(floor.min(total), total);
+                match self.rate {
+                    Some(rate) if (left - rate as f64).abs() < least => {}
+                    Some(_) => self.change(left),
+                    None => self.rate = Some(whole(left)),
+                }
+            }
+        }
+    }
+
+    fn tune(&mut self, max: Option<f64>, look: &Look<'_>) {
+        let Some(max) = max else {
+            self.rate = None;
+            return;
+        };
+        let (Some(rate), Some((since, drained))) = (self.rate, self.tuned) else {
+            (self.rate, self.tuned) = (Some(whole(max / 2.0)), Some((look.now, look.drained)));
+            return;
+        };
+        let elapsed = look.now.saturating_sub(since);
+        if elapsed < TUNE_EVERY {
+            return;
+        }
+        self.tuned = Some((look.now, look.drained));
+        let refills = (elapsed.as_secs_f64() / REFILL.as_secs_f64()).max(1.0);
+        let used_up = look.drained.saturating_sub(drained) as f64 / refills;
+        let least = (max / TUNE_RANGE).max(RATE_MIN as f64);
+        let next = match used_up {
+            0.0 => least,
+            share if share < DRAINED_LOW => rate as f64 / TUNE_STEP,
+            share if share > DRAINED_HIGH => rate as f64 * TUNE_STEP,
+            _ => rate as f64,
+        };
+        self.change(next.clamp(least.min(max), max));
+    }
+
+    fn change(&mut self, to: f64) {
+        let to = Some(whole(to));
+        self.changes += u64::from(to != self.rate);
+        self.rate = to;
+    }
+}
+
+fn whole(rate: f64) -> u64 {
+    (rate as u64).max(RATE_MIN)
+}
+
+#[cfg(test)]
+#[path = "budget_tests.rs"]
+mod tests;

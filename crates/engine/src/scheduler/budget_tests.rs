@@ -1,0 +1,128 @@
+//! Load traces in, rates out.
+
+use super::*;
+
+const MB: u64 = 1_000_000;
+const T: u64 = 200 * MB;
+
+fn leftover() -> Budget {
+    Budget::Leftover {
+        epsilon: Rate::OfDevice(EPSILON),
+        floor: Rate::OfDevice(FLOOR),
+        min_change: Rate::OfDevice(MIN_CHANGE),
+        every: Duration::from_millis(10),
+    }
+}
+
+/// Client MB a second, interval by interval of 10 ms, in; the rate in MB a second after each of them out.
+fn trace(rates: &[u64]) -> (Vec<u64>, BudgetState) {
+    let (mut state, mut used, mut now) = (BudgetState::default(), Usage::default(), Duration::ZERO);
+    let mut out = Vec::new();
+    for rate in [0].iter().chain(rates) {
+        used.client_read_bytes += rate * MB / 100;
+        let look = Look { now, by: &Estimator::Device, used: &used, device: Some(T), drained: 0 };
+        state.look(&leftover(), &look);
+        out.push(state.rate.unwrap() / MB);
+        now += Duration::from_millis(10);
+    }
+    (out.split_off(1), state)
+}
+
+/// SILK-2: a step from nothing to 60 % of the device.
+#[test]
+fn a_step_of_load_is_followed_within_three_intervals() {
+    let (rates, state) = trace(&[0, 0, 120, 120, 120, 120]);
+    assert_eq!(rates, [190, 190, 70, 70, 70, 70]);
+    assert_eq!(state.changes, 1);
+}
+
+/// SILK-2: the limiter is left alone while the load varies by less than it takes.
+#[test]
+fn small_changes_change_nothing() {
+    let load: Vec<u64> = (0..300).map(|i| 100 + [0, 9, 3, 7, 1, 8][i % 6]).collect();
+    let (rates, state) = trace(&load);
+    assert!(rates[1..].iter().all(|rate| *rate == rates[1]), "{rates:?}");
+    assert_eq!(state.changes, 1, "the first look at a busy client, and none after it");
+    let (_, state) = trace(&[100, 110, 100, 110, 100]);
+    assert_eq!(state.changes, 5, "a change of the least size is made each time");
+}
+
+/// SILK-3.
+#[test]
+fn the_floor_holds_however_much_clients_use() {
+    let (rates, _) = trace(&[199, 200, 400, 10_000, 0]);
+    assert_eq!(rates, [50, 50, 50, 50, 190]);
+}
+
+#[test]
+fn without_a_known_device_there_is_no_limit() {
+    let mut state = BudgetState::default();
+    let used = Usage::default();
+    let look = |device| Look { now: Duration::ZERO, by: &Estimator::Device, used: &used, device, drained: 0 };
+    for budget in
+        [leftover(), Budget::Fixed(Rate::OfDevice(0.5)), Budget::AutoTuned { max: Rate::OfDevice(1.0) }]
+    {
+        state.look(&budget, &look(None));
+        assert_eq!(state.rate, None, "{budget:?}");
+    }
+    state.look(&Budget::Fixed(Rate::OfDevice(0.5)), &look(Some(T)));
+    assert_eq!(state.rate, Some(T / 2));
+}
+
+/// RocksDB's `Tune`: share of refills used up in, rate out.
+#[test]
+fn the_auto_tuned_limiter_goes_up_and_down_by_a_twentieth() {
+    let (mut state, mut now, mut drained) = (BudgetState::default(), Duration::ZERO, 0);
+    let budget = Budget::AutoTuned { max: Rate::Bytes(T) };
+    let mut look = |used_up: u64| {
+        drained += used_up;
+        let used = Usage::default();
+        let look = Look { now, by: &Estimator::Device, used: &used, device: None, drained };
+        state.look(&budget, &look);
+        now += TUNE_EVERY;
+        state.rate.unwrap() / MB
+    };
+    assert_eq!(look(0), 100);
+    let rates: Vec<u64> = [95, 95, 70, 30, 0, 100].into_iter().map(&mut look).collect();
+    assert_eq!(rates, [105, 110, 110, 105, 10, 10]);
+    let rates: Vec<u64> = (0..100).map(|_| look(100)).collect();
+    assert_eq!(rates.last(), Some(&200), "never above its maximum");
+}
+
+#[test]
+fn rates_that_stop_everything_are_refused() {
+    let bad = [
+        Budget::Fixed(Rate::Bytes(0)),
+        Budget::Fixed(Rate::Bytes(1023)),
+        Budget::Fixed(Rate::OfDevice(0.0)),
+        Budget::AutoTuned { max: Rate::Bytes(0) },
+        Budget::Leftover {
+            epsilon: Rate::OfDevice(0.0),
+            floor: Rate::OfDevice(0.0),
+            min_change: Rate::Bytes(0),
+            every: TUNE_EVERY,
+        },
+        Budget::Leftover {
+            epsilon: Rate::OfDevice(0.0),
+            floor: Rate::Bytes(T + 1),
+            min_change: Rate::Bytes(0),
+            every: TUNE_EVERY,
+        },
+        Budget::Leftover {
+            epsilon: Rate::OfDevice(1.5),
+            floor: Rate::Bytes(MB),
+            min_change: Rate::Bytes(0),
+            every: TUNE_EVERY,
+        },
+        Budget::Leftover {
+            epsilon: Rate::OfDevice(0.1),
+            floor: Rate::Bytes(MB),
+            min_change: Rate::Bytes(0),
+            every: Duration::ZERO,
+        },
+    ];
+    for budget in bad {
+        assert_eq!(budget.check(Some(T)).unwrap_err().kind(), "InvalidArgument", "{budget:?}");
+    }
+    assert!(leftover().check(None).is_ok() && Budget::Fixed(Rate::Bytes(1024)).check(None).is_ok());
+}

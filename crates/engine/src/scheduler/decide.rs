@@ -1,0 +1,279 @@
+//! What background work may do until the next decision, as a pure function: policy, memory, sample and backlog in; directive out.
+//!
+//! ```text
+//! counters ─► estimator ─► C ─► budget ─► rate
+//!                          └─► classifier ─► load ─► gates, bursts ─► what may start, who is set aside, who lets go
+//! ```
+
+use std::time::Duration;
+
+use super::budget::{BudgetState, Look};
+use super::classifier::{Load, LoadState};
+use super::estimator::Usage;
+use super::gates::{Act, BurstState, L0Backlog, Phase};
+use super::order::{L0Room, OPEN_JOBS_MAX, Victim};
+use super::policy::SchedulingPolicy;
+use crate::base::class::{Class, L0Permit, Permit};
+use crate::base::units::{JobId, KeyspaceId};
+
+/// What the scheduler remembers between decisions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct State {
+    /// Of the load.
+    pub load: LoadState,
+    /// Of the rate.
+    pub budget: BudgetState,
+    /// Of bursts.
+    pub bursts: BurstState,
+}
+
+/// What is known of the load at a moment: counters since the store was opened. What an interval used is told from two of these,
+/// so that one that comes late, or not at all, is no error.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sample {
+    /// The moment.
+    pub now: Duration,
+    /// The device's speed, bytes per second, if it is known.
+    pub device: Option<u64>,
+    /// The counters.
+    pub used: Usage,
+    /// Refills in which the limiter held work up.
+    pub drained: u64,
+}
+
+/// An open job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenJob {
+    /// Its id; later ones are larger.
+    pub id: JobId,
+    /// Whose tree.
+    pub keyspace: KeyspaceId,
+    /// Its urgency.
+    pub class: Class,
+    /// True while it is set aside.
+    pub aside: bool,
+    /// Bytes of its input that it has read, and has not.
+    pub read: u64,
+    /// Those.
+    pub left: u64,
+}
+
+/// What there is to do.
+#[derive(Clone, Debug, Default)]
+pub struct Backlog {
+    /// The open jobs, in the order they were opened.
+    pub open: Vec<OpenJob>,
+    /// Compaction threads.
+    pub workers: usize,
+    /// L0 of each keyspace.
+    pub l0: Vec<(KeyspaceId, L0Backlog)>,
+    /// Somebody waits for compactions to end: no gate keeps them.
+    pub waited_for: bool,
+}
+
+/// Why a job is set aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aside {
+    /// The load is high, or enough of its class run.
+    Gate,
+    /// More urgent ones have all places. If they wait for a sync it may be stepped.
+    Place,
+}
+
+/// What the workers are to do until the next decision.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Directive {
+    /// Classes that may start.
+    pub classes: Vec<Class>,
+    /// True where L0 may only be merged within itself.
+    pub l0_within: bool,
+    /// Bursts under way: there L0 may start all the same.
+    pub bursts: Vec<(KeyspaceId, Phase)>,
+    /// Keyspaces whose L0 has a job open.
+    pub l0_open: Vec<KeyspaceId>,
+    /// True if there is a place for another job of L0.
+    pub l0_place: bool,
+    /// The rate for compactions; flushes are never limited.
+    pub bytes_per_sec: Option<u64>,
+    /// True if what flushes move counts in that rate.
+    pub covers_flushes: bool,
+    /// Jobs that are not stepped.
+    pub aside: Vec<(JobId, Aside)>,
+    /// Jobs that are to commit what they have and let go.
+    pub let_go: Vec<JobId>,
+    /// True if somebody waits for compactions.
+    pub waited_for: bool,
+}
+
+impl Directive {
+    /// What may be picked in a keyspace.
+    pub fn permit_for(&self, keyspace: KeyspaceId) -> Permit {
+        let burst = self.bursts.iter().find(|(id, _)| *id == keyspace).map(|(_, phase)| *phase);
+        let mut permit = Permit { classes: self.classes.clone(), ..Permit::everything() };
+        if self.l0_within {
+            permit.l0 = L0Permit::IntraOnly { flush_born: false };
+        }
+        let Some(phase) = burst else { return permit };
+        permit.classes.retain(|class| *class > Class::L0ToL1 || *class == Class::Flush);
+        if self.l0_place && !self.l0_open.contains(&keyspace) {
+            let more: &[Class] = match phase {
+                Phase::Part => &[Class::IntraL0],
+                Phase::Full => &[Class::IntraL0, Class::L0ToL1],
+            };
+            permit.classes.extend(more);
+            permit.classes.sort_unstable();
+        }
+        permit.l0 = match phase {
+            Phase::Part => L0Permit::IntraOnly { flush_born: true },
+            Phase::Full => L0Permit::Full,
+        };
+        permit
+    }
+
+    /// True if no compaction may start anywhere.
+    pub fn permits_nothing(&self) -> bool {
+        self.classes.iter().all(|class| *class == Class::Flush) && (self.bursts.is_empty() || !self.l0_place)
+    }
+
+    /// Why a job is set aside, if it is.
+    pub fn aside(&self, job: JobId) -> Option<Aside> {
+        self.aside.iter().find(|(id, _)| *id == job).map(|(_, why)| *why)
+    }
+}
+
+/// Decides. Pure: its memory is in `State`.
+pub fn decide(
+    policy: &SchedulingPolicy,
+    mut state: State,
+    sample: &Sample,
+    backlog: &Backlog,
+) -> (State, Directive) {
+    let (by, used, device) = (&policy.estimator, &sample.used, sample.device);
+    if let Some(rule) = &policy.load {
+        state.load.look(rule, by, sample.now, used, device);
+    }
+    state.budget.look(&policy.budget, &Look { now: sample.now, by, used, device, drained: sample.drained });
+    let load = if backlog.waited_for { Load::Low } else { state.load.load };
+    state.bursts.look(policy.burst.as_ref(), load, &backlog.l0);
+    let places =
+        Places { policy, load, slots: policy.slots.count(backlog.workers, device), open: &backlog.open };
+    let mut directive = Directive {
+        classes: Class::ALL.into_iter().filter(|class| places.may_start(*class)).collect(),
+        l0_within: places.acts_on(Class::L0ToL1).any(|act| act == Act::NoStart),
+        bursts: state.bursts.under_way().collect(),
+        l0_open: backlog.open.iter().filter(|job| is_l0(job.class)).map(|job| job.keyspace).collect(),
+        l0_place: places.has_place(Class::L0ToL1),
+        bytes_per_sec: state.budget.rate,
+        covers_flushes: policy.budget.covers_flushes(),
+        aside: places.aside(),
+        let_go: Vec::new(),
+        waited_for: backlog.waited_for,
+    };
+    // L0 within itself is of its own class, whatever asks for it.
+    directive.l0_within &= directive.classes.contains(&Class::IntraL0);
+    directive.let_go = places.let_go(&directive.bursts);
+    (state, directive)
+}
+
+/// The classes that may be picked while jobs of the classes `open` are, with so many places, where nothing is held back and L0
+/// takes a place if it needs one.
+pub fn permitted(open: &[Class], slots: usize) -> Vec<Class> {
+    let ahead = |class: Class| open.iter().filter(|open| **open <= class).count();
+    Class::ALL.into_iter().filter(|class| ahead(*class) < slots && open.len() < OPEN_JOBS_MAX).collect()
+}
+
+fn is_l0(class: Class) -> bool {
+    matches!(class, Class::IntraL0 | Class::L0ToL1)
+}
+
+/// Who has a place among those that run side by side.
+struct Places<'a> {
+    policy: &'a SchedulingPolicy,
+    load: Load,
+    slots: usize,
+    open: &'a [OpenJob],
+}
+
+impl Places<'_> {
+    /// What gates now do to a class.
+    fn acts_on(&self, class: Class) -> impl Iterator<Item = Act> {
+        let high = self.load == Load::High;
+        self.policy.gates.iter().filter(move |gate| high && gate.class == class).map(|gate| gate.act)
+    }
+
+    fn count(&self, of: impl Fn(Class) -> bool) -> usize {
+        self.open.iter().filter(|job| of(job.class)).count()
+    }
+
+    fn may_start(&self, class: Class) -> bool {
+        let gated = self.acts_on(class).any(|act| match act {
+            Act::Pause | Act::NoStart => true,
+            Act::Max(most) => self.count(|open| open == class) >= most as usize,
+        });
+        !gated && self.has_place(class)
+    }
+
+    fn has_place(&self, class: Class) -> bool {
+        if class == Class::Flush {
+            // It has a lane of its own.
+            return true;
+        }
+        if self.open.len() >= OPEN_JOBS_MAX {
+            return false;
+        }
+        match self.policy.l0_room {
+            // Jobs of less urgent classes are set aside instead.
+            L0Room::Preempts(_) => self.count(|open| open <= class) < self.slots,
+            L0Room::Extra if is_l0(class) => self.count(is_l0) == 0 || self.open.len() < self.slots,
+            L0Room::Extra => self.count(|open| !is_l0(open)) < self.slots,
+            L0Room::Waits => self.open.len() < self.slots,
+        }
+    }
+
+    /// Jobs that are not to be stepped.
+    fn aside(&self) -> Vec<(JobId, Aside)> {
+        let mut aside = Vec::new();
+        for class in Class::ALL {
+            let of = || self.open.iter().filter(move |job| job.class == class);
+            for act in self.acts_on(class) {
+                let most = match act {
+                    Act::Pause => 0,
+                    Act::Max(most) => most as usize,
+                    Act::NoStart => continue,
+                };
+                // Who is set aside stays so, the youngest before the others.
+                let mut jobs: Vec<&OpenJob> = of().collect();
+                jobs.sort_by_key(|job| (job.aside, job.id));
+                let beyond =
+                    jobs.into_iter().skip(most).filter(|job| aside.iter().all(|(id, _)| *id != job.id));
+                aside.extend(beyond.map(|job| (job.id, Aside::Gate)).collect::<Vec<_>>());
+            }
+        }
+        let victim = match self.policy.l0_room {
+            L0Room::Preempts(victim) => victim,
+            L0Room::Extra | L0Room::Waits => Victim::Youngest,
+        };
+        let left = match self.policy.l0_room {
+            L0Room::Preempts(_) => self.slots.saturating_sub(self.count(is_l0)),
+            L0Room::Extra | L0Room::Waits => self.slots,
+        };
+        let is_free = |job: &&OpenJob| !is_l0(job.class) && aside.iter().all(|(id, _)| *id != job.id);
+        let mut rest: Vec<&OpenJob> = self.open.iter().filter(is_free).collect();
+        rest.sort_by_key(|job| (job.class, job.aside, victim.keeps(job.id, job.read, job.left)));
+        let beyond: Vec<JobId> = rest.into_iter().skip(left).map(|job| job.id).collect();
+        aside.extend(beyond.into_iter().map(|id| (id, Aside::Place)));
+        aside
+    }
+
+    /// Jobs of L0 that may not have started now, and hold tables that a later one will want whole (DLC-8: the papers are silent).
+    fn let_go(&self, bursts: &[(KeyspaceId, Phase)]) -> Vec<JobId> {
+        let stopped = |class| self.acts_on(class).any(|act| act == Act::NoStart);
+        let bursting = |job: &&OpenJob| bursts.iter().any(|(id, _)| *id == job.keyspace);
+        let jobs = self.open.iter().filter(|job| is_l0(job.class) && stopped(job.class) && !bursting(job));
+        jobs.map(|job| job.id).collect()
+    }
+}
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

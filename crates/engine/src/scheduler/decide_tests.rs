@@ -1,0 +1,359 @@
+//! Every schedule as a table: loads in, directives out, on a clock that the test moves.
+
+use super::*;
+use crate::scheduler::catalog::parse;
+
+const MB: u64 = 1_000_000;
+const T: u64 = 350 * MB;
+
+/// A schedule under a manual clock: loads go in, what it says comes out.
+struct Bench {
+    policy: SchedulingPolicy,
+    state: State,
+    sample: Sample,
+    backlog: Backlog,
+    last_job: u64,
+}
+
+impl Bench {
+    fn new(schedule: &str) -> Bench {
+        let mut bench = Bench {
+            policy: parse(schedule).unwrap(),
+            state: State::default(),
+            sample: Sample { device: Some(T), ..Sample::default() },
+            backlog: Backlog {
+                workers: 2,
+                l0: vec![(KeyspaceId(0), L0Backlog::default())],
+                ..Backlog::default()
+            },
+            last_job: 0,
+        };
+        bench.decide();
+        bench
+    }
+
+    /// A second in which clients use so many MB, by every estimator.
+    fn second(&mut self, mb: u64) -> Directive {
+        self.pass(Duration::from_secs(1), mb)
+    }
+
+    fn pass(&mut self, time: Duration, mb: u64) -> Directive {
+        let bytes = mb * MB * time.as_millis() as u64 / 1000;
+        self.sample.now += time;
+        let used = &mut self.sample.used;
+        used.gets += 1;
+        used.get_bytes += bytes;
+        used.cache_fill_bytes += bytes;
+        used.client_read_bytes += bytes;
+        self.decide()
+    }
+
+    fn high(&mut self) -> Directive {
+        self.second(340)
+    }
+
+    fn low(&mut self) -> Directive {
+        (0..3).map(|_| self.second(1)).last().unwrap()
+    }
+
+    fn decide(&mut self) -> Directive {
+        let (state, directive) = decide(&self.policy, self.state.clone(), &self.sample, &self.backlog);
+        self.state = state;
+        for job in &mut self.backlog.open {
+            job.aside = directive.aside(job.id).is_some();
+        }
+        directive
+    }
+
+    fn open(&mut self, class: Class) -> JobId {
+        self.last_job += 1;
+        let id = JobId(self.last_job);
+        let job = OpenJob { id, keyspace: KeyspaceId(0), class, aside: false, read: 0, left: 1 };
+        self.backlog.open.push(job);
+        self.backlog.l0[0].1.jobs += u32::from(is_l0(class));
+        id
+    }
+
+    fn close(&mut self, id: JobId) {
+        let job = self.backlog.open.iter().position(|job| job.id == id).unwrap();
+        let job = self.backlog.open.remove(job);
+        self.backlog.l0[0].1.jobs -= u32::from(is_l0(job.class));
+    }
+
+    fn l0(&mut self, runs: u32, flush_born: u32) {
+        let l0 = &mut self.backlog.l0[0].1;
+        (l0.runs, l0.flush_born) = (runs, flush_born);
+        (l0.bytes, l0.flush_born_bytes) = (u64::from(runs) * MB, u64::from(flush_born) * MB);
+    }
+}
+
+fn may(directive: &Directive) -> String {
+    let permit = directive.permit_for(KeyspaceId(0));
+    let l0 = match permit.l0 {
+        L0Permit::Full => "",
+        L0Permit::IntraOnly { flush_born: false } => " within",
+        L0Permit::IntraOnly { flush_born: true } => " flushed",
+    };
+    permit.classes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ") + l0
+}
+
+fn mb(directive: &Directive) -> Option<u64> {
+    directive.bytes_per_sec.map(|rate| rate / MB)
+}
+
+/// Every preset: what may start at low load and at high load, and at which rate.
+#[test]
+fn every_schedule_under_low_and_high_load() {
+    let all = "flush intra-l0 l0-to-l1 deep upkeep";
+    let table = [
+        ("unlimited", all, None, all, None),
+        ("fixed:10MB", all, Some(10), all, Some(10)),
+        ("fixed:50%", all, Some(175), all, Some(175)),
+        ("autotuned", all, Some(175), all, Some(175)),
+        ("silk", all, Some(331), "flush intra-l0 l0-to-l1", Some(87)),
+        ("silk-bandwidth", all, Some(331), all, Some(87)),
+        ("silk-priority", all, None, all, None),
+        ("silk-star", all, Some(331), "flush intra-l0 l0-to-l1", Some(87)),
+        ("silk-artifact", all, Some(349), "flush intra-l0 l0-to-l1", Some(17)),
+        ("dlc-full", all, Some(331), "flush deep", Some(87)),
+        ("dlc-part", all, Some(331), "flush intra-l0 deep within", Some(87)),
+        ("dlc-burst-full", all, Some(331), "flush deep", Some(87)),
+        ("dlc-burst-part", all, Some(331), "flush deep", Some(87)),
+    ];
+    let names: Vec<&str> = crate::scheduler::catalog::CATALOG.iter().map(|(form, _)| *form).collect();
+    for form in names {
+        let name = form.split([':', '[']).next().unwrap();
+        assert!(table.iter().any(|row| row.0.split(':').next() == Some(name)), "{name} is not in the table");
+    }
+    for (name, low, low_rate, high, high_rate) in table {
+        let mut bench = Bench::new(name);
+        let at_low = bench.low();
+        // Nobody there yet, then one MB a second, which is no change worth making.
+        let at_first = low_rate.map(|rate| rate + u64::from(low_rate != high_rate));
+        assert_eq!((may(&at_low), mb(&at_low)), (low.to_owned(), at_first), "{name}, low");
+        let at_high = bench.high();
+        assert_eq!((may(&at_high), mb(&at_high)), (high.to_owned(), high_rate), "{name}, high");
+        let again = bench.low();
+        assert_eq!((may(&again), mb(&again)), (low.to_owned(), low_rate), "{name}, low again");
+        assert_eq!(
+            bench.policy.needs_device(),
+            !matches!(name, "unlimited" | "fixed:10MB" | "silk-priority")
+        );
+    }
+}
+
+#[test]
+fn an_l0_job_starts_beside_any_number_of_deep_ones() {
+    assert_eq!(permitted(&[], 1), Class::ALL);
+    assert_eq!(permitted(&[Class::Deep], 1), [Class::Flush, Class::IntraL0, Class::L0ToL1]);
+    assert_eq!(permitted(&[Class::Deep, Class::L0ToL1], 2), [Class::Flush, Class::IntraL0, Class::L0ToL1]);
+    assert_eq!(permitted(&[Class::Upkeep; OPEN_JOBS_MAX], 64), []);
+    for schedule in ["unlimited", "silk", "silk-priority", "silk-artifact", "dlc-full"] {
+        let mut bench = Bench::new(schedule);
+        bench.open(Class::Deep);
+        bench.open(Class::Deep);
+        bench.open(Class::Upkeep);
+        assert!(may(&bench.low()).starts_with("flush intra-l0 l0-to-l1"), "{schedule}");
+    }
+    // Without priorities it waits for a place.
+    let mut bench = Bench::new("silk-bandwidth:jobs=2");
+    bench.open(Class::Deep);
+    let second = bench.open(Class::Deep);
+    assert_eq!(may(&bench.low()), "flush");
+    bench.close(second);
+    assert_eq!(may(&bench.low()), "flush intra-l0 l0-to-l1 deep upkeep");
+}
+
+/// SILK-6: one is set aside for it, stays so, and has its place back afterwards.
+#[test]
+fn an_l0_job_takes_the_place_of_a_deep_one() {
+    let mut bench = Bench::new("silk:jobs=2");
+    let deep = [bench.open(Class::Deep), bench.open(Class::Deep)];
+    assert_eq!(bench.low().aside, []);
+    let l0 = bench.open(Class::L0ToL1);
+    let aside = bench.low().aside;
+    assert!(matches!(aside[..], [(id, Aside::Place)] if deep.contains(&id)), "{aside:?}");
+    assert_eq!(bench.low().aside, aside, "it is the same one as long as it lasts");
+    bench.close(l0);
+    assert_eq!(bench.low().aside, []);
+    for (victim, expected) in [("youngest", 1), ("least-progress", 0), ("largest-remaining", 0)] {
+        let mut bench = Bench::new(&format!("silk:jobs=2,victim={victim}"));
+        let deep = [bench.open(Class::Deep), bench.open(Class::Deep)];
+        (bench.backlog.open[0].left, bench.backlog.open[1].read) = (100, 50);
+        bench.open(Class::L0ToL1);
+        assert_eq!(bench.low().aside, [(deep[expected], Aside::Place)], "{victim}");
+    }
+}
+
+/// SILK-7, SILK-9: at high load all deep jobs are set aside and none of L0.
+#[test]
+fn silk_pauses_the_pool_and_never_l0() {
+    let mut bench = Bench::new("silk");
+    let l0 = bench.open(Class::L0ToL1);
+    let deep = [bench.open(Class::Deep), bench.open(Class::Upkeep)];
+    let high = bench.high();
+    assert_eq!(high.aside, deep.map(|id| (id, Aside::Gate)));
+    assert_eq!((high.aside(l0), high.let_go.len()), (None, 0));
+    assert_eq!(bench.low().aside(deep[0]), None);
+    // Whoever waits for compactions does not wait for the load.
+    bench.high();
+    bench.backlog.waited_for = true;
+    assert_eq!(bench.decide().aside(deep[0]), None);
+}
+
+/// SILK-2, in time: ten milliseconds are an interval.
+#[test]
+fn silk_follows_a_step_of_load_within_three_intervals() {
+    let mut bench = Bench::new("silk");
+    bench.pass(Duration::from_millis(10), 0);
+    let rates: Vec<_> = (0..3).map(|_| mb(&bench.pass(Duration::from_millis(10), 210))).collect();
+    assert_eq!(rates.last(), Some(&Some(122)), "{rates:?}");
+}
+
+/// DLC-4: while a flush takes the device clients seem to use little; that is no low load.
+#[test]
+fn a_dip_during_a_flush_opens_no_gate() {
+    let mut bench = Bench::new("dlc-full");
+    bench.high();
+    for mb in [100, 50, 320, 90, 90, 310] {
+        assert_eq!(may(&bench.second(mb)), "flush deep", "{mb} MB");
+    }
+}
+
+/// DLC-5 and DLC-6, DLC-8: what runs when the load rises commits what it has and lets go, where it may not have started.
+#[test]
+fn work_in_l0_lets_go_when_the_load_rises() {
+    for (schedule, class, lets_go) in [
+        ("dlc-full", Class::L0ToL1, true),
+        ("dlc-full", Class::IntraL0, true),
+        ("dlc-part", Class::L0ToL1, true),
+        ("dlc-part", Class::IntraL0, false),
+        ("silk", Class::L0ToL1, false),
+        ("unlimited", Class::L0ToL1, false),
+    ] {
+        let mut bench = Bench::new(schedule);
+        let job = bench.open(class);
+        assert_eq!(bench.low().let_go, []);
+        let expected = if lets_go { vec![job] } else { Vec::new() };
+        assert_eq!(bench.high().let_go, expected, "{schedule}, {class}");
+    }
+}
+
+/// DLC-7.
+#[test]
+fn at_high_load_one_deep_job_goes_on() {
+    let mut bench = Bench::new("dlc-full");
+    let deep = [bench.open(Class::Deep), bench.open(Class::Deep)];
+    assert_eq!(bench.low().aside, []);
+    let high = bench.high();
+    assert_eq!(high.aside, [(deep[1], Aside::Gate)]);
+    assert_eq!(may(&high), "flush");
+    bench.close(deep[0]);
+    assert_eq!(bench.high().aside, [], "the other has its turn");
+}
+
+/// DLC-9: within an interval of low load.
+#[test]
+fn delayed_work_resumes_with_the_low_sample() {
+    let mut bench = Bench::new("dlc-full");
+    bench.high();
+    assert_eq!(may(&bench.second(1)), "flush deep");
+    assert_eq!(may(&bench.second(1)), "flush deep");
+    assert_eq!(may(&bench.second(1)), "flush intra-l0 l0-to-l1 deep upkeep");
+}
+
+/// DLC-11: a burst brings L0 down, once, from the threshold on.
+#[test]
+fn a_full_burst_begins_at_the_threshold_and_ends_with_its_job() {
+    let mut bench = Bench::new("dlc-burst-full");
+    bench.l0(19, 19);
+    assert_eq!(may(&bench.high()), "flush deep");
+    bench.l0(20, 20);
+    assert_eq!(may(&bench.high()), "flush intra-l0 l0-to-l1 deep");
+    let job = bench.open(Class::L0ToL1);
+    let during = bench.high();
+    assert_eq!((may(&during), during.let_go.len()), ("flush deep".to_owned(), 0));
+    bench.close(job);
+    bench.l0(1, 1);
+    assert_eq!(may(&bench.high()), "flush deep");
+    assert_eq!(bench.state.bursts.begun, [0, 1]);
+    // As long as there are too many, one burst follows the other.
+    bench.l0(23, 23);
+    bench.high();
+    let job = bench.open(Class::L0ToL1);
+    bench.high();
+    bench.close(job);
+    assert_eq!(may(&bench.high()), "flush intra-l0 l0-to-l1 deep");
+    assert_eq!(bench.state.bursts.begun, [0, 3]);
+    // Low load ends it.
+    assert_eq!(may(&bench.low()), "flush intra-l0 l0-to-l1 deep upkeep");
+    assert_eq!(bench.state.bursts.under_way().count(), 0);
+}
+
+/// DLC-12 and DLC-13: four parts, which count flushed runs alone, then all.
+#[test]
+fn after_four_parts_comes_a_full_burst() {
+    let mut bench = Bench::new("dlc-burst-part");
+    let mut phases = Vec::new();
+    for round in 0..10 {
+        // Outputs of the parts before are runs, and do not count.
+        bench.l0(20 + round % 5, 20);
+        let due = bench.high();
+        phases.push(may(&due));
+        let job = bench.open(Class::IntraL0);
+        assert_eq!(may(&bench.high()).trim_end_matches(" flushed"), "flush deep", "one at a time");
+        bench.close(job);
+        bench.l0(round % 5, 0);
+        assert_eq!(may(&bench.high()), "flush deep");
+        bench.l0(19 + round, 19);
+        assert_eq!(may(&bench.high()), "flush deep", "outputs count in no threshold");
+    }
+    let part = "flush intra-l0 deep flushed";
+    let full = "flush intra-l0 l0-to-l1 deep";
+    assert_eq!(phases, [part, part, part, part, full, part, part, part, part, full]);
+    assert_eq!(bench.state.bursts.begun, [8, 2]);
+}
+
+/// DLC-14: by count, by bytes, or whichever comes first.
+#[test]
+fn bursts_begin_by_count_or_by_bytes() {
+    for (knobs, runs, begins) in [
+        ("burst-runs=5", 4, false),
+        ("burst-runs=5", 5, true),
+        ("burst-runs=0,burst-bytes=6000000", 5, false),
+        ("burst-runs=0,burst-bytes=6000000", 6, true),
+        ("burst-runs=9,burst-bytes=6000000", 6, true),
+    ] {
+        let mut bench = Bench::new(&format!("dlc-burst-full:{knobs}"));
+        bench.l0(runs, runs);
+        bench.high();
+        assert_eq!(bench.state.bursts.under_way().count() == 1, begins, "{knobs}, {runs} runs");
+    }
+}
+
+#[test]
+fn a_burst_of_one_keyspace_is_none_of_another() {
+    let mut bench = Bench::new("dlc-burst-full");
+    bench.backlog.l0.push((KeyspaceId(1), L0Backlog { runs: 21, ..L0Backlog::default() }));
+    let high = bench.high();
+    assert_eq!(may(&high), "flush deep");
+    assert!(high.permit_for(KeyspaceId(1)).allows(Class::L0ToL1));
+}
+
+/// Time that jumps, forward or not at all, and counters that begin anew.
+#[test]
+fn odd_samples_do_no_harm() {
+    for (form, _) in crate::scheduler::catalog::CATALOG {
+        let name = form.split(['[']).next().unwrap().replace("RATE", "10MB");
+        let mut bench = Bench::new(&name);
+        bench.high();
+        for _ in 0..5 {
+            bench.decide();
+        }
+        bench.pass(Duration::from_secs(1 << 30), 0);
+        bench.sample.used = Usage::default();
+        let directive = bench.pass(Duration::from_secs(1), 0);
+        assert!(directive.bytes_per_sec.is_none_or(|rate| rate >= 1024), "{name}");
+        assert!(directive.classes.contains(&Class::Flush), "{name}");
+    }
+}

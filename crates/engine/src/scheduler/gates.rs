@@ -1,0 +1,156 @@
+//! What may not start, or not go on, while the load is high; and the bursts that merge L0 all the same before it grows too tall.
+
+use std::collections::BTreeMap;
+
+use super::classifier::Load;
+use crate::base::class::Class;
+use crate::base::error::{Error, Result};
+use crate::base::units::KeyspaceId;
+
+/// DLC §6.3: tables in L0 at which a burst begins.
+pub const BURST_RUNS: u32 = 20;
+/// DLC §6.3, "part and full": so many merges within L0, then one to L1.
+pub const BURST_PARTS: u32 = 4;
+/// DLC §4.1: only one low-level compaction runs at high load.
+pub const DEEP_AT_HIGH: u32 = 1;
+
+/// A rule for one class at high load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// For whom.
+    pub class: Class,
+    /// What it does.
+    pub act: Act,
+}
+
+/// What a gate does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Open jobs are set aside, all of the class, and none starts.
+    Pause,
+    /// None starts. One that is open commits what it has and lets go.
+    NoStart,
+    /// At most so many run; others are set aside.
+    Max(u32),
+}
+
+/// When L0 is merged in spite of a gate (DLC §5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Burst {
+    /// From so many runs on.
+    pub runs: Option<u32>,
+    /// Or from so many bytes on.
+    pub bytes: Option<u64>,
+    /// So many merges of flushed tables among themselves before all of L0 goes down; `None`: all goes down at once. Only flushed tables
+    /// count then.
+    pub parts: Option<u32>,
+}
+
+impl Burst {
+    /// Refuses one that never comes, or always.
+    pub fn check(&self) -> Result<()> {
+        match (self.runs, self.bytes) {
+            (None, None) => Err(Error::invalid("a burst needs burst-runs or burst-bytes, or it never comes")),
+            (Some(0 | 1), _) | (_, Some(0)) => {
+                Err(Error::invalid("a burst is from 2 runs or 1 byte on: there would be nothing to merge"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn is_due(&self, l0: &L0Backlog) -> bool {
+        let (runs, bytes) = match self.parts {
+            Some(_) => (l0.flush_born, l0.flush_born_bytes),
+            None => (l0.runs, l0.bytes),
+        };
+        self.runs.is_some_and(|most| runs >= most) || self.bytes.is_some_and(|most| bytes >= most)
+    }
+}
+
+/// L0 of a keyspace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct L0Backlog {
+    /// Runs.
+    pub runs: u32,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Runs that flushes made, outputs of merges left out.
+    pub flush_born: u32,
+    /// Their bytes.
+    pub flush_born_bytes: u64,
+    /// Open jobs that take tables of it.
+    pub jobs: u32,
+}
+
+/// What a burst does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Merges flushed tables into one that no other part takes.
+    Part,
+    /// Brings L0 down.
+    Full,
+}
+
+/// What is remembered of bursts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BurstState {
+    of: BTreeMap<KeyspaceId, Progress>,
+    /// Bursts of parts so far, and full ones.
+    pub begun: [u64; 2],
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Progress {
+    phase: Option<Phase>,
+    /// Its job has been seen.
+    begun: bool,
+    /// Parts since L0 was brought down.
+    parts: u32,
+}
+
+impl BurstState {
+    /// Begins bursts and ends them.
+    pub fn look(&mut self, burst: Option<&Burst>, load: Load, l0: &[(KeyspaceId, L0Backlog)]) {
+        let Some(burst) = burst.filter(|_| load == Load::High) else {
+            // At low load L0 goes down by itself.
+            self.of.clear();
+            return;
+        };
+        self.of.retain(|id, _| l0.iter().any(|(known, _)| known == id));
+        for (id, backlog) in l0 {
+            let progress = self.of.entry(*id).or_default();
+            progress.end(burst, backlog);
+            if progress.phase.is_none() && burst.is_due(backlog) {
+                let phase = progress.next(burst);
+                *progress = match phase {
+                    Phase::Part => Progress { phase: Some(phase), begun: false, parts: progress.parts + 1 },
+                    Phase::Full => Progress { phase: Some(phase), begun: false, parts: 0 },
+                };
+                self.begun[phase as usize] += 1;
+            }
+        }
+    }
+
+    /// The bursts under way.
+    pub fn under_way(&self) -> impl Iterator<Item = (KeyspaceId, Phase)> {
+        self.of.iter().filter_map(|(id, progress)| Some((*id, progress.phase?)))
+    }
+}
+
+impl Progress {
+    /// A burst is over when its job has ended, or nothing is left for it.
+    fn end(&mut self, burst: &Burst, l0: &L0Backlog) {
+        if l0.jobs > 0 {
+            self.begun = true;
+        } else if self.begun || !burst.is_due(l0) {
+            (self.phase, self.begun) = (None, false);
+        }
+    }
+
+    fn next(&self, burst: &Burst) -> Phase {
+        match burst.parts {
+            Some(parts) if self.parts < parts => Phase::Part,
+            _ => Phase::Full,
+        }
+    }
+}

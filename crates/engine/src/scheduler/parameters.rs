@@ -1,0 +1,228 @@
+//! The knobs of a schedule: `silk:floor=50MiB,victim=youngest`. Each changes one value of the policy.
+
+use std::time::Duration;
+
+use super::budget::Budget;
+use super::estimator::{BYTES_PER_GET, Estimator, GAMMA};
+use super::gates::{Act, Burst, Gate};
+use super::order::{L0Room, OnConflict, Order, Slots, Victim};
+use super::policy::SchedulingPolicy;
+use super::rate::Rate;
+use crate::base::class::Class;
+use crate::base::error::{Error, Result};
+use crate::base::units::parse_size;
+
+/// Every knob: its name, and what it takes.
+pub const KNOBS: &[(&str, &str)] = &[
+    ("estimator", "op-bytes, weighted@GET@SCAN, per-get[@BYTES], cache-fills[@FACTOR] or device"),
+    ("epsilon", "what is kept free, a rate like 10MiB or a part of the device like 5%"),
+    ("floor", "what background work has at least, a rate or a part"),
+    ("min-change", "smaller changes of the rate are not made, a rate or a part"),
+    ("every", "the interval in which clients are looked at, like 10ms or 1s"),
+    ("low", "below this for `softness` intervals the load is low, a rate or a part"),
+    ("high", "above this it is high, a rate or a part"),
+    ("softness", "intervals below `low` that make it low, from 1 up"),
+    ("deep", "deeper jobs at high load: run, pause, or how many"),
+    ("l0", "L0 at high load: run, within (merged within itself only) or delay (not at all)"),
+    (
+        "burst-runs",
+        "runs in L0 from which on it is merged at high load all the same; 0 for no matter how many",
+    ),
+    ("burst-bytes", "the same in bytes"),
+    ("parts", "merges of flushed runs alone before all of L0 goes down; 0 for none"),
+    ("order", "strict, fair, shortest-remaining or equal"),
+    ("conflict", "a deep job that has tables L0 needs: wait, yield or discard"),
+    (
+        "victim",
+        "the deep job that makes room for L0: random, youngest, least-progress, largest-remaining, extra or none",
+    ),
+    ("jobs", "jobs side by side: workers, a number, or bandwidth@RATE a job"),
+];
+
+/// Changes what `knob`, like `floor=25%`, says.
+///
+/// # Errors
+/// `InvalidArgument`: no such knob, a value that cannot be read, or one that this schedule has no use for.
+pub fn change(policy: &mut SchedulingPolicy, knob: &str) -> Result<()> {
+    let Some((name, value)) = knob.split_once('=') else {
+        return Err(Error::invalid(format!("`{knob}` is no knob; write NAME=VALUE, like floor=25%")));
+    };
+    let Some((_, takes)) = KNOBS.iter().find(|(known, _)| *known == name) else {
+        let names: Vec<&str> = KNOBS.iter().map(|(name, _)| *name).collect();
+        return Err(Error::invalid(format!(
+            "no schedule has a knob `{name}`; there are {}",
+            names.join(", ")
+        )));
+    };
+    match set(policy, name, value) {
+        Some(true) => Ok(()),
+        Some(false) => Err(Error::invalid(format!("this schedule has no use for `{name}`"))),
+        None => Err(Error::invalid(format!("{name} is {takes}; not `{value}`"))),
+    }
+}
+
+/// `None` for a value that cannot be read, false for a knob without use.
+fn set(policy: &mut SchedulingPolicy, name: &str, value: &str) -> Option<bool> {
+    match name {
+        "estimator" => {
+            policy.estimator = estimator(value)?;
+            return Some(policy.every().is_some());
+        }
+        "epsilon" | "floor" | "min-change" => return set_budget(policy, name, rate(value)?),
+        "low" | "high" => {
+            let (rate, Some(rule)) = (rate(value)?, &mut policy.load) else { return Some(false) };
+            *(if name == "low" { &mut rule.low } else { &mut rule.high }) = rate;
+        }
+        "softness" => {
+            let (n, Some(rule)) = (value.parse().ok()?, &mut policy.load) else { return Some(false) };
+            rule.softness = n;
+        }
+        "every" => return set_every(policy, time(value)?),
+        "deep" => return set_deep(policy, value),
+        "l0" => return set_l0(policy, value),
+        "burst-runs" | "burst-bytes" | "parts" => return set_burst(policy, name, value),
+        "order" => policy.order = order(value)?,
+        "conflict" => policy.on_conflict = conflict(value)?,
+        "victim" => policy.l0_room = room(value)?,
+        "jobs" => policy.slots = slots(value)?,
+        _ => return None,
+    }
+    Some(true)
+}
+
+fn set_budget(policy: &mut SchedulingPolicy, name: &str, rate: Rate) -> Option<bool> {
+    let Budget::Leftover { epsilon, floor, min_change, .. } = &mut policy.budget else { return Some(false) };
+    *(match name {
+        "epsilon" => epsilon,
+        "floor" => floor,
+        _ => min_change,
+    }) = rate;
+    Some(true)
+}
+
+fn set_every(policy: &mut SchedulingPolicy, value: Duration) -> Option<bool> {
+    let mut used = false;
+    if let Budget::Leftover { every, .. } = &mut policy.budget {
+        (*every, used) = (value, true);
+    }
+    if let Some(rule) = &mut policy.load {
+        (rule.every, used) = (value, true);
+    }
+    Some(used)
+}
+
+fn set_deep(policy: &mut SchedulingPolicy, value: &str) -> Option<bool> {
+    let act = match value {
+        "run" => None,
+        "pause" => Some(Act::Pause),
+        n => Some(Act::Max(n.parse().ok()?)),
+    };
+    policy.gates.retain(|gate| gate.class < Class::Deep);
+    policy.gates.extend(act.map(|act| Gate { class: Class::Deep, act }));
+    // Nothing waits for upkeep.
+    policy.gates.extend(act.map(|_| Gate { class: Class::Upkeep, act: Act::Pause }));
+    policy.gates.sort_by_key(|gate| gate.class);
+    Some(policy.load.is_some())
+}
+
+fn set_l0(policy: &mut SchedulingPolicy, value: &str) -> Option<bool> {
+    let classes: &[Class] = match value {
+        "run" => &[],
+        "within" => &[Class::L0ToL1],
+        "delay" => &[Class::IntraL0, Class::L0ToL1],
+        _ => return None,
+    };
+    policy.gates.retain(|gate| gate.class >= Class::Deep);
+    let gate = |class: &Class| Gate { class: *class, act: Act::NoStart };
+    policy.gates.extend(classes.iter().map(gate));
+    policy.gates.sort_by_key(|gate| gate.class);
+    Some(policy.load.is_some())
+}
+
+fn set_burst(policy: &mut SchedulingPolicy, name: &str, value: &str) -> Option<bool> {
+    let mut burst = policy.burst.unwrap_or(Burst { runs: None, bytes: None, parts: None });
+    let is_there = |n: &u32| *n > 0;
+    match name {
+        "burst-runs" => burst.runs = Some(value.parse().ok()?).filter(is_there),
+        "burst-bytes" => burst.bytes = Some(parse_size(value)?).filter(|bytes| *bytes > 0),
+        _ => burst.parts = Some(value.parse().ok()?).filter(is_there),
+    }
+    policy.burst = Some(burst);
+    Some(policy.load.is_some())
+}
+
+/// `25%`, or a size.
+pub fn rate(text: &str) -> Option<Rate> {
+    match text.strip_suffix('%') {
+        Some(part) => {
+            let part: f64 = part.trim().parse().ok()?;
+            (part.is_finite() && part >= 0.0).then_some(Rate::OfDevice(part / 100.0))
+        }
+        None => parse_size(text).map(Rate::Bytes),
+    }
+}
+
+fn time(text: &str) -> Option<Duration> {
+    let (number, unit) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(number), _) => (number, 1),
+        (None, Some(number)) => (number, 1000),
+        (None, None) => return None,
+    };
+    number.trim().parse::<u64>().ok()?.checked_mul(unit).map(Duration::from_millis)
+}
+
+fn estimator(text: &str) -> Option<Estimator> {
+    let parts: Vec<&str> = text.split('@').collect();
+    Some(match parts[..] {
+        ["op-bytes"] => Estimator::OpBytes,
+        ["weighted", get, scan] => {
+            Estimator::WeightedOps { get: get.parse().ok()?, scan: scan.parse().ok()? }
+        }
+        ["per-get"] => Estimator::PerGet(BYTES_PER_GET),
+        ["per-get", bytes] => Estimator::PerGet(parse_size(bytes)?),
+        ["cache-fills"] => Estimator::CacheFills { gamma: GAMMA },
+        ["cache-fills", gamma] => Estimator::CacheFills { gamma: gamma.parse().ok()? },
+        ["device"] => Estimator::Device,
+        _ => return None,
+    })
+}
+
+fn order(text: &str) -> Option<Order> {
+    Some(match text {
+        "strict" => Order::Strict,
+        "fair" => Order::Fair,
+        "shortest-remaining" => Order::ShortestRemaining,
+        "equal" => Order::Equal,
+        _ => return None,
+    })
+}
+
+fn conflict(text: &str) -> Option<OnConflict> {
+    Some(match text {
+        "wait" => OnConflict::Wait,
+        "yield" => OnConflict::Yield,
+        "discard" => OnConflict::Discard,
+        _ => return None,
+    })
+}
+
+fn room(text: &str) -> Option<L0Room> {
+    Some(match text {
+        "random" => L0Room::Preempts(Victim::Random),
+        "youngest" => L0Room::Preempts(Victim::Youngest),
+        "least-progress" => L0Room::Preempts(Victim::LeastProgress),
+        "largest-remaining" => L0Room::Preempts(Victim::LargestRemaining),
+        "extra" => L0Room::Extra,
+        "none" => L0Room::Waits,
+        _ => return None,
+    })
+}
+
+fn slots(text: &str) -> Option<Slots> {
+    Some(match text.split_once('@') {
+        Some(("bandwidth", rate)) => Slots::ByBandwidth { bytes_per_sec: parse_size(rate)? },
+        Some(_) => return None,
+        None if text == "workers" => Slots::Workers,
+        None => Slots::Exactly(text.parse().ok()?),
+    })
+}

@@ -1,0 +1,551 @@
+//! Schedules on the real engine: what they hold back under load, what they never hold back, and that their sums add up. One thread
+//! and a clock that the test moves, so that a seed gives the same history each time.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use evenkeel::fs::{Class, Device, DeviceFileSystem, FileSystem, IoClass};
+use evenkeel::testing::{ManualClock, Random, SimulatedFileSystem};
+use evenkeel::{Db, Event, Metrics, Options, ScanRange, schedule};
+
+/// What the device can do, as the store is told.
+const T: u64 = 1_000_000;
+const KEYS: u64 = 3000;
+const VALUE: usize = 100;
+/// Four runs in L0 ask for a compaction, and there are deep levels.
+const STRATEGY: &str = "when=saturation how=runs:1 much=file which=least-overlap-parent; L0: when=runs how=runs:4 much=runs; size: sizes=fixed";
+/// An operation of the driver moves about a key and a value.
+const TICK: Duration = Duration::from_millis(10);
+
+fn options(schedule: &str) -> Options {
+    Options {
+        schedule: schedule.to_owned(),
+        device_bytes_per_sec: T,
+        memtable_bytes: 8 << 10,
+        memtables: 4,
+        table_bytes: 4 << 10,
+        block_bytes: 512,
+        level_base_bytes: 32 << 10,
+        level_ratio: 3,
+        strategy: Some(STRATEGY.to_owned()),
+        l0_trigger: 4,
+        l0_limit: 200,
+        cache_bytes: 32 << 10,
+        memory_bytes: 1 << 20,
+        reserve_bytes: 0,
+        slow_us: 0,
+        workers: 2,
+        ..Options::default()
+    }
+}
+
+/// Every preset, with a rate where one is needed.
+fn presets() -> Vec<String> {
+    let name = |(form, _): &(&str, &str)| form.split('[').next().unwrap().replace("RATE", "200kB");
+    schedule::catalog().iter().map(name).collect()
+}
+
+struct World {
+    clock: Arc<ManualClock>,
+    db: Db,
+    model: BTreeMap<Vec<u8>, Vec<u8>>,
+    random: Random,
+    events: Arc<Mutex<Vec<String>>>,
+    written: u64,
+}
+
+impl World {
+    fn new(schedule: &str, seed: u64) -> World {
+        World::with(options(schedule), seed)
+    }
+
+    fn with(options: Options, seed: u64) -> World {
+        let clock = Arc::new(ManualClock::default());
+        let events: Arc<Mutex<Vec<String>>> = Arc::default();
+        let told = Arc::clone(&events);
+        let db = Db::builder(Path::new("/store"))
+            .options(options)
+            .file_system(Arc::new(SimulatedFileSystem::new()))
+            .clock(Arc::clone(&clock) as _)
+            .listener(Arc::new(move |event: &Event| told.lock().unwrap().push(format!("{event:?}"))))
+            .without_threads()
+            .open()
+            .unwrap();
+        let mut world =
+            World { clock, db, model: BTreeMap::new(), random: Random::new(seed), events, written: 0 };
+        // Every key is there from the beginning, so that gets find something.
+        for key in 0..KEYS {
+            world.put_key(key);
+            world.step();
+        }
+        world
+    }
+
+    fn put(&mut self) {
+        let key = self.random.below(KEYS);
+        self.put_key(key);
+    }
+
+    fn put_key(&mut self, key: u64) {
+        let key = format!("{key:06}").into_bytes();
+        let value = format!("{:0>VALUE$}", self.written).into_bytes();
+        self.db.put(&key, &value).unwrap();
+        self.model.insert(key, value);
+        self.written += 1;
+    }
+
+    fn get(&mut self) {
+        let key = format!("{:06}", self.random.below(KEYS)).into_bytes();
+        assert_eq!(self.db.get(&key).unwrap().as_deref(), self.model.get(&key).map(Vec::as_slice));
+    }
+
+    fn step(&self) -> bool {
+        self.db.step(&mut |jobs| jobs.first().map(|(job, _)| *job))
+    }
+
+    /// Ten milliseconds with so many puts and gets, and as many steps of the background as it wants.
+    fn tick(&mut self, puts: u64, gets: u64) {
+        (0..puts).for_each(|_| self.put());
+        (0..gets).for_each(|_| self.get());
+        for _ in 0..400 {
+            if !self.step() {
+                break;
+            }
+        }
+        self.clock.advance(TICK);
+    }
+
+    /// Clients use more than the device has, by every estimator: gets find little in so small a cache.
+    fn high(&mut self, ticks: u64) {
+        (0..ticks).for_each(|_| self.tick(10, 110));
+    }
+
+    fn low(&mut self, ticks: u64) {
+        (0..ticks).for_each(|_| self.tick(1, 1));
+    }
+
+    fn metrics(&self) -> Metrics {
+        let metrics = self.db.metrics();
+        adds_up(&metrics);
+        metrics
+    }
+
+    /// Time goes on, and nobody asks for anything, until all work is done.
+    fn settle(&self) {
+        for _ in 0..20_000 {
+            if self.db.wait_idle().is_ok() {
+                return;
+            }
+            self.clock.advance(TICK);
+        }
+        panic!("not settled: {}", self.db.control("explain default").unwrap());
+    }
+
+    fn finish(mut self) -> Metrics {
+        self.settle();
+        (0..100).for_each(|_| self.get());
+        let found: BTreeMap<Vec<u8>, Vec<u8>> =
+            self.db.scan(ScanRange::all()).unwrap().map(Result::unwrap).collect();
+        assert_eq!(found, self.model);
+        self.db.verify().unwrap();
+        let metrics = self.metrics();
+        assert_eq!((metrics.jobs_open, metrics.jobs_paused, metrics.jobs_failed), (0, 0, 0));
+        self.db.close().unwrap();
+        metrics
+    }
+}
+
+fn adds_up(m: &Metrics) {
+    let sum = m.jobs_resumed + m.jobs_yielded + m.jobs_discarded + m.jobs_paused;
+    assert_eq!(
+        m.jobs_preempted, sum,
+        "{} {} {} {}",
+        m.jobs_resumed, m.jobs_yielded, m.jobs_discarded, m.jobs_paused
+    );
+}
+
+fn moved(metrics: &Metrics, classes: &[&str]) -> u64 {
+    let of = metrics.io.iter().filter(|(class, ..)| classes.contains(&class.as_str()));
+    of.map(|(_, read, written)| read + written).sum()
+}
+
+fn mixed(schedule: &str, seed: u64) -> (Metrics, Vec<String>) {
+    let mut world = World::new(schedule, seed);
+    for _ in 0..2 {
+        world.high(210);
+        world.low(450);
+    }
+    let events = Arc::clone(&world.events);
+    let metrics = world.finish();
+    let events = std::mem::take(&mut *events.lock().unwrap());
+    (metrics, events)
+}
+
+/// Under every schedule: right answers, an end to all work, a clean close; and the same history twice.
+#[test]
+fn every_schedule_takes_a_mixed_load_and_does_the_same_again() {
+    for name in presets() {
+        let (metrics, events) = mixed(&name, 5);
+        assert!(
+            metrics.flushes > 10 && metrics.compactions > 1,
+            "{name}: {} flushes, {} compactions",
+            metrics.flushes,
+            metrics.compactions
+        );
+        let judges = name.starts_with("silk") || name.starts_with("dlc");
+        let judges = judges && !["silk-bandwidth", "silk-priority"].contains(&name.as_str());
+        assert_eq!(metrics.schedule.load_is_high.is_some(), judges, "{name}");
+        assert!(!judges || metrics.schedule.high_loads >= 2, "{name}: {:?}", metrics.schedule);
+        let (_, again) = mixed(&name, 5);
+        assert!(events.len() > 100, "{name}: {} events", events.len());
+        assert_eq!(events, again, "{name}");
+    }
+}
+
+/// Load that rises and falls, schedules that change, and readers beside: each way to leave a pause is taken.
+#[test]
+fn a_storm_of_preemptions_loses_nothing_and_adds_up() {
+    let mut world = World::new("silk:jobs=2", 11);
+    let mut most_paused = 0;
+    let reads = std::thread::scope(|scope| {
+        let start = |thread| {
+            let (db, (tell, told)) = (world.db.clone(), channel::<()>());
+            // A few reads each time that the load changes: all that it can would be a load of its own.
+            let reader = scope.spawn(move || {
+                let (mut random, mut found) = (Random::new(thread), 0);
+                while told.recv().is_ok() {
+                    for _ in 0..3 {
+                        let key = format!("{:06}", random.below(KEYS));
+                        let value = db.get(key.as_bytes()).unwrap().unwrap();
+                        assert!(value.len() >= VALUE && value.iter().all(u8::is_ascii_digit));
+                        found += 1;
+                    }
+                }
+                found
+            });
+            (tell, reader)
+        };
+        let readers = [start(1), start(2)];
+        for round in 0..60 {
+            // Work is thrown away under the one, and kept under the other.
+            let name = if round % 20 < 14 { "silk:jobs=2" } else { "dlc-full:every=10ms,softness=1" };
+            world.db.set_schedule(name).unwrap();
+            for _ in 0..12 {
+                readers.iter().for_each(|(tell, _)| tell.send(()).unwrap());
+                world.tick(15, 110);
+                most_paused = most_paused.max(world.metrics().jobs_paused);
+                world.tick(15, 0);
+                (0..4).for_each(|_| world.tick(0, 0));
+            }
+        }
+        let join = |(tell, reader)| {
+            drop::<std::sync::mpsc::Sender<()>>(tell);
+            std::thread::ScopedJoinHandle::<u64>::join(reader).unwrap()
+        };
+        readers.map(join)
+    });
+    assert!(reads.iter().all(|found| *found > 0) && most_paused > 0);
+    let m = world.finish();
+    let all = [m.jobs_preempted, m.jobs_resumed, m.jobs_yielded, m.jobs_discarded];
+    assert!(all.iter().all(|n| *n > 0), "preempted, resumed, yielded, discarded: {all:?}");
+    assert!(m.wasted_bytes > 0);
+}
+
+/// SILK-7 and SILK-3: a client that never pauses and uses all of the device stops neither flushes nor L0, and deep jobs wait.
+#[test]
+fn under_a_load_without_end_flushes_and_l0_go_on() {
+    let mut world = World::new("silk", 3);
+    world.settle();
+    world.high(50);
+    let first = world.metrics();
+    let mut before = first.clone();
+    for second in 0..6 {
+        world.high(100);
+        let now = world.metrics();
+        let progress = |classes: &[&str]| moved(&now, classes) - moved(&before, classes);
+        assert_eq!(now.schedule.load_is_high, Some(true));
+        assert!(now.flushes > before.flushes, "second {second}");
+        assert_eq!(progress(&["deep", "upkeep"]), 0, "second {second}");
+        assert!(progress(&["intra-l0", "l0-to-l1"]) > 0, "second {second}");
+        before = now;
+    }
+    // The floor is a quarter of the device.
+    let together = moved(&before, &["flush", "intra-l0", "l0-to-l1"])
+        - moved(&first, &["flush", "intra-l0", "l0-to-l1"]);
+    assert!(together >= 6 * T / 4 * 9 / 10, "{together} bytes in 6 seconds");
+    world.finish();
+}
+
+/// DLC-5 and DLC-7: at high load nothing of L0 starts, and what ran stops within a table; DLC-9: at low load it comes back.
+#[test]
+fn dlc_leaves_l0_alone_at_high_load() {
+    let mut world = World::new("dlc-full", 7);
+    world.settle();
+    world.high(201);
+    let begun = world.metrics();
+    assert_eq!(begun.schedule.load_is_high, Some(true));
+    world.high(5);
+    let settled = world.metrics();
+    assert!(
+        moved(&settled, &["intra-l0", "l0-to-l1"]) - moved(&begun, &["intra-l0", "l0-to-l1"])
+            <= 2 * (8 << 10)
+    );
+    world.high(300);
+    let after = world.metrics();
+    assert_eq!(moved(&after, &["intra-l0", "l0-to-l1"]), moved(&settled, &["intra-l0", "l0-to-l1"]));
+    assert!(after.keyspaces[0].levels[0].runs > 20, "{}", after.keyspaces[0].levels[0].runs);
+    // The fourth low second in a row would be too late.
+    world.low(401);
+    let low = world.metrics();
+    assert!(moved(&low, &["l0-to-l1"]) > moved(&after, &["l0-to-l1"]));
+    world.finish();
+}
+
+/// DLC-6: delayed in part, L0 is merged within itself only.
+#[test]
+fn dlc_part_merges_l0_within_itself() {
+    let mut world = World::new("dlc-part", 7);
+    world.settle();
+    world.high(210);
+    let before = world.metrics();
+    world.high(200);
+    let after = world.metrics();
+    assert_eq!(moved(&after, &["l0-to-l1"]), moved(&before, &["l0-to-l1"]));
+    assert!(moved(&after, &["intra-l0"]) > moved(&before, &["intra-l0"]));
+    world.finish();
+}
+
+/// DLC-11 to DLC-13: under a load without end L0 stays bounded, and every fifth burst brings it down.
+#[test]
+fn bursts_keep_l0_bounded() {
+    for (schedule, bound) in [
+        ("dlc-burst-full:burst-runs=10,floor=100%", 12),
+        ("dlc-burst-part:burst-runs=10,floor=100%", 10 + 4 + 2),
+    ] {
+        // Fast enough for what comes in.
+        let mut world = World::with(Options { device_bytes_per_sec: 4 * T, ..options(schedule) }, 9);
+        world.settle();
+        world.high(210);
+        let mut most = 0;
+        for _ in 0..1000 {
+            world.high(1);
+            most = most.max(world.db.metrics().keyspaces[0].levels[0].runs);
+        }
+        let metrics = world.metrics();
+        let [parts, full] = metrics.schedule.bursts;
+        assert!(most <= bound, "{schedule}: {most} runs");
+        assert!(full > 1, "{schedule}: {parts} parts, {full} full");
+        match schedule.contains("part") {
+            true => assert!(parts >= 4 * full && parts <= 4 * (full + 1), "{parts} parts, {full} full"),
+            false => assert_eq!(parts, 0),
+        }
+        world.finish();
+    }
+}
+
+/// Whoever asks for a compaction, or waits for all of them, does not wait for the load; nor does who closes the store.
+#[test]
+fn a_pause_keeps_nobody_who_waits() {
+    for schedule in [
+        "silk:low=0,high=1KiB",
+        "dlc-full:low=0,high=1KiB,every=10ms",
+        "silk-artifact:low=0,high=1KiB,every=10ms",
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let store = directory.path().join("store");
+        let db = Db::open(&store, Options { device_bytes_per_sec: 64 << 20, ..options(schedule) }).unwrap();
+        let write = |db: &Db| {
+            (0..4000_u64).for_each(|i| db.put(&(i * 7919 % 4000).to_be_bytes(), &[7; 100]).unwrap());
+        };
+        write(&db);
+        db.flush().unwrap();
+        // Once high it is never low again.
+        while db.metrics().schedule.load_is_high != Some(true) {
+            (0..100_u64).for_each(|i| drop(db.get(&i.to_be_bytes()).unwrap()));
+        }
+        db.compact_range(ScanRange::all()).unwrap();
+        write(&db);
+        db.checkpoint(directory.path().join("copy")).unwrap();
+        db.wait_idle().unwrap();
+        let metrics = db.metrics();
+        assert_eq!((metrics.schedule.load_is_high, metrics.jobs_open), (Some(true), 0), "{schedule}");
+        write(&db);
+        db.close().unwrap();
+    }
+}
+
+/// Time that stands still, jumps by years, and a limiter that has nothing to give.
+#[test]
+fn odd_clocks_stop_nothing() {
+    for name in presets() {
+        let mut world = World::new(&name, 17);
+        world.high(120);
+        for _ in 0..50 {
+            world.put();
+            world.step();
+        }
+        world.clock.advance(Duration::from_secs(10 * 365 * 24 * 3600));
+        world.high(3);
+        let before = world.metrics().flushes;
+        world.high(200);
+        assert!(world.metrics().flushes > before, "{name}");
+        world.finish();
+    }
+}
+
+/// DLC-1: cache fills tell what clients read, within a tenth; SILK's formula does not.
+#[test]
+fn cache_fills_tell_what_clients_read() {
+    let estimate = |estimator: &str| {
+        let mut world = World::new(&format!("dlc-full:estimator={estimator}"), 23);
+        world.settle();
+        (0..310).for_each(|_| world.tick(0, 20));
+        let client = world.metrics().schedule.client_bytes_per_sec.unwrap();
+        world.finish();
+        client as f64
+    };
+    let (fills, device) = (estimate("cache-fills"), estimate("device"));
+    assert!(device > 100_000.0 && (fills / device - 1.0).abs() < 0.1, "{fills} of {device}");
+    assert!((estimate("op-bytes") / device - 1.0).abs() > 0.5);
+}
+
+/// DLC-3: what compactions read is no client's, by any estimator.
+#[test]
+fn compactions_are_no_clients() {
+    for estimator in ["cache-fills", "device", "op-bytes", "per-get", "weighted@1@1"] {
+        let mut world = World::new("fixed:1024", 23);
+        world.high(20);
+        world.db.set_schedule(&format!("dlc-full:estimator={estimator},every=10ms")).unwrap();
+        world.tick(0, 0);
+        world.tick(0, 0);
+        let before = moved(&world.db.metrics(), &["l0-to-l1", "deep", "intra-l0"]);
+        (0..20).for_each(|_| world.tick(0, 0));
+        let after = world.metrics();
+        assert!(moved(&after, &["l0-to-l1", "deep", "intra-l0"]) > before, "{estimator}");
+        assert_eq!(after.schedule.client_bytes_per_sec, Some(0), "{estimator}");
+        world.finish();
+    }
+}
+
+/// SILK-1: bytes by class are all bytes.
+#[test]
+fn classes_sum_to_what_the_device_moved() {
+    let clock = Arc::new(ManualClock::default());
+    let device = Device::on_manual_clock(64 << 20, Duration::ZERO, Arc::clone(&clock)).unwrap();
+    let fs = Arc::new(DeviceFileSystem::new(Arc::new(SimulatedFileSystem::new()), Arc::clone(&device)));
+    let builder = Db::builder(Path::new("/store")).options(options("unlimited"));
+    let builder = builder.file_system(Arc::clone(&fs) as Arc<dyn FileSystem>).clock(Arc::clone(&clock) as _);
+    let db = builder.without_threads().open().unwrap();
+    for i in 0..12_000_u32 {
+        if i == 6000 {
+            db.set_schedule("silk").unwrap();
+        }
+        db.put(&(i * 7919 % 3000).to_be_bytes(), &[7; 100]).unwrap();
+        db.get(&(i * 31 % 3000).to_be_bytes()).unwrap();
+        db.step(&mut |jobs| jobs.first().map(|(job, _)| *job));
+    }
+    while db.wait_idle().is_err() {
+        clock.advance(TICK);
+    }
+    let metrics = db.metrics();
+    let by_class: u64 = metrics.io.iter().map(|(_, read, written)| read + written).sum();
+    for class in ["client", "wal", "flush", "l0-to-l1", "deep"] {
+        assert!(moved(&metrics, &[class]) > 0, "{class}");
+    }
+    let counters = fs.counters();
+    let background = Class::ALL.map(IoClass::Background);
+    let all = [IoClass::Client, IoClass::Wal, IoClass::Manifest].into_iter().chain(background);
+    assert_eq!(by_class, all.map(|class| counters.read(class) + counters.written(class)).sum::<u64>());
+    // The log is charged by the MiB, the rest of it when it is closed.
+    db.close().unwrap();
+    let classes = [IoClass::Client, IoClass::Wal, IoClass::Manifest].into_iter().chain(background);
+    assert_eq!(classes.map(|c| counters.read(c) + counters.written(c)).sum::<u64>(), device.charged_bytes());
+}
+
+/// The device's speed is measured once, kept, and not measured where nobody wants it.
+#[test]
+fn the_device_is_measured_once() {
+    const SPEED: u64 = 50 << 20;
+    let clock = Arc::new(ManualClock::default());
+    let device = Device::on_manual_clock(SPEED, Duration::ZERO, Arc::clone(&clock)).unwrap();
+    let fs = Arc::new(DeviceFileSystem::new(Arc::new(SimulatedFileSystem::new()), Arc::clone(&device)));
+    let open = |options: Options| {
+        let builder = Db::builder(Path::new("/store")).options(options);
+        let builder =
+            builder.file_system(Arc::clone(&fs) as Arc<dyn FileSystem>).clock(Arc::clone(&clock) as _);
+        builder.without_threads().open()
+    };
+    let unknown = || Options { device_bytes_per_sec: 0, ..options("unlimited") };
+    let db = open(unknown()).unwrap();
+    assert_eq!(db.options().device_bytes_per_sec, 0);
+    assert!(device.charged_bytes() < 1 << 20);
+    db.set_option("device_test", "false").unwrap();
+    let error = db.set_schedule("silk").unwrap_err().to_string();
+    assert!(error.contains("device_bytes_per_sec"), "{error}");
+    assert_eq!(db.options().schedule, "unlimited");
+    db.set_option("device_test", "true").unwrap();
+    db.set_schedule("silk").unwrap();
+    let measured = db.options().device_bytes_per_sec;
+    assert!((measured as f64 / SPEED as f64 - 1.0).abs() < 0.1, "{measured}");
+    db.close().unwrap();
+    let charged = device.charged_bytes();
+    let db = open(Options { schedule: "dlc-full".to_owned(), ..unknown() }).unwrap();
+    assert_eq!(db.options().device_bytes_per_sec, measured);
+    assert!(device.charged_bytes() - charged < 1 << 20, "it is not measured again");
+    // Half the floor of what there is, in bytes, is more than another device has.
+    let error = db.set_schedule("silk:floor=60MiB").unwrap_err().to_string();
+    assert!(error.contains("at most what the device can do"), "{error}");
+    db.set_option("device_bytes_per_sec", "100MiB").unwrap();
+    db.set_schedule("silk:floor=60MiB").unwrap();
+    let error = db.set_option("device_bytes_per_sec", "50MiB").unwrap_err().to_string();
+    assert!(error.contains("at most what the device can do"), "{error}");
+    db.close().unwrap();
+}
+
+/// Real threads, the monitor among them, on a real disk: each schedule is set on the running store, which goes on and can be closed.
+#[test]
+fn a_store_with_threads_lives_under_every_schedule() {
+    const THREADS: u64 = 2;
+    let directory = tempfile::tempdir().unwrap();
+    let options =
+        Options { device_bytes_per_sec: 64 << 20, memtable_bytes: 32 << 10, ..options("unlimited") };
+    let db = Db::open(directory.path(), options.clone()).unwrap();
+    for (round, name) in presets().iter().enumerate() {
+        db.set_schedule(name).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let db = &db;
+                scope.spawn(move || {
+                    for i in 0..1500_u64 {
+                        let key = format!("{thread}-{:05}", i * 7919 % 2000);
+                        db.put(key.as_bytes(), format!("{round:0>VALUE$}").as_bytes()).unwrap();
+                        let found = db.get(key.as_bytes()).unwrap();
+                        assert_eq!(found.as_deref(), Some(format!("{round:0>VALUE$}").as_bytes()), "{name}");
+                    }
+                });
+            }
+        });
+        adds_up(&db.metrics());
+        if round % 4 == 3 {
+            db.wait_idle().unwrap();
+        }
+    }
+    db.wait_idle().unwrap();
+    let metrics = db.metrics();
+    adds_up(&metrics);
+    assert_eq!((metrics.jobs_open, metrics.jobs_failed), (0, 0));
+    let (last, all) = (presets().len() - 1, 1500 * THREADS as usize);
+    let values = db.scan(ScanRange::all()).unwrap().map(|pair| pair.unwrap().1).collect::<Vec<_>>();
+    assert!(
+        values.len() >= all
+            && values.iter().filter(|v| **v == format!("{last:0>VALUE$}").as_bytes()).count() == all
+    );
+    db.verify().unwrap();
+    db.close().unwrap();
+    // What was set last is in force at the next open.
+    let db = Db::open(directory.path(), Options { schedule: "unlimited".to_owned(), ..options }).unwrap();
+    assert_eq!(Some(&db.options().schedule), presets().last());
+}
