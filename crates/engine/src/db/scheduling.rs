@@ -224,11 +224,12 @@ pub fn look(store: &Store) -> Option<Duration> {
     if *after == before {
         return Some(every);
     }
-    // A plan alone changes nothing that is looked for, but a thread may be asleep until the old rate lets it go on.
+    // A plan's rates change nothing that is looked for, but a thread may be asleep until the old rate lets it go on.
     let same_but_plan = Directive { plan: before.plan.clone(), ..after.clone() } == before;
+    let rests = after.plan.rests && !before.plan.rests;
     let faster = after.plan.is_faster_than(&before.plan);
     drop(state);
-    if !same_but_plan {
+    if !same_but_plan || rests {
         store.background.work_changed();
     } else if faster {
         store.background.wake();

@@ -7,7 +7,7 @@
 //! what L0 lies on     L0 is due again
 //! deeper work         the horizon, or half of the time that is kept for deletes
 //! ```
-//! Time follows from bytes: how much may still come in, over how fast clients write, now or usually. The rate is that of the
+//! Time follows from bytes: how much may still come in, over how fast clients write, soon as now and later as in the mean. The rate is that of the
 //! earliest deadlines first: the most, over all deadlines, of the bytes due by then over the time until then. Beyond it goes only what
 //! clients leave when they do less than they usually do, all of it while they do nothing.
 
@@ -28,14 +28,19 @@ pub const PLAN_EVERY: Duration = Duration::from_millis(10);
 /// What clients do is smoothed over this time; a rise counts at once, over this one.
 const SMOOTH: Duration = Duration::from_secs(1);
 const RISE: Duration = Duration::from_millis(50);
-/// What is usual follows what is, e-fold in this time downward and ten times as fast upward: so it is that of peaks that come again,
+/// What is usual follows what is, e-fold in this time downward and twenty times as fast upward: so it is that of peaks that come again,
 /// however high a single one was. A bulk load of seconds changes little in it.
 const USUAL: Duration = Duration::from_secs(60);
-const USUAL_RISES: f64 = 10.0;
+const USUAL_RISES: f64 = 20.0;
 /// Where it begins, and the least it is, bytes per second: whoever does less does nothing.
-const USUAL_MIN: f64 = 16_384.0;
+const USUAL_MIN: f64 = 65_536.0;
+/// The mean is over this time, and clients are expected to go on as they do for this one.
+const MEAN: Duration = Duration::from_secs(60);
+const GO_ON: Duration = Duration::from_secs(10);
 /// A load that is lower than usual by less than this part of it is as high as usual.
 const UNEVEN: f64 = 0.2;
+/// L0 is merged before it has to be where so much of a load is missing.
+const REST: f64 = 0.5;
 /// The plan keeps so much of a rate in hand, for syncs and what bytes do not tell.
 const MARGIN: f64 = 1.1;
 /// Of the room that is left, so much is planned with.
@@ -87,6 +92,8 @@ pub struct Plan {
     pub flush_rate: Option<u64>,
     /// True if background threads must run as everyone does to be in time.
     pub urgent: bool,
+    /// True while clients do much less than usual: what waits to be worth more may begin.
+    pub rests: bool,
     /// By when each open job is to be done.
     pub due: Vec<(JobId, Duration)>,
 }
@@ -110,8 +117,10 @@ impl Plan {
 pub struct PlanState {
     before: Option<(Duration, Usage, Duration)>,
     writes: BTreeMap<KeyspaceId, (u64, Pace)>,
-    /// What clients do, by the estimator.
+    /// What clients do, by the estimator: it tells how busy they are.
     client: Pace,
+    /// What they use of the device.
+    device: Pace,
     /// Bytes that compactions move in a second of CPU.
     bytes_per_cpu: f64,
     rates: [Option<u64>; 2],
@@ -119,12 +128,14 @@ pub struct PlanState {
     pub changes: u64,
 }
 
-/// Bytes per second: of late, as it rises, and as usual.
+/// Bytes per second: of late, as it rises, as usual, and in the mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Pace {
     smooth: f64,
     rising: f64,
     usual: f64,
+    mean: f64,
+    seconds: f64,
 }
 
 impl Pace {
@@ -135,6 +146,9 @@ impl Pace {
         };
         self.smooth = towards(self.smooth, SMOOTH);
         self.rising = towards(self.rising, RISE);
+        self.seconds += elapsed;
+        // Until the time is over, of all there was.
+        self.mean = towards(self.mean, MEAN.min(seconds(self.seconds)));
         let steps = elapsed / USUAL.as_secs_f64();
         let towards = if self.smooth > self.usual { USUAL_RISES * steps } else { -steps };
         // Not past what is: it would swing around it.
@@ -147,9 +161,10 @@ impl Pace {
         self.smooth.max(self.rising)
     }
 
-    /// As fast as it has to be expected to go.
-    fn expected(&self) -> f64 {
-        self.now().max(self.usual)
+    /// Seconds until so many bytes have come.
+    fn until(&self, bytes: u64) -> f64 {
+        let (bytes, now, soon) = (bytes as f64, self.now().max(USUAL_MIN), GO_ON.as_secs_f64());
+        if bytes <= now * soon { bytes / now } else { soon + (bytes - now * soon) / self.mean.max(USUAL_MIN) }
     }
 
     /// How much less than usual, from 0 to 1: 1 where nothing is done, 0 where the load is only uneven.
@@ -213,7 +228,7 @@ impl PlanState {
         demands.sort_by(|a, b| a.due_in.total_cmp(&b.due_in));
         let pressing = rate(demands.iter().filter(|demand| demand.pressing));
         let all = rate(demands.iter());
-        let left = sample.device.map(|speed| (speed as f64 - self.client.now()).max(speed as f64 * FLOOR));
+        let left = sample.device.map(|speed| (speed as f64 - self.device.now()).max(speed as f64 * FLOOR));
         let needed = pressing.max(left.map_or(all, |left| all.min(left)));
         let idle = self.client.idleness();
         let rest = left.map_or(if idle > 0.99 { f64::INFINITY } else { 0.0 }, |left| left * idle);
@@ -223,6 +238,7 @@ impl PlanState {
         Plan {
             rate: self.settle(0, if unlimited { f64::INFINITY } else { needed.max(rest) }),
             flush_rate: self.flush_rate(backlog, rest),
+            rests: idle >= REST,
             urgent: late || at_most.is_some_and(|most| needed > most * URGENT),
             due: due
                 .into_iter()
@@ -245,6 +261,7 @@ impl PlanState {
         let elapsed = elapsed.as_secs_f64();
         let grown = sample.used.since(&used);
         self.client.moved(by.bytes(&grown), elapsed);
+        self.device.moved(Estimator::Device.bytes(&grown), elapsed);
         self.writes.retain(|id, _| backlog.trees.iter().any(|tree| tree.keyspace == *id));
         for tree in &backlog.trees {
             let (before, pace) = self.writes.entry(tree.keyspace).or_insert((tree.ingested, Pace::default()));
@@ -264,7 +281,7 @@ impl PlanState {
 
     /// Seconds until so many bytes will have come into a tree.
     fn until(&self, keyspace: KeyspaceId, bytes: u64) -> f64 {
-        bytes as f64 / self.writes.get(&keyspace).map_or(0.0, |(_, pace)| pace.expected()).max(USUAL_MIN)
+        self.writes.get(&keyspace).map_or_else(Pace::default, |(_, pace)| *pace).until(bytes)
     }
 
     /// Seconds until work in L0 must be done that has not begun.

@@ -36,6 +36,7 @@ impl Bench {
             self.sample.now += PLAN_EVERY;
             self.backlog.trees[0].ingested += mb * MB / 100;
             self.sample.used.write_bytes += mb * MB / 100;
+            self.sample.used.log_bytes += mb * MB / 100;
             plan = self.plan();
         }
         plan
@@ -242,4 +243,36 @@ fn whatever_comes_in_there_is_a_rate() {
             assert!(rate.is_none_or(|rate| rate >= RATE_MIN), "{plan:?}");
         }
     }
+}
+
+/// In a peak that may end, and did before, there is more time than if it went on for ever; while it goes on there is less and less.
+#[test]
+fn a_peak_is_not_expected_to_last() {
+    let mut bench = Bench::new();
+    for _ in 0..4 {
+        bench.pass(10.0, 100);
+        bench.pass(10.0, 10);
+    }
+    bench.pass(1.0, 100);
+    bench.open(Class::L0ToL1, 1000 * MB, false);
+    (bench.tree().l0_room, bench.tree().l0_round) = (2000 * MB, 2000 * MB);
+    let first = mb(bench.pass(0.1, 100).rate);
+    // 1600 MB at 100 would be 16 s; ten like that and the rest at the mean of 55 are 21.
+    assert!((90.0..115.0).contains(&first), "{first}");
+    let mut last = first;
+    for _ in 0..5 {
+        bench.tree().l0_room -= 200 * MB;
+        let now = mb(bench.pass(2.0, 100).rate);
+        assert!(now > last, "{now} after {last}");
+        last = now;
+    }
+}
+
+#[test]
+fn a_rest_is_when_much_of_the_load_is_missing() {
+    let mut bench = Bench::new();
+    assert!(!bench.pass(30.0, 100).rests);
+    assert!(!bench.pass(4.0, 70).rests);
+    assert!(bench.pass(5.0, 10).rests);
+    assert!(!bench.pass(0.2, 100).rests);
 }
