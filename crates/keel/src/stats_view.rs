@@ -403,7 +403,10 @@ mod tests {
         let shown = view(&busy, 1_200_001);
         assert!(shown.lines().all(|line| line.chars().count() <= 80 && !line.ends_with(' ')), "{shown}");
         assert!(shown.contains("set aside 9 999: gone on 9 998, let go 0, thrown away 1"), "{shown}");
-        assert!(shown.contains("high, 1023.0 MiB/s of 1023.0 MiB") && shown.contains("bursts 108"), "{shown}");
+        assert!(
+            shown.contains("high, 1023.0 MiB/s of 1023.0 MiB") && shown.contains("bursts 108"),
+            "{shown}"
+        );
     }
 
     #[test]
