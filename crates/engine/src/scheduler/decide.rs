@@ -179,7 +179,14 @@ pub fn decide(
 /// takes a place if it needs one.
 pub fn permitted(open: &[Class], slots: usize) -> Vec<Class> {
     let ahead = |class: Class| open.iter().filter(|open| **open <= class).count();
-    Class::ALL.into_iter().filter(|class| ahead(*class) < slots && open.len() < OPEN_JOBS_MAX).collect()
+    let fits = |class: Class| ahead(class) < slots && open.len() < open_max(class);
+    Class::ALL.into_iter().filter(|class| fits(*class)).collect()
+}
+
+/// How many jobs there may be already where one of this class is opened: the last place is for L0, or it would wait for the end of
+/// deeper ones, and at high load for those that are paused.
+fn open_max(class: Class) -> usize {
+    if class < Class::Deep { OPEN_JOBS_MAX } else { OPEN_JOBS_MAX - 1 }
 }
 
 fn is_l0(class: Class) -> bool {
@@ -218,7 +225,7 @@ impl Places<'_> {
             // It has a lane of its own.
             return true;
         }
-        if self.open.len() >= OPEN_JOBS_MAX {
+        if self.open.len() >= open_max(class) {
             return false;
         }
         match self.policy.l0_room {

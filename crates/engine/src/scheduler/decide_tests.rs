@@ -155,6 +155,19 @@ fn an_l0_job_starts_beside_any_number_of_deep_ones() {
         bench.open(Class::Upkeep);
         assert!(may(&bench.low()).starts_with("flush intra-l0 l0-to-l1"), "{schedule}");
     }
+    // As many deep ones as there can be leave a place for it, also while they are paused.
+    for schedule in ["silk:jobs=8", "silk-artifact:jobs=8", "dlc-burst-full:jobs=8"] {
+        let mut bench = Bench::new(schedule);
+        let mut deep = 0;
+        while bench.low().classes.contains(&Class::Deep) {
+            deep += 1;
+            bench.open(Class::Deep);
+        }
+        assert_eq!(deep, OPEN_JOBS_MAX - 1, "{schedule}");
+        bench.l0(20, 20);
+        assert!(may(&bench.high()).starts_with("flush intra-l0 l0-to-l1"), "{schedule}");
+    }
+    assert_eq!(permitted(&[Class::Deep; OPEN_JOBS_MAX - 1], OPEN_JOBS_MAX), Class::ALL[..3]);
     // Without priorities it waits for a place.
     let mut bench = Bench::new("silk-bandwidth:jobs=2");
     bench.open(Class::Deep);
