@@ -67,6 +67,8 @@ pub struct Backlog {
     pub workers: usize,
     /// L0 of each keyspace.
     pub l0: Vec<(KeyspaceId, L0Backlog)>,
+    /// Keyspaces whose writers are slowed because of L0: no gate keeps theirs.
+    pub slowed: Vec<KeyspaceId>,
     /// Somebody waits for compactions to end: no gate keeps them.
     pub waited_for: bool,
 }
@@ -87,7 +89,7 @@ pub struct Directive {
     pub classes: Vec<Class>,
     /// True where L0 may only be merged within itself.
     pub l0_within: bool,
-    /// Bursts under way: there L0 may start all the same.
+    /// Bursts under way, and keyspaces whose writers are slowed because of L0: there L0 may start all the same.
     pub bursts: Vec<(KeyspaceId, Phase)>,
     /// Keyspaces whose L0 has a job open.
     pub l0_open: Vec<KeyspaceId>,
@@ -155,12 +157,18 @@ pub fn decide(
     state.budget.look(&policy.budget, &Look { now: sample.now, by, used, device, drained: sample.drained });
     let load = if backlog.waited_for { Load::Low } else { state.load.load };
     state.bursts.look(policy.burst.as_ref(), load, &backlog.l0);
+    let mut bursts: Vec<(KeyspaceId, Phase)> = state.bursts.under_way().collect();
+    if load == Load::High && policy.delays_l0() {
+        // What is delayed for the clients' sake is due where they wait for it.
+        bursts.retain(|(id, _)| !backlog.slowed.contains(id));
+        bursts.extend(backlog.slowed.iter().map(|id| (*id, Phase::Full)));
+    }
     let places =
         Places { policy, load, slots: policy.slots.count(backlog.workers, device), open: &backlog.open };
     let mut directive = Directive {
         classes: Class::ALL.into_iter().filter(|class| places.may_start(*class)).collect(),
         l0_within: places.acts_on(Class::L0ToL1).any(|act| act == Act::NoStart),
-        bursts: state.bursts.under_way().collect(),
+        bursts,
         l0_open: backlog.open.iter().filter(|job| is_l0(job.class)).map(|job| job.keyspace).collect(),
         l0_place: places.has_place(Class::L0ToL1),
         bytes_per_sec: state.budget.rate,

@@ -32,7 +32,7 @@ pub fn options(schedule: &str) -> Options {
         level_ratio: 3,
         strategy: Some(STRATEGY.to_owned()),
         l0_trigger: 4,
-        l0_limit: 200,
+        l0_limit: 1000,
         cache_bytes: 32 << 10,
         memory_bytes: 1 << 20,
         reserve_bytes: 0,
@@ -289,6 +289,28 @@ fn dlc_leaves_l0_alone_at_high_load() {
     let low = world.metrics();
     assert!(moved(&low, &["l0-to-l1"]) > moved(&after, &["l0-to-l1"]));
     world.finish();
+}
+
+/// The limit of L0 is where writers would stand still: long before it, where they are slowed, L0 is delayed no longer, also where a burst
+/// would come later than that.
+#[test]
+fn dlc_does_not_delay_what_slows_writers() {
+    for schedule in ["dlc-full", "dlc-part", "dlc-burst-full", "dlc-burst-part"] {
+        let schedule = format!("{schedule}:floor=100%");
+        let mut world =
+            World::with(Options { l0_limit: 20, device_bytes_per_sec: 4 * T, ..options(&schedule) }, 9);
+        world.settle();
+        world.high(210);
+        let mut most = 0;
+        for _ in 0..400 {
+            world.tick(10, 110);
+            most = most.max(world.metrics().keyspaces[0].levels[0].runs);
+        }
+        // From 12 on writers are slowed.
+        assert!(most <= 14, "{schedule}: {most} runs");
+        assert_eq!(world.metrics().schedule.load_is_high, Some(true), "{schedule}");
+        world.finish();
+    }
 }
 
 /// DLC-6: delayed in part, L0 is merged within itself only.
