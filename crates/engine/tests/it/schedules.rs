@@ -266,6 +266,20 @@ fn under_a_load_without_end_flushes_and_l0_go_on() {
     world.finish();
 }
 
+/// SILK-7 and SILK-8: where more comes in than L0 takes, merges within L0 do not keep the way out of it from its end.
+#[test]
+fn merges_within_l0_do_not_starve_the_way_out_of_it() {
+    let mut world = World::with(Options { strategy: Some("tier".to_owned()), ..options("silk") }, 9);
+    world.settle();
+    world.high(50);
+    for second in 0..5 {
+        let before = moved(&world.metrics(), &["l0-to-l1"]);
+        world.high(100);
+        assert!(moved(&world.metrics(), &["l0-to-l1"]) > before, "second {second}");
+    }
+    world.finish();
+}
+
 /// DLC-5 and DLC-7: at high load nothing of L0 starts, and what ran stops within a table; DLC-9: at low load it comes back.
 #[test]
 fn dlc_leaves_l0_alone_at_high_load() {
@@ -511,6 +525,14 @@ fn the_device_is_measured_once() {
     db.set_schedule("silk:floor=60MiB").unwrap();
     let error = db.set_option("device_bytes_per_sec", "50MiB").unwrap_err().to_string();
     assert!(error.contains("at most what the device can do"), "{error}");
+    // Whoever forgets it while it is needed has it measured anew: else the schedule would limit nothing from then on.
+    let error = db.set_option("device_bytes_per_sec", "0").unwrap_err().to_string();
+    assert!(error.contains("at most what the device can do"), "{error}");
+    assert_eq!(db.options().device_bytes_per_sec, 100 << 20);
+    db.set_schedule("silk").unwrap();
+    db.set_option("device_bytes_per_sec", "0").unwrap();
+    let again = db.options().device_bytes_per_sec;
+    assert!((again as f64 / SPEED as f64 - 1.0).abs() < 0.1, "{again}");
     db.close().unwrap();
 }
 
