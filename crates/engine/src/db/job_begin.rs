@@ -1,6 +1,7 @@
 //! Beginning a compaction that was decided: at once where it only moves tables, else as a job with claims and space.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::background::{JobWatch, OpenJob};
 use super::decisions::words_of;
@@ -14,6 +15,7 @@ use crate::base::error::{Error, Result};
 use crate::base::units::JobId;
 use crate::compaction::commit::move_tables;
 use crate::compaction::compaction::Compaction;
+use crate::compaction::level_sizes::level_below;
 use crate::compaction::picker::Rejected;
 use crate::compaction::placement::Picked;
 use crate::execution::compaction_job::CompactionJob;
@@ -150,6 +152,11 @@ fn open(
         direct: options.direct_compaction,
         oldest_tombstone_ms: compaction.tables().filter_map(|t| t.meta.oldest_tombstone_ms).min(),
     };
+    let below_l0 = compaction.class >= Class::Deep && {
+        let (view, strategy) = (keyspace.view.load(), keyspace.strategy.load());
+        let below = level_below(&strategy.strategy.size, &view.version, 0);
+        compaction.inputs.iter().any(|run| run.level == below)
+    };
     let (class, seed) =
         (compaction.class, compaction.tables().next().map(super::super::version::run::TableRef::id));
     // Bytes moved are read and written.
@@ -183,6 +190,8 @@ fn open(
         served,
         started: false,
         picked_at: store.clock.now(),
+        due: Duration::MAX,
+        below_l0,
         stepped_at: store.clock.now(),
         seed,
         l0_share,

@@ -7,11 +7,12 @@
 
 use std::time::Duration;
 
-use super::budget::{BudgetState, Look};
+use super::budget::{Budget, BudgetState, Look};
 use super::classifier::{Load, LoadState};
 use super::estimator::Usage;
 use super::gates::{Act, BurstState, L0Backlog, Phase};
 use super::order::{L0Room, OPEN_JOBS_MAX, Victim};
+use super::plan::{Plan, PlanState, TreeBacklog};
 use super::policy::SchedulingPolicy;
 use crate::base::class::{Class, L0Permit, Permit};
 use crate::base::units::{JobId, KeyspaceId};
@@ -25,6 +26,8 @@ pub struct State {
     pub budget: BudgetState,
     /// Of bursts.
     pub bursts: BurstState,
+    /// Of the plan.
+    pub plan: PlanState,
 }
 
 /// What is known of the load at a moment: counters since the store was opened. What an interval used is told from two of these,
@@ -39,6 +42,8 @@ pub struct Sample {
     pub used: Usage,
     /// Refills in which the limiter held work up.
     pub drained: u64,
+    /// CPU time of compactions.
+    pub compaction_cpu: Duration,
 }
 
 /// An open job.
@@ -56,6 +61,10 @@ pub struct OpenJob {
     pub read: u64,
     /// Those.
     pub left: u64,
+    /// When it was opened.
+    pub opened_at: Duration,
+    /// True if it takes tables that L0 is merged with.
+    pub below_l0: bool,
 }
 
 /// What there is to do.
@@ -69,8 +78,12 @@ pub struct Backlog {
     pub l0: Vec<(KeyspaceId, L0Backlog)>,
     /// Keyspaces whose writers are slowed because of L0: no gate keeps theirs.
     pub slowed: Vec<KeyspaceId>,
+    /// What a plan is made from, for each keyspace.
+    pub trees: Vec<TreeBacklog>,
     /// Somebody waits for compactions to end: no gate keeps them.
     pub waited_for: bool,
+    /// Somebody waits for background work of any kind.
+    pub flushes_waited_for: bool,
 }
 
 /// Why a job is set aside.
@@ -95,8 +108,8 @@ pub struct Directive {
     pub l0_open: Vec<KeyspaceId>,
     /// True if there is a place for another job of L0.
     pub l0_place: bool,
-    /// The rate for compactions; flushes are never limited.
-    pub bytes_per_sec: Option<u64>,
+    /// Rates, and by when what is to be done.
+    pub plan: Plan,
     /// True if what flushes move counts in that rate.
     pub covers_flushes: bool,
     /// Jobs that are not stepped.
@@ -155,6 +168,10 @@ pub fn decide(
         state.load.look(rule, by, sample.now, used, device);
     }
     state.budget.look(&policy.budget, &Look { now: sample.now, by, used, device, drained: sample.drained });
+    let plan = match policy.budget {
+        Budget::Paced { horizon, .. } => state.plan.plan(horizon, by, sample, backlog),
+        _ => Plan { rate: state.budget.rate, ..Plan::default() },
+    };
     let load = if backlog.waited_for { Load::Low } else { state.load.load };
     state.bursts.look(policy.burst.as_ref(), load, &backlog.l0);
     let mut bursts: Vec<(KeyspaceId, Phase)> = state.bursts.under_way().collect();
@@ -171,7 +188,7 @@ pub fn decide(
         bursts,
         l0_open: backlog.open.iter().filter(|job| is_l0(job.class)).map(|job| job.keyspace).collect(),
         l0_place: places.has_place(Class::L0ToL1),
-        bytes_per_sec: state.budget.rate,
+        plan,
         covers_flushes: policy.budget.covers_flushes(),
         aside: places.aside(),
         let_go: Vec::new(),

@@ -68,7 +68,9 @@ impl Bench {
     fn open(&mut self, class: Class) -> JobId {
         self.last_job += 1;
         let id = JobId(self.last_job);
-        let job = OpenJob { id, keyspace: KeyspaceId(0), class, aside: false, read: 0, left: 1 };
+        let (opened_at, below_l0) = (self.sample.now, false);
+        let keyspace = KeyspaceId(0);
+        let job = OpenJob { id, keyspace, class, aside: false, read: 0, left: 1, opened_at, below_l0 };
         self.backlog.open.push(job);
         self.backlog.l0[0].1.jobs += u32::from(is_l0(class));
         id
@@ -98,7 +100,7 @@ fn may(directive: &Directive) -> String {
 }
 
 fn mb(directive: &Directive) -> Option<u64> {
-    directive.bytes_per_sec.map(|rate| rate / MB)
+    directive.plan.rate.map(|rate| rate / MB)
 }
 
 /// Every preset: what may start at low load and at high load, and at which rate.
@@ -121,7 +123,8 @@ fn every_schedule_under_low_and_high_load() {
         ("dlc-burst-part", all, Some(331), "flush deep", Some(87)),
     ];
     let names: Vec<&str> = crate::scheduler::catalog::CATALOG.iter().map(|(form, _)| *form).collect();
-    for form in names {
+    // A plan's rate does not follow from the load alone: see below.
+    for form in names.into_iter().filter(|form| *form != "paced") {
         let name = form.split([':', '[']).next().unwrap();
         assert!(table.iter().any(|row| row.0.split(':').next() == Some(name)), "{name} is not in the table");
     }
@@ -140,6 +143,35 @@ fn every_schedule_under_low_and_high_load() {
             !matches!(name, "unlimited" | "fixed:10MB" | "silk-priority")
         );
     }
+}
+
+/// A plan holds nothing back, at any load; how fast it goes follows from what is due, and by when (`plan_tests.rs`).
+#[test]
+fn a_plan_decides_how_fast_and_never_what() {
+    let mut bench = Bench::new("paced");
+    let all = "flush intra-l0 l0-to-l1 deep upkeep";
+    for directive in [bench.low(), bench.high(), bench.low()] {
+        assert_eq!(may(&directive), all);
+    }
+    bench.high();
+    let (deep, idle) = (bench.open(Class::Deep), bench.open(Class::Upkeep));
+    bench.backlog.open[0].left = 3000 * MB;
+    let directive = bench.high();
+    // Thirty seconds for it, of which one is over, or what clients leave at the least.
+    assert_eq!(mb(&directive), Some(87), "{directive:?}");
+    bench.backlog.open[0].left = 300 * MB;
+    assert_eq!(mb(&bench.high()), Some(23));
+    let directive = bench.decide();
+    assert!(directive.plan.due_of(deep) <= directive.plan.due_of(idle) && directive.aside.is_empty());
+    // Places are one more than workers: what is left over makes room for L0, and then what has most left.
+    bench.open(Class::L0ToL1);
+    assert!(bench.high().aside.is_empty());
+    bench.open(Class::Deep);
+    assert_eq!(bench.high().aside, [(idle, Aside::Place)]);
+    bench.close(idle);
+    bench.open(Class::Deep);
+    assert_eq!(bench.high().aside, [(deep, Aside::Place)]);
+    assert!(bench.policy.wants_device() && !bench.policy.needs_device());
 }
 
 #[test]
@@ -393,7 +425,7 @@ fn odd_samples_do_no_harm() {
         bench.pass(Duration::from_secs(1 << 30), 0);
         bench.sample.used = Usage::default();
         let directive = bench.pass(Duration::from_secs(1), 0);
-        assert!(directive.bytes_per_sec.is_none_or(|rate| rate >= 1024), "{name}");
+        assert!(directive.plan.rate.is_none_or(|rate| rate >= 1024), "{name}");
         assert!(directive.classes.contains(&Class::Flush), "{name}");
     }
 }

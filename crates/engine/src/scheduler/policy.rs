@@ -36,6 +36,11 @@ pub struct SchedulingPolicy {
 }
 
 impl SchedulingPolicy {
+    /// True if it goes better where the device's speed is known.
+    pub fn wants_device(&self) -> bool {
+        self.needs_device() || self.plans()
+    }
+
     /// True if it cannot be carried out without the device's speed.
     pub fn needs_device(&self) -> bool {
         let load = self.load.iter().flat_map(|rule| [rule.low, rule.high]);
@@ -48,6 +53,11 @@ impl SchedulingPolicy {
     pub fn every(&self) -> Option<Duration> {
         let load = self.load.map(|rule| rule.every);
         load.into_iter().chain(self.budget.every()).min()
+    }
+
+    /// True if it needs to know what there is to do, and how much room is left.
+    pub fn plans(&self) -> bool {
+        matches!(self.budget, Budget::Paced { .. })
     }
 
     /// True if there are gates: then what is due is not always permitted.
