@@ -32,7 +32,7 @@ pub fn options(schedule: &str) -> Options {
         level_ratio: 3,
         strategy: Some(STRATEGY.to_owned()),
         l0_trigger: 4,
-        l0_limit: 1000,
+        l0_limit: 200,
         cache_bytes: 32 << 10,
         memory_bytes: 1 << 20,
         reserve_bytes: 0,
@@ -283,7 +283,8 @@ fn merges_within_l0_do_not_starve_the_way_out_of_it() {
 /// DLC-5 and DLC-7: at high load nothing of L0 starts, and what ran stops within a table; DLC-9: at low load it comes back.
 #[test]
 fn dlc_leaves_l0_alone_at_high_load() {
-    let mut world = World::new("dlc-full", 7);
+    // So many that no writer is slowed for them.
+    let mut world = World::with(Options { l0_limit: 1000, ..options("dlc-full") }, 7);
     world.settle();
     world.high(201);
     let begun = world.metrics();
