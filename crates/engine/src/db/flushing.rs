@@ -40,6 +40,11 @@ pub fn step(store: &Store) -> Stepped {
     let open = {
         let mut state = store.background.lock();
         match state.flush.take() {
+            // Who waits for it does not wait for the next plan, nor for a clock that may stand still.
+            Some(open) if store.background.is_waited_for() => {
+                flushes_wait(store, true);
+                open
+            }
             Some(open) => match state.flush_limiter.grant(store.clock.now(), STEP_BYTES) {
                 Ok(_) => {
                     flushes_wait(store, true);

@@ -21,6 +21,7 @@ use crate::compaction::placement::Picked;
 use crate::execution::compaction_job::CompactionJob;
 use crate::execution::output::OutputShape;
 use crate::observe::event::Event;
+use crate::scheduler::order::served_at_first;
 use crate::table::meta::Born;
 use crate::version::manifest::ManifestRecord;
 
@@ -173,7 +174,7 @@ fn open(
     let job = CompactionJob::new(Arc::clone(&store.job_context), &store.tables, compaction, snapshots, shape);
     let mut state = store.background.lock();
     // Who comes later has no more coming to it than the others.
-    let served = state.jobs.iter().map(|job| job.served).min().unwrap_or(0);
+    let served = served_at_first(state.jobs.iter().map(|job| (job.set_aside, job.served)));
     state.jobs.push(OpenJob {
         id,
         keyspace: Arc::clone(keyspace),

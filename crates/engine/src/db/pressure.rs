@@ -227,6 +227,11 @@ impl L0Debt {
         let debt = bytes.saturating_sub(capacity).max(runs.saturating_sub(wanted).saturating_mul(unit));
         L0Debt { debt, slack: (limit - wanted).saturating_mul(unit), runs, bytes, limit }
     }
+
+    /// True if writers are slowed for it.
+    pub fn slows(&self) -> bool {
+        Pressure { debt: self.debt, slack: self.slack, ..Pressure::default() }.is_pressed()
+    }
 }
 
 fn l0_pressure(store: &Store, keyspace: &KeyspaceState, now: Duration) -> (Pressure, Why) {

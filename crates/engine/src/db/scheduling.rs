@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::background::{BackgroundState, OpenJob};
 use super::keyspace_state::KeyspaceState;
 use super::planning;
+use super::pressure::L0Debt;
 use super::state::Store;
 use crate::base::class::{Class, IoClass};
 use crate::base::error::{Error, Result};
@@ -30,7 +31,7 @@ pub fn decide_now(store: &Store, state: &mut BackgroundState) {
     let memory = std::mem::take(&mut state.policy_state);
     let before = (memory.load.load, memory.bursts.begun);
     let (memory, directive) = decide::decide(&state.policy, memory, &sample, &backlog);
-    tell(store, before, &memory, &directive);
+    tell(store, before, &memory);
     state.policy_state = memory;
     state.limiter.set_rate(sample.now, directive.plan.rate);
     state.flush_limiter.set_rate(sample.now, directive.plan.flush_rate);
@@ -87,15 +88,15 @@ fn set_aside(store: &Store, state: &mut BackgroundState, directive: &Directive) 
     }
 }
 
-fn tell(store: &Store, before: (Load, [u64; 2]), now: &State, directive: &Directive) {
+fn tell(store: &Store, before: (Load, [u64; 2]), now: &State) {
     if now.load.load != before.0 {
         let client_bytes_per_sec = now.load.client as u64;
         store.event(&Event::LoadChanged { high: now.load.load == Load::High, client_bytes_per_sec });
     }
     if now.bursts.begun != before.1 {
-        for (keyspace, phase) in &directive.bursts {
-            let whole = *phase == crate::scheduler::gates::Phase::Full;
-            store.event(&Event::BurstBegun { keyspace: *keyspace, whole });
+        for (keyspace, phase) in now.bursts.under_way() {
+            let whole = phase == crate::scheduler::gates::Phase::Full;
+            store.event(&Event::BurstBegun { keyspace, whole });
         }
     }
 }
@@ -145,13 +146,16 @@ fn backlog(store: &Store, state: &BackgroundState) -> Backlog {
         opened_at: job.picked_at,
         below_l0: job.below_l0,
     });
-    // Only bursts look at L0.
-    let keyspaces = state.policy.burst.map(|_| store.keyspaces.load_full());
-    let keyspaces = keyspaces.iter().flat_map(|keyspaces| keyspaces.by_name.values());
+    // Only what delays L0 looks at it.
+    let keyspaces = state.policy.delays_l0().then(|| store.keyspaces.load_full());
+    let keyspaces = || keyspaces.iter().flat_map(|keyspaces| keyspaces.by_name.values());
+    let bursting = keyspaces().filter(|_| state.policy.burst.is_some());
+    let slowed = keyspaces().filter(|keyspace| L0Debt::of(store, keyspace).slows());
     Backlog {
         open: open.collect(),
         workers: store.options.load().workers as usize,
-        l0: keyspaces.map(|keyspace| (keyspace.id, l0_of(keyspace, state))).collect(),
+        l0: bursting.map(|keyspace| (keyspace.id, l0_of(keyspace, state))).collect(),
+        slowed: slowed.map(|keyspace| keyspace.id).collect(),
         trees: if state.policy.plans() { planning::trees(store, state) } else { Vec::new() },
         waited_for: store.background.jobs_are_waited_for(),
         flushes_waited_for: store.background.is_waited_for(),

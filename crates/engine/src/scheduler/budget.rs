@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::classifier::Window;
+use super::classifier::{Window, check_every};
 use super::estimator::{Estimator, Usage};
 use super::plan;
 use super::rate::Rate;
@@ -144,9 +144,7 @@ impl Budget {
             Budget::Leftover { floor, .. } if too_slow(floor) => Err(Error::invalid(format!(
                 "floor is from {RATE_MIN} bytes a second up: L0 would fill while clients use the whole device"
             ))),
-            Budget::Leftover { every, .. } if every < Duration::from_millis(1) => {
-                Err(Error::invalid("the interval is from 1 ms to an hour, like every=10ms"))
-            }
+            Budget::Leftover { every, .. } => check_every(every),
             Budget::Paced { horizon, every } => plan::check(horizon, every),
             _ => Ok(()),
         }

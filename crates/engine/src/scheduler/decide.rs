@@ -76,6 +76,8 @@ pub struct Backlog {
     pub workers: usize,
     /// L0 of each keyspace.
     pub l0: Vec<(KeyspaceId, L0Backlog)>,
+    /// Keyspaces whose writers are slowed because of L0: no gate keeps theirs.
+    pub slowed: Vec<KeyspaceId>,
     /// What a plan is made from, for each keyspace.
     pub trees: Vec<TreeBacklog>,
     /// Somebody waits for compactions to end: no gate keeps them.
@@ -100,7 +102,7 @@ pub struct Directive {
     pub classes: Vec<Class>,
     /// True where L0 may only be merged within itself.
     pub l0_within: bool,
-    /// Bursts under way: there L0 may start all the same.
+    /// Bursts under way, and keyspaces whose writers are slowed because of L0: there L0 may start all the same.
     pub bursts: Vec<(KeyspaceId, Phase)>,
     /// Keyspaces whose L0 has a job open.
     pub l0_open: Vec<KeyspaceId>,
@@ -172,12 +174,18 @@ pub fn decide(
     };
     let load = if backlog.waited_for { Load::Low } else { state.load.load };
     state.bursts.look(policy.burst.as_ref(), load, &backlog.l0);
+    let mut bursts: Vec<(KeyspaceId, Phase)> = state.bursts.under_way().collect();
+    if load == Load::High && policy.delays_l0() {
+        // What is delayed for the clients' sake is due where they wait for it.
+        bursts.retain(|(id, _)| !backlog.slowed.contains(id));
+        bursts.extend(backlog.slowed.iter().map(|id| (*id, Phase::Full)));
+    }
     let places =
         Places { policy, load, slots: policy.slots.count(backlog.workers, device), open: &backlog.open };
     let mut directive = Directive {
         classes: Class::ALL.into_iter().filter(|class| places.may_start(*class)).collect(),
         l0_within: places.acts_on(Class::L0ToL1).any(|act| act == Act::NoStart),
-        bursts: state.bursts.under_way().collect(),
+        bursts,
         l0_open: backlog.open.iter().filter(|job| is_l0(job.class)).map(|job| job.keyspace).collect(),
         l0_place: places.has_place(Class::L0ToL1),
         plan,
@@ -196,7 +204,14 @@ pub fn decide(
 /// takes a place if it needs one.
 pub fn permitted(open: &[Class], slots: usize) -> Vec<Class> {
     let ahead = |class: Class| open.iter().filter(|open| **open <= class).count();
-    Class::ALL.into_iter().filter(|class| ahead(*class) < slots && open.len() < OPEN_JOBS_MAX).collect()
+    let fits = |class: Class| ahead(class) < slots && open.len() < open_max(class);
+    Class::ALL.into_iter().filter(|class| fits(*class)).collect()
+}
+
+/// How many jobs there may be already where one of this class is opened: the last place is for L0, or it would wait for the end of
+/// deeper ones, and at high load for those that are paused.
+fn open_max(class: Class) -> usize {
+    if class < Class::Deep { OPEN_JOBS_MAX } else { OPEN_JOBS_MAX - 1 }
 }
 
 fn is_l0(class: Class) -> bool {
@@ -235,7 +250,7 @@ impl Places<'_> {
             // It has a lane of its own.
             return true;
         }
-        if self.open.len() >= OPEN_JOBS_MAX {
+        if self.open.len() >= open_max(class) {
             return false;
         }
         match self.policy.l0_room {

@@ -187,6 +187,19 @@ fn an_l0_job_starts_beside_any_number_of_deep_ones() {
         bench.open(Class::Upkeep);
         assert!(may(&bench.low()).starts_with("flush intra-l0 l0-to-l1"), "{schedule}");
     }
+    // As many deep ones as there can be leave a place for it, also while they are paused.
+    for schedule in ["silk:jobs=8", "silk-artifact:jobs=8", "dlc-burst-full:jobs=8"] {
+        let mut bench = Bench::new(schedule);
+        let mut deep = 0;
+        while bench.low().classes.contains(&Class::Deep) {
+            deep += 1;
+            bench.open(Class::Deep);
+        }
+        assert_eq!(deep, OPEN_JOBS_MAX - 1, "{schedule}");
+        bench.l0(20, 20);
+        assert!(may(&bench.high()).starts_with("flush intra-l0 l0-to-l1"), "{schedule}");
+    }
+    assert_eq!(permitted(&[Class::Deep; OPEN_JOBS_MAX - 1], OPEN_JOBS_MAX), Class::ALL[..3]);
     // Without priorities it waits for a place.
     let mut bench = Bench::new("silk-bandwidth:jobs=2");
     bench.open(Class::Deep);
@@ -370,6 +383,33 @@ fn a_burst_of_one_keyspace_is_none_of_another() {
     let high = bench.high();
     assert_eq!(may(&high), "flush deep");
     assert!(high.permit_for(KeyspaceId(1)).allows(Class::L0ToL1));
+}
+
+/// Writers are not slowed for what is delayed to keep them fast: there L0 goes down, one job at a time, and nowhere else.
+#[test]
+fn where_l0_slows_writers_no_gate_keeps_it() {
+    for (schedule, elsewhere) in [
+        ("dlc-full", "flush deep"),
+        ("dlc-part", "flush intra-l0 deep within"),
+        ("dlc-burst-part", "flush deep"),
+    ] {
+        let mut bench = Bench::new(schedule);
+        bench.backlog.slowed = vec![KeyspaceId(0)];
+        let free = "flush intra-l0 l0-to-l1 deep";
+        assert_eq!(may(&bench.low()), format!("{free} upkeep"), "{schedule}");
+        bench.l0(20, 20);
+        let high = bench.high();
+        assert_eq!(may(&high), free, "{schedule}");
+        assert!(!high.permit_for(KeyspaceId(1)).allows(Class::L0ToL1), "{schedule}");
+        let job = bench.open(Class::L0ToL1);
+        let during = bench.high();
+        assert_eq!((may(&during), during.let_go.len()), ("flush deep".to_owned(), 0), "{schedule}");
+        bench.close(job);
+        bench.backlog.slowed.clear();
+        bench.l0(5, 5);
+        bench.high();
+        assert_eq!(may(&bench.high()), elsewhere, "{schedule}");
+    }
 }
 
 /// Time that jumps, forward or not at all, and counters that begin anew.

@@ -122,7 +122,9 @@ pub struct Turn {
 impl Order {
     /// By this open jobs are sorted, who is stepped first in front; equal ones stay as they were opened.
     pub fn key(self, job: &Turn) -> (u8, u64) {
-        let urgency = job.class as u8;
+        // Merges within L0 are of one class with those out of it (SILK-8): they are made while one of these is under way, and would keep
+        // it from its end for ever.
+        let urgency = if job.class == Class::L0ToL1 { Class::IntraL0 } else { job.class } as u8;
         match (self, job.class) {
             (Order::Equal, _) => (0, job.served),
             (Order::Deadline, _) => (0, u64::try_from(job.due.as_nanos()).unwrap_or(u64::MAX)),
@@ -136,6 +138,12 @@ impl Order {
 /// Which open job to step next, as an index into `open`.
 pub fn next_to_step(order: Order, open: impl Iterator<Item = (usize, Turn)>) -> Option<usize> {
     open.min_by_key(|(i, job)| (order.key(job), *i)).map(|(i, _)| i)
+}
+
+/// What a job counts as served when it is opened beside these, each set aside or not: as much as who runs and has had least. Who is set
+/// aside may have had far less, and catches up with nobody when it goes on.
+pub fn served_at_first(open: impl Iterator<Item = (bool, u64)>) -> u64 {
+    open.min().map_or(0, |(_, served)| served)
 }
 
 impl Victim {
@@ -189,6 +197,15 @@ mod tests {
         assert_eq!(next(Order::Strict, &[]), None);
     }
 
+    /// SILK-8.
+    #[test]
+    fn of_two_jobs_of_l0_the_first_one_goes_on() {
+        let open = [job(Class::Deep, 0, 1), job(Class::L0ToL1, 50, 90), job(Class::IntraL0, 0, 20)];
+        for order in [Order::Strict, Order::Fair, Order::ShortestRemaining] {
+            assert_eq!(next_to_step(order, open.into_iter().enumerate()), Some(1), "{order:?}");
+        }
+    }
+
     /// SILK-12: whoever has moved least goes on, so shares stay within a step of each other.
     #[test]
     fn deep_jobs_share_equally() {
@@ -200,6 +217,14 @@ mod tests {
         let (least, most) =
             (jobs.map(|j| j.served).into_iter().min(), jobs.map(|j| j.served).into_iter().max());
         assert!(most.unwrap() - least.unwrap() < 300, "{jobs:?}");
+    }
+
+    /// SILK-12: upkeep that was set aside long ago gives a new deep job no claim to all that the others have had since.
+    #[test]
+    fn who_comes_later_has_no_more_coming_to_it_than_the_others() {
+        assert_eq!(served_at_first([(true, 5), (false, 900), (false, 700)].into_iter()), 700);
+        assert_eq!(served_at_first([(true, 9), (true, 5)].into_iter()), 5);
+        assert_eq!(served_at_first(std::iter::empty()), 0);
     }
 
     /// SILK-11.

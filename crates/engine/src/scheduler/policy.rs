@@ -65,6 +65,11 @@ impl SchedulingPolicy {
         !self.gates.is_empty()
     }
 
+    /// True if there are gates that keep work in L0 from starting.
+    pub fn delays_l0(&self) -> bool {
+        self.gates.iter().any(|gate| gate.act == Act::NoStart)
+    }
+
     /// True if the clients' operations have to be counted one by one.
     pub fn counts_operations(&self) -> bool {
         self.every().is_some() && self.estimator.counts_operations()
