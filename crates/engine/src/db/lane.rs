@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::base::class::Class;
 use crate::base::clock::Clock;
 use crate::base::error::{Error, Result};
 use crate::execution::sync_lane::{SyncLane, SyncTicket};
@@ -28,8 +29,9 @@ pub struct Lane {
 
 #[derive(Debug, Default)]
 struct LaneState {
-    /// The one that the thread has in hands stays in front until it is done.
-    syncs: VecDeque<(Arc<dyn Syncer>, SyncTicket)>,
+    /// The most urgent first. The one that the thread has in hands stays in front until it is done.
+    syncs: VecDeque<(Class, Arc<dyn Syncer>, SyncTicket)>,
+    in_hands: bool,
     poked: bool,
     stopped: bool,
 }
@@ -107,6 +109,7 @@ impl Lane {
                     None
                 } else {
                     let sync = state.syncs.front().cloned();
+                    state.in_hands = sync.is_some();
                     if sync.is_none() && state.stopped {
                         return;
                     }
@@ -117,9 +120,13 @@ impl Lane {
                 }
             };
             begin();
-            if let Some((syncer, ticket)) = next {
+            if let Some((_, syncer, ticket)) = next {
                 ticket.finish(syncer.sync());
-                self.lock().syncs.pop_front();
+                {
+                    let mut state = self.lock();
+                    state.syncs.pop_front();
+                    state.in_hands = false;
+                }
                 synced();
             } else {
                 rest = upkeep().map_or(IDLE, |soon| soon.min(IDLE));
@@ -147,7 +154,7 @@ impl Drop for Ending<'_> {
             state.stopped = true;
             std::mem::take(&mut state.syncs)
         };
-        for (_, ticket) in left {
+        for (_, _, ticket) in left {
             ticket
                 .finish(Err(Error::Poisoned { cause: "the thread that syncs tables has ended".to_owned() }));
         }
@@ -155,11 +162,14 @@ impl Drop for Ending<'_> {
 }
 
 impl SyncLane for Lane {
-    fn submit(&self, syncer: Arc<dyn Syncer>) -> SyncTicket {
+    fn submit(&self, class: Class, syncer: Arc<dyn Syncer>) -> SyncTicket {
         let ticket = SyncTicket::default();
         let mut state = self.lock();
         if self.threaded && !state.stopped {
-            state.syncs.push_back((syncer, ticket.clone()));
+            let first = usize::from(state.in_hands);
+            let at = state.syncs.iter().skip(first).position(|(other, ..)| *other > class);
+            let at = at.map_or(state.syncs.len(), |at| at + first);
+            state.syncs.insert(at, (class, syncer, ticket.clone()));
             drop(state);
             self.changed.notify_one();
         } else {
@@ -192,6 +202,41 @@ mod tests {
         ticket.outcome().map(|outcome| outcome.as_ref().map_or_else(Error::kind, |()| "Ok"))
     }
 
+    #[derive(Debug)]
+    struct Noted(&'static str, Arc<Mutex<Vec<&'static str>>>);
+
+    impl Syncer for Noted {
+        fn sync(&self) -> Result<()> {
+            self.1.lock().unwrap().push(self.0);
+            Ok(())
+        }
+    }
+
+    /// A flush whose memtable writers wait for does not wait for what deeper levels have to sync.
+    #[test]
+    fn the_most_urgent_is_synced_first() {
+        let (lane, order) = (Lane::new(true), Arc::default());
+        let submit = |class, name| lane.submit(class, Arc::new(Noted(name, Arc::clone(&order))));
+        submit(Class::Deep, "deep 1");
+        submit(Class::Flush, "flush 1");
+        submit(Class::L0ToL1, "l0");
+        submit(Class::Deep, "deep 2");
+        submit(Class::Flush, "flush 2");
+        lane.run(
+            &ManualClock::default(),
+            || (),
+            || {
+                // While it was synced others came.
+                if order.lock().unwrap().len() == 1 {
+                    submit(Class::Upkeep, "upkeep");
+                    lane.stop();
+                }
+            },
+            || None,
+        );
+        assert_eq!(*order.lock().unwrap(), ["flush 1", "flush 2", "l0", "deep 1", "deep 2", "upkeep"]);
+    }
+
     /// A bulk load once waited for ever for a thread that a listener's panic had ended.
     #[test]
     fn nobody_waits_for_a_lane_that_has_panicked() {
@@ -200,13 +245,13 @@ mod tests {
             (["panics", "fine"], true, ["Poisoned", "Poisoned"]),
         ] {
             let lane = Lane::new(true);
-            let tickets = syncs.map(|sync| lane.submit(Arc::new(Sync(sync))));
+            let tickets = syncs.map(|sync| lane.submit(Class::Flush, Arc::new(Sync(sync))));
             assert_eq!(tickets.each_ref().map(kind), [None, None]);
             let run =
                 || lane.run(&ManualClock::default(), || (), || assert!(told, "planted by the test"), || None);
             assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
             assert_eq!(tickets.each_ref().map(kind), outcomes.map(Some), "{syncs:?}");
-            let later = lane.submit(Arc::new(Sync("fine")));
+            let later = lane.submit(Class::Deep, Arc::new(Sync("fine")));
             assert_eq!(kind(&later), Some("Ok"), "done where it is asked for");
         }
     }

@@ -10,7 +10,7 @@ use super::state::Store;
 use crate::base::class::Class;
 use crate::compaction::level_sizes::{capacity_bytes, goal_bytes, level_below, runs_max};
 use crate::compaction::strategy::Strategy;
-use crate::scheduler::plan::TreeBacklog;
+use crate::scheduler::situation::TreeBacklog;
 use crate::version::level::Level;
 use crate::version::run::TableRef;
 use crate::version::version::Version;

@@ -20,9 +20,10 @@ use crate::observe::event::Event;
 use crate::options::Options;
 use crate::scheduler::catalog::parse;
 use crate::scheduler::classifier::Load;
-use crate::scheduler::decide::{self, Backlog, Directive, Sample, State};
+use crate::scheduler::decide::{self, Directive, State};
 use crate::scheduler::estimator::Usage;
 use crate::scheduler::gates::L0Backlog;
+use crate::scheduler::situation::{self, Backlog, Sample};
 use crate::table::meta::Born;
 
 /// Decides, and puts it in force. The background's lock is held.
@@ -136,7 +137,7 @@ pub fn usage(store: &Store) -> Usage {
 }
 
 fn backlog(store: &Store, state: &BackgroundState) -> Backlog {
-    let open = state.jobs.iter().map(|job| decide::OpenJob {
+    let open = state.jobs.iter().map(|job| situation::OpenJob {
         id: job.id,
         keyspace: job.keyspace.id,
         class: job.class,

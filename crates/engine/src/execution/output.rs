@@ -161,7 +161,7 @@ impl<T> TableOutput<T> {
         let FinishProgress::Done(meta) = progress else { return Ok(written) };
         if let Some((writer, note)) = self.sealing.take() {
             self.bytes_written += meta.bytes;
-            let ticket = self.context.lane.submit(writer.syncer());
+            let ticket = self.context.lane.submit(self.shape.class, writer.syncer());
             self.syncing.push_back((*meta, ticket, note));
         }
         Ok(written)

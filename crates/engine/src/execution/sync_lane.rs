@@ -5,13 +5,14 @@
 use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
 
+use crate::base::class::Class;
 use crate::base::error::Result;
 use crate::storage::file_system::Syncer;
 
 /// Where files go to be synced.
 pub trait SyncLane: Send + Sync + Debug {
-    /// Takes a file; returns at once or, where there is no lane of its own, when it is synced.
-    fn submit(&self, syncer: Arc<dyn Syncer>) -> SyncTicket;
+    /// Takes a file, which comes before those of less urgent classes; returns at once or, where there is no lane of its own, when it is synced.
+    fn submit(&self, class: Class, syncer: Arc<dyn Syncer>) -> SyncTicket;
 }
 
 /// The state of one submitted sync.
@@ -35,7 +36,7 @@ impl SyncTicket {
 pub struct InlineSyncLane;
 
 impl SyncLane for InlineSyncLane {
-    fn submit(&self, syncer: Arc<dyn Syncer>) -> SyncTicket {
+    fn submit(&self, _: Class, syncer: Arc<dyn Syncer>) -> SyncTicket {
         let ticket = SyncTicket::default();
         ticket.finish(syncer.sync());
         ticket

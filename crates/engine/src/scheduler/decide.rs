@@ -5,15 +5,13 @@
 //!                          └─► classifier ─► load ─► gates, bursts ─► what may start, who is set aside, who lets go
 //! ```
 
-use std::time::Duration;
-
 use super::budget::{Budget, BudgetState, Look};
 use super::classifier::{Load, LoadState};
-use super::estimator::Usage;
-use super::gates::{Act, BurstState, L0Backlog, Phase};
+use super::gates::{Act, BurstState, Phase};
 use super::order::{L0Room, OPEN_JOBS_MAX, Victim};
-use super::plan::{Plan, PlanState, TreeBacklog};
+use super::plan::{Plan, PlanState};
 use super::policy::SchedulingPolicy;
+use super::situation::{Backlog, OpenJob, Sample};
 use crate::base::class::{Class, L0Permit, Permit};
 use crate::base::units::{JobId, KeyspaceId};
 
@@ -28,62 +26,6 @@ pub struct State {
     pub bursts: BurstState,
     /// Of the plan.
     pub plan: PlanState,
-}
-
-/// What is known of the load at a moment: counters since the store was opened. What an interval used is told from two of these,
-/// so that one that comes late, or not at all, is no error.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Sample {
-    /// The moment.
-    pub now: Duration,
-    /// The device's speed, bytes per second, if it is known.
-    pub device: Option<u64>,
-    /// The counters.
-    pub used: Usage,
-    /// Refills in which the limiter held work up.
-    pub drained: u64,
-    /// CPU time of compactions.
-    pub compaction_cpu: Duration,
-}
-
-/// An open job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpenJob {
-    /// Its id; later ones are larger.
-    pub id: JobId,
-    /// Whose tree.
-    pub keyspace: KeyspaceId,
-    /// Its urgency.
-    pub class: Class,
-    /// True while it is set aside.
-    pub aside: bool,
-    /// Bytes of its input that it has read, and has not.
-    pub read: u64,
-    /// Those.
-    pub left: u64,
-    /// When it was opened.
-    pub opened_at: Duration,
-    /// True if it takes tables that L0 is merged with.
-    pub below_l0: bool,
-}
-
-/// What there is to do.
-#[derive(Clone, Debug, Default)]
-pub struct Backlog {
-    /// The open jobs, in the order they were opened.
-    pub open: Vec<OpenJob>,
-    /// Compaction threads.
-    pub workers: usize,
-    /// L0 of each keyspace.
-    pub l0: Vec<(KeyspaceId, L0Backlog)>,
-    /// Keyspaces whose writers are slowed because of L0: no gate keeps theirs.
-    pub slowed: Vec<KeyspaceId>,
-    /// What a plan is made from, for each keyspace.
-    pub trees: Vec<TreeBacklog>,
-    /// Somebody waits for compactions to end: no gate keeps them.
-    pub waited_for: bool,
-    /// Somebody waits for background work of any kind.
-    pub flushes_waited_for: bool,
 }
 
 /// Why a job is set aside.

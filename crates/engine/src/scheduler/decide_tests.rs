@@ -1,7 +1,11 @@
 //! Every schedule as a table: loads in, directives out, on a clock that the test moves.
 
+use std::time::Duration;
+
 use super::*;
 use crate::scheduler::catalog::parse;
+use crate::scheduler::estimator::Usage;
+use crate::scheduler::gates::L0Backlog;
 
 const MB: u64 = 1_000_000;
 const T: u64 = 350 * MB;

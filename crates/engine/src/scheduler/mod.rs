@@ -12,3 +12,4 @@ pub mod parameters;
 pub mod plan;
 pub mod policy;
 pub mod rate;
+pub mod situation;

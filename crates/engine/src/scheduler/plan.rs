@@ -14,8 +14,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::decide::{Backlog, OpenJob, Sample};
 use super::estimator::{Estimator, Usage};
+use super::situation::{Backlog, OpenJob, Sample, TreeBacklog};
 use crate::base::class::Class;
 use crate::base::error::{Error, Result};
 use crate::base::units::{JobId, KeyspaceId, MIB};
@@ -57,31 +57,6 @@ const RATE_MIN: u64 = 2 * MIB;
 const FLUSH_RATE_MIN: f64 = (16 * MIB) as f64;
 /// What is due is not planned closer than this.
 const SOON: f64 = 0.01;
-
-/// A tree's part in the plan.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TreeBacklog {
-    /// The keyspace.
-    pub keyspace: KeyspaceId,
-    /// Bytes that have come into its memtables since the store was opened.
-    pub ingested: u64,
-    /// Bytes of full memtables that are not in tables yet.
-    pub flush_left: u64,
-    /// Bytes that may come in until those should be.
-    pub flush_room: u64,
-    /// Bytes that may come in until writers are slowed because of L0.
-    pub l0_room: u64,
-    /// Bytes that come in between two compactions of L0.
-    pub l0_round: u64,
-    /// Bytes that may come in until L0 is due.
-    pub l0_due: u64,
-    /// Bytes to move out of L0 that is due, and no job has.
-    pub l0_pending: u64,
-    /// The same below L0.
-    pub deep_pending: u64,
-    /// A job may take so long where deletes have a time.
-    pub ttl: Option<Duration>,
-}
 
 /// What the plan comes to until the next one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
