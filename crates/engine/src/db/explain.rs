@@ -222,7 +222,8 @@ fn jobs(e: &Explanation) -> Vec<String> {
         let (from, to) = job.levels;
         let age = duration(job.open_for);
         out.push(format!("  job {}, {}, L{from} to L{to}, {}, for {age}", job.id, job.class, progress(job)));
-        out.push(format!("    {}; {}", because(&job.reason), job.state));
+        let due = job.due_in.map_or_else(String::new, |due| format!(", to be done in {}", duration(due)));
+        out.push(format!("    {}; {}{due}", because(&job.reason), job.state));
     }
     out
 }

@@ -53,6 +53,7 @@ fn a_busy_store() {
         reason: "runs, score 1.25 at L0".to_owned(),
         state,
         open_for: Duration::from_millis(1500),
+        due_in: (id == 7).then_some(Duration::from_secs(12)),
     };
     let wanted = |what: &str, verdict| Wanted { what: what.to_owned(), verdict };
     let busy = Explanation {
@@ -95,7 +96,7 @@ Writers: held back
 
 Under way: 2 compactions
   job 7, l0-to-l1, L0 to L1, 1.0 MiB of 3.0 MiB read, for 1.50 s
-    because of runs, score 1.25 at L0; running
+    because of runs, score 1.25 at L0; running, to be done in 12 s
   job 5, deep, L1 to L2, 3.0 MiB, for 1.50 s
     because of runs, score 1.25 at L0; set aside for a more urgent job
 
@@ -167,6 +168,7 @@ fn nothing_is_wanted_in_three_ways() {
         reason: "merges flushes while older ones move down".to_owned(),
         state: "running",
         open_for: Duration::ZERO,
+        due_in: None,
     };
     let busy = Explanation { jobs: vec![job], ..owing };
     assert_eq!(first(&busy), "Wanted: nothing beyond what is under way");

@@ -30,6 +30,8 @@ pub struct JobState {
     pub state: &'static str,
     /// Since it was picked.
     pub open_for: Duration,
+    /// In what time the plan wants it done; `None` where nothing is planned, or no time is left.
+    pub due_in: Option<Duration>,
 }
 
 /// The open jobs, most urgent first.
@@ -50,6 +52,7 @@ pub fn job_state(store: &Store) -> Vec<JobState> {
             reason: open.compaction.reason.clone(),
             state: words_for(open, limited),
             open_for: now.saturating_sub(open.picked_at),
+            due_in: Some(open.due).filter(|due| *due < Duration::MAX).and_then(|due| due.checked_sub(now)),
         })
         .collect();
     drop(state);

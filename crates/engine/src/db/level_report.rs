@@ -125,7 +125,8 @@ fn jobs(store: &Store, keyspace: &KeyspaceState) -> String {
         let object = object.raw("bytes", job.bytes).raw("read_bytes", job.read_bytes);
         let object = object.text("reason", &job.reason).text("because", &because(&job.reason));
         let object = object.text("state", job.state);
-        object.raw("seconds", job.open_for.as_secs()).end()
+        let due = job.due_in.map_or_else(|| "null".to_owned(), |due| due.as_secs().to_string());
+        object.raw("seconds", job.open_for.as_secs()).raw("due_in_seconds", due).end()
     }))
 }
 

@@ -88,5 +88,8 @@ fn now(answer: &serde_json::Value) -> Option<String> {
     let (client, device, limit) =
         (rate("client_bytes_per_sec"), rate("device_bytes_per_sec"), rate("limit_bytes_per_sec"));
     let limit = if limit == "?" { "no limit".to_owned() } else { format!("at most {limit}") };
-    Some(format!("{load}clients use {client} of {device}, background work has {limit}"))
+    let flushes = answer["flush_limit_bytes_per_sec"].as_u64();
+    let flushes = flushes.map_or_else(String::new, |rate| format!(", flushes {}/s", bytes(rate)));
+    let urgent = if answer["urgent"] == true { ", and is urgent" } else { "" };
+    Some(format!("{load}clients use {client} of {device}, background work has {limit}{flushes}{urgent}"))
 }
