@@ -49,7 +49,8 @@ pub struct Options {
     pub level_base_bytes: u64,
     /// How many times larger each level is than the one above.
     pub level_ratio: u32,
-    /// Runs in L0 that start a compaction, where the strategy tiers L0.
+    /// Runs in L0 that start a compaction, where the strategy tiers L0; up to twice as many where the level below is larger
+    /// than they are.
     pub l0_trigger: u32,
     /// Runs in L0 there may be, each counted as a memtable. No wall: from half way between what the strategy wants and this on,
     /// writers are slowed; at three quarters they get what drains.

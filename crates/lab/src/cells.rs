@@ -314,6 +314,29 @@ pub fn plan(
     cells
 }
 
+/// Those of `cells` whose works are named, and those that find the rate of which these take a share.
+///
+/// # Errors
+/// A line with the works that there are, if one is named that is not among them.
+pub fn only(mut cells: Vec<Cell>, works: &[String]) -> Result<Vec<Cell>, String> {
+    let named = |name: &str| works.iter().any(|work| work == name);
+    if let Some(unknown) = works.iter().find(|work| !cells.iter().any(|cell| cell.work.name == **work)) {
+        let mut there: Vec<&str> = cells.iter().map(|cell| cell.work.name).collect();
+        there.dedup();
+        return Err(match there.is_empty() {
+            true => format!("no work {unknown}: what was chosen has cells of strategies, and no works"),
+            false => format!("no work {unknown} in what was chosen; there are {}", there.join(", ")),
+        });
+    }
+    let shares = |cell: &Cell| match cell.work.pace {
+        Pace::Share { of, .. } if named(cell.work.name) => Some(of),
+        _ => None,
+    };
+    let rates: Vec<&str> = cells.iter().filter_map(shares).collect();
+    cells.retain(|cell| named(cell.work.name) || rates.contains(&cell.work.name));
+    Ok(cells)
+}
+
 /// The engines that run a work: all, or the one that others are compared with, and the first where that is not there.
 fn engines_of<'a>(work: &Work, engines: &'a [String], baseline: &str) -> &'a [String] {
     if !matches!(work.pace, Pace::Highest { baseline_only: true, .. }) {
@@ -356,6 +379,22 @@ mod tests {
         files.sort();
         files.dedup();
         assert_eq!(files.len(), cells.len(), "each cell has a file of its own");
+    }
+
+    #[test]
+    fn works_may_be_chosen_and_come_with_what_they_take_a_share_of() {
+        let all = || plan_of(&["peers-ycsb"], &["evenkeel", "rocksdb"], Scale::full(Some(1)));
+        let works = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+            only(all(), &names).map(|cells| cells.iter().map(|cell| cell.work.name).collect::<Vec<_>>())
+        };
+        assert_eq!(works(&["a-20k"]).unwrap(), ["a-20k"; 2]);
+        assert_eq!(works(&["f-80", "a-20k"]).unwrap(), ["a-20k", "a-20k", "f-sustained", "f-80", "f-80"]);
+        assert_eq!(
+            works(&["a-20k", "b"]).unwrap_err(),
+            "no work b in what was chosen; there are a-sustained, a-20k, a-50, a-80, f-sustained, f-20k, f-50, f-80"
+        );
+        assert!(only(Vec::new(), &["b".to_owned()]).unwrap_err().ends_with("no works"));
     }
 
     #[test]

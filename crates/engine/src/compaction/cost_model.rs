@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use super::layout::{Merge, cheapest_merge};
-use super::level_sizes::{capacity_bytes, layout_at, level_below, surplus_levels};
+use super::level_sizes::{capacity_bytes, layout_at, level_below, runs_max, surplus_levels};
 use super::strategy::{Layout, Strategy, Trigger};
 use super::trigger::{Figures, first_firing, score};
 use crate::version::group::Group;
@@ -90,7 +90,7 @@ pub fn debt_by_level(version: &Version, strategy: &Strategy) -> Vec<u64> {
             capacity_bytes: capacity_bytes(&strategy.size, version, level),
             table_bytes: strategy.cut.table_bytes,
             runs: found.groups.iter().map(|g| g.run_count() as u32).max().unwrap_or(0),
-            max_runs: layout_at(strategy, version, level).max_runs(),
+            max_runs: runs_max(&strategy.size, version, level, policy.layout.max_runs()),
             ..Figures::default()
         };
         let leaving = match first_firing(&policy.triggers, |trigger| score(trigger, &figures)) {

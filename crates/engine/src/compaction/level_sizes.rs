@@ -30,32 +30,45 @@ fn grown(size: &SizeRule, steps: usize) -> u64 {
     size.level_base_bytes.saturating_mul(factor)
 }
 
-/// The bytes at which L0's saturation fires. With dynamic sizes half of what it is merged with, between its two bounds: merged at
+/// The bytes at which L0's saturation fires. With dynamic sizes as much as it is merged with, between its two bounds: merged at
 /// its lower bound with a level of four times that, each of its bytes would be written five times.
 pub fn l0_capacity_bytes(size: &SizeRule, version: &Version) -> u64 {
     match size.sizes {
         Sizes::Fixed => size.l0_bytes,
-        Sizes::Dynamic => {
-            let merged_with = bytes_of(version, level_below(size, version, 0));
-            (merged_with / 2).min(size.l0_bytes_max).max(size.l0_bytes)
-        }
+        Sizes::Dynamic => merged_with_l0(size, version).min(size.l0_bytes_max).max(size.l0_bytes),
     }
 }
 
-/// How many runs a level may have whose layout says `max`: L0's rise with its capacity, unless it is leveled.
+/// The bytes of the level that L0 goes down to.
+fn merged_with_l0(size: &SizeRule, version: &Version) -> u64 {
+    bytes_of(version, level_below(size, version, 0))
+}
+
+/// How many runs a level may have before they are too many, whose layout says `max`. Unless it is leveled, L0 with dynamic sizes
+/// may have as many of the size of its own as hold what it is merged with: a memtable of keys written again and again, or
+/// compressed, becomes a small run, and four of those are little to rewrite a level for.
 pub fn runs_max(size: &SizeRule, version: &Version, level: usize, max: u32) -> u32 {
-    if level > 0 || max <= 1 {
+    let most = most_runs(size, level, max);
+    let Some(l0) = version.levels.first().filter(|_| most > max) else { return max };
+    let runs = u64::try_from(l0.runs().count()).unwrap_or(u64::MAX);
+    let holding = merged_with_l0(size, version).saturating_mul(runs).div_ceil(l0.bytes().max(1));
+    u32::try_from(holding).unwrap_or(u32::MAX).clamp(max, most)
+}
+
+/// The most that [`runs_max`] ever says: as many times `max` as the bytes of L0 may rise.
+fn most_runs(size: &SizeRule, level: usize, max: u32) -> u32 {
+    if level > 0 || max <= 1 || size.sizes == Sizes::Fixed {
         return max;
     }
-    let runs =
-        u128::from(max) * u128::from(l0_capacity_bytes(size, version)) / u128::from(size.l0_bytes.max(1));
-    u32::try_from(runs).unwrap_or(u32::MAX)
+    let most = u128::from(max) * u128::from(size.l0_bytes_max) / u128::from(size.l0_bytes.max(1));
+    u32::try_from(most).unwrap_or(u32::MAX).max(max)
 }
 
-/// The layout of a level in the tree as it is: with the runs that it may have now.
+/// The layout that a level is kept in, with the most runs that it may ever have: a tree does not lose its shape because a level
+/// that is merged with others has become smaller.
 pub fn layout_at(strategy: &Strategy, version: &Version, level: usize) -> Layout {
     let Layout::Runs { max, fill } = strategy.levels.get(level, version.levels.len()).layout;
-    Layout::Runs { max: runs_max(&strategy.size, version, level, max), fill }
+    Layout::Runs { max: most_runs(&strategy.size, level, max), fill }
 }
 
 /// The bytes at which a level's saturation fires. With dynamic sizes the last level is never full.
@@ -116,16 +129,19 @@ mod tests {
 
     #[test]
     fn l0_waits_for_more_where_it_is_merged_with_much() {
-        let of = |sizes, l1: u64| {
-            let tree = parse(&format!("L0 T 9[a-c]\nL1 L 1[a-c bytes={l1}]")).unwrap();
+        let of = |sizes, l0: &str, l1: u64| {
+            let tree = parse(&format!("{l0}\nL1 L 1[a-c bytes={l1}]")).unwrap();
             let size = rule(sizes);
             let runs = [1, 4].map(|max| runs_max(&size, &tree, 0, max));
             (capacity_bytes(&size, &tree, 0), runs, runs_max(&size, &tree, 1, 4))
         };
-        assert_eq!(of(Sizes::Dynamic, 99), (50, [1, 4], 4));
-        assert_eq!(of(Sizes::Dynamic, 150), (75, [1, 6], 4));
-        assert_eq!(of(Sizes::Dynamic, 100_000), (100, [1, 8], 4));
-        assert_eq!(of(Sizes::Fixed, 100_000), (50, [1, 4], 4));
+        let (large, small) = ("L0 T 9[a-c bytes=12]", "L0 T 8[a-c bytes=4] | 9[a-c bytes=6]");
+        assert_eq!(of(Sizes::Dynamic, large, 48), (50, [1, 4], 4));
+        assert_eq!(of(Sizes::Dynamic, large, 75), (75, [1, 7], 4));
+        assert_eq!(of(Sizes::Dynamic, large, 100_000), (100, [1, 8], 4));
+        assert_eq!(of(Sizes::Dynamic, small, 33), (50, [1, 7], 4));
+        assert_eq!(of(Sizes::Dynamic, "L0 T", 33), (50, [1, 4], 4));
+        assert_eq!(of(Sizes::Fixed, small, 100_000), (50, [1, 4], 4));
     }
 
     #[test]

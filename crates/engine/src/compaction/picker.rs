@@ -138,7 +138,9 @@ pub fn candidates(view: &TreeView<'_>, strategy: &Strategy) -> Vec<Candidate> {
             // What has to leave the level is not merged there first.
             if (1..=surplus).contains(&level) {
                 out.push(candidate(Why::Surplus, 1.0));
-            } else if figures.runs > figures.max_runs && (!mends || figures.max_runs == 1) {
+            } else if layout_at(strategy, view.version, level).excess(figures.runs as usize) > 0
+                && (!mends || figures.max_runs == 1)
+            {
                 out.push(candidate(Why::Excess, score(Trigger::Runs, figures)));
             }
         }

@@ -8,7 +8,7 @@ use super::state::Store;
 use crate::base::error::{Error, Result};
 use crate::compaction::claims::Claims;
 use crate::compaction::cost_model::{debt_by_level, distance};
-use crate::compaction::level_sizes::goal_bytes;
+use crate::compaction::level_sizes::{goal_bytes, runs_max};
 use crate::compaction::strategy::{Strategy, Trigger};
 use crate::observe::json::{Object, list, quoted};
 use crate::version::level::Level;
@@ -53,10 +53,11 @@ fn levels(version: &Version, claims: &Claims, strategy: &Strategy, now_ms: u64) 
     let debts = debt_by_level(version, strategy);
     list(version.levels.iter().enumerate().map(|(i, level)| {
         let policy = strategy.levels.get(i, version.levels.len());
+        let max_runs = runs_max(&strategy.size, version, i, policy.layout.max_runs());
         let runs = || level.runs().filter(|r| !r.tables.is_empty());
         let tables = || runs().flat_map(|r| &r.tables);
         let oldest = tables().filter_map(|t| t.meta.oldest_tombstone_ms).min();
-        let object = Object::new().raw("level", i).raw("max_runs", policy.layout.max_runs());
+        let object = Object::new().raw("level", i).raw("max_runs", max_runs);
         let object = object.raw("groups", level.groups.len()).raw("runs", runs().count());
         let object = object.raw("tables", tables().count()).raw("bytes", level.bytes());
         let object = object.raw("target_bytes", goal_bytes(&strategy.size, version, i));

@@ -51,6 +51,7 @@ Examples:
   keel lab list
   keel lab run peers-fill --quick                                  does it work here?
   keel lab run peers-read --engine evenkeel --engine rocksdb --out read
+  keel lab run peers-ycsb --work a-50 --settings equal             the tails of one rate
   keel lab run cds-fig4 cds-fig8 --quick                           compaction strategies beside each other
   keel lab run all --budget 8h --out night                         again goes on where it stopped
   open night/report.html
@@ -104,6 +105,9 @@ struct RunArgs {
     /// The engines that run; evenkeel, rocksdb, rocksdb-recycle, rocksdb-low-priority and fjall unless said.
     #[arg(long = "engine", value_name = "NAME", value_parser = PossibleValuesParser::new([OURS].into_iter().chain(PEERS)))]
     engines: Vec<String>,
+    /// Only this work of the experiments, and what finds the rate that it takes a share of; may be given several times.
+    #[arg(long = "work", value_name = "NAME")]
+    works: Vec<String>,
     /// How engines are set up: all alike, each by its own advice, or both in turn.
     #[arg(long, value_name = "WHICH", default_value = "both", value_parser = PossibleValuesParser::new(["equal", "recommended", "both"]))]
     settings: String,
@@ -141,7 +145,10 @@ impl RunArgs {
         };
         let scale = self.scale();
         let started = clock::now();
-        let cells = cells::plan(&chosen, ALL, &engines, &self.settings(), BASELINE, scale);
+        let mut cells = cells::plan(&chosen, ALL, &engines, &self.settings(), BASELINE, scale);
+        if !self.works.is_empty() {
+            cells = cells::only(cells, &self.works).map_err(Failure::usage)?;
+        }
         let points = design_space::cells::plan(&studies, scale.rounds_or(ROUNDS));
         let _claimed = self.claim_out()?;
         let programs = Programs::new(peers)?;
