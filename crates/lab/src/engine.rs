@@ -115,6 +115,14 @@ pub struct Figures {
     pub stalls: Option<u64>,
     /// How long writers waited altogether.
     pub stall_seconds: Option<f64>,
+    /// Bytes of keys and values that clients wrote.
+    pub user_bytes: Option<u64>,
+    /// Bytes that log, flushes and compactions read and wrote: everything but what clients read.
+    pub internal_bytes: Option<u64>,
+    /// Flushes that waited for another one.
+    pub flushes_delayed: Option<u64>,
+    /// Compactions that are open now, those set aside among them.
+    pub jobs_open: Option<u64>,
     /// Bytes that flushes wrote.
     pub flush_bytes: Option<u64>,
     /// Bytes that work on the first level wrote: within it, and out of it.
@@ -125,4 +133,12 @@ pub struct Figures {
     pub l0_runs: Option<u64>,
     /// What background work may write now, in bytes a second.
     pub internal_limit: Option<f64>,
+}
+
+impl Figures {
+    /// Bytes that log, flushes and compactions read and wrote for each byte that clients wrote.
+    pub fn moved_per_user_byte(&self) -> Option<f64> {
+        let (moved, user) = (self.internal_bytes?, self.user_bytes?);
+        (user > 0).then(|| moved as f64 / user as f64)
+    }
 }

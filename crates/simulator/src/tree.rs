@@ -14,8 +14,8 @@ use std::sync::Arc;
 use evenkeel::Result;
 use evenkeel::plan::{
     Born, Claims, Class, CommitPart, Committed, Compaction, GroupId, Ids, JobId, L0Permit, Order, Permit,
-    Pick, Picked, SeqNo, TableId, TableMeta, TableRef, TreeView, Trigger, Version, commit_part, end_job,
-    flush, move_tables, next_to_step, permitted, pick, set_bounds, set_levels,
+    Pick, Picked, SeqNo, TableId, TableMeta, TableRef, TreeView, Trigger, Turn, Version, commit_part,
+    end_job, flush, move_tables, next_to_step, permitted, pick, set_bounds, set_levels,
 };
 use evenkeel::strategy::Strategy;
 
@@ -180,7 +180,8 @@ impl<'a> Tree<'a> {
     pub fn work(&mut self, mut budget_bytes: f64) -> Result<f64> {
         loop {
             self.look_for_work()?;
-            let open = self.jobs.iter().enumerate().map(|(at, job)| (at, job.class));
+            let turn = |job: &Open| Turn { class: job.class, served: 0, left: job.left_bytes as u64 };
+            let open = self.jobs.iter().enumerate().map(|(at, job)| (at, turn(job)));
             let Some(chosen) = next_to_step(Order::Strict, open) else { return Ok(0.0) };
             let Some(job) = self.jobs.get_mut(chosen) else { return Ok(0.0) };
             let moved = job.left_bytes.min(budget_bytes);

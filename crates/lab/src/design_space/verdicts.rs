@@ -29,7 +29,7 @@ pub fn text(verdicts: &[StudyVerdict]) -> String {
         let _ = table(&mut out, group);
     }
     if verdicts.iter().any(|v| v.quick) {
-        let why = "Only a part of the data was written: this shows that it works, and is not to be quoted.";
+        let why = "Only a part was run: this shows that it works, and is not to be quoted.";
         let _ = writeln!(out, "\n{why}");
     }
     out
@@ -57,15 +57,15 @@ fn table(out: &mut String, group: &[StudyVerdict]) -> std::fmt::Result {
     Ok(())
 }
 
-fn remark(v: &StudyVerdict) -> Option<&str> {
+pub(crate) fn remark(v: &StudyVerdict) -> Option<&str> {
     v.why_not_valid.as_deref().or(v.note.as_deref())
 }
 
-fn number(x: Option<f64>) -> String {
+pub(crate) fn number(x: Option<f64>) -> String {
     x.map_or_else(|| "–".to_owned(), |x| format!("{x:.2}"))
 }
 
-fn spread(v: &StudyVerdict) -> String {
+pub(crate) fn spread(v: &StudyVerdict) -> String {
     match v.spread.filter(|_| v.runs > 1) {
         Some((least, most)) => format!("{least:.2} – {most:.2}"),
         None => "–".to_owned(),
@@ -73,7 +73,7 @@ fn spread(v: &StudyVerdict) -> String {
 }
 
 /// The verdict in words.
-fn word(v: &StudyVerdict) -> &'static str {
+pub(crate) fn word(v: &StudyVerdict) -> &'static str {
     match (v.holds, v.clear) {
         (None, _) => "not valid",
         (Some(true), Some(true)) => "holds",
@@ -136,6 +136,7 @@ pub fn on_page(studies: &[&'static Study], verdicts: &[StudyVerdict], finished: 
         busiest: finished.iter().filter_map(|cell| cell.measured.others_cores).reduce(f64::max),
         repeats: finished.iter().map(|cell| cell.repeats).sum(),
         quick: verdicts.iter().any(|v| v.quick),
+        points: !studies.is_empty(),
     }
 }
 
