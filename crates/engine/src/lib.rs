@@ -90,10 +90,10 @@ pub mod plan {
 pub mod metrics {
     pub use crate::db::costs::{CostMetrics, SpaceReport};
     pub use crate::db::memory::MemoryMetrics;
-    pub use crate::db::schedule_report::ScheduleMetrics;
     pub use crate::db::metric_parts::{
         CompactionMetrics, LATENCY_BOUNDS_NS, LatencyMetrics, SlowMetrics, SnapshotMetrics,
     };
+    pub use crate::db::schedule_report::ScheduleMetrics;
     pub use crate::observe::waits::Cause;
 }
 

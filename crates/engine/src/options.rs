@@ -178,7 +178,11 @@ macro_rules! row {
 
 const TABLE: &[OptionInfo] = &[
     row!(durability, "what Ok from a write means: os, sync, or interval:MS (1 to 3600000)", durability),
-    row!(schedule, "when background work may run: unlimited, fixed:RATE, silk, dlc-full, ... (keel schedule list)", text),
+    row!(
+        schedule,
+        "when background work may run: unlimited, fixed:RATE, silk, dlc-full, ... (keel schedule list)",
+        text
+    ),
     row!(
         device_bytes_per_sec,
         "what the device can do; 0 for not known, or 1 KiB to 1 TiB a second",

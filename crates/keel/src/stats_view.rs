@@ -230,7 +230,7 @@ fn load(f: &Value) -> Option<String> {
         "" => String::new(),
         load => format!("{load}, "),
     };
-    let bursts = number(f, "/schedule/bursts/part") + number(f, "/schedule/bursts/full");
+    let bursts = number(f, "/schedule/bursts/part") + number(f, "/schedule/bursts/whole");
     let delayed = count(number(f, "/schedule/flushes_delayed"));
     Some(format!("{load}clients use {client}/s{of}; bursts {}, flushes delayed {delayed}", count(bursts)))
 }
@@ -380,7 +380,7 @@ mod tests {
         busy["snapshots"] = serde_json::json!({"count": 1, "oldest_since_ms": 1, "pinned_bytes": 2048});
         busy["keyspaces"][0]["levels"][0]["tombstones"] = 15000.into();
         busy["schedule"] = serde_json::json!({"name": "fixed:1KiB", "limit_bytes_per_sec": 1024, "load": "high",
-            "client_bytes_per_sec": 1023 << 20, "device_bytes_per_sec": 1023 << 20, "bursts": {"part": 99, "full": 9}});
+            "client_bytes_per_sec": 1023 << 20, "device_bytes_per_sec": 1023 << 20, "bursts": {"part": 99, "whole": 9}});
         busy["keyspaces"][0]["debt_bytes"] = (23 << 20).into();
         let levels = busy["keyspaces"][0]["levels"].as_array_mut().unwrap();
         levels.push(serde_json::json!({"level": 1, "bytes": 3260, "target_bytes": 1000, "debt_bytes": 1}));

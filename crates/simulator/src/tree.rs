@@ -180,8 +180,11 @@ impl<'a> Tree<'a> {
     pub fn work(&mut self, mut budget_bytes: f64) -> Result<f64> {
         loop {
             self.look_for_work()?;
-            let turn = |job: &Open| Turn { class: job.class, served: 0, left: job.left_bytes as u64 };
-            let open = self.jobs.iter().enumerate().map(|(at, job)| (at, turn(job)));
+            let open = self
+                .jobs
+                .iter()
+                .enumerate()
+                .map(|(at, job)| (at, Turn { class: job.class, served: 0, left: 0 }));
             let Some(chosen) = next_to_step(Order::Strict, open) else { return Ok(0.0) };
             let Some(job) = self.jobs.get_mut(chosen) else { return Ok(0.0) };
             let moved = job.left_bytes.min(budget_bytes);

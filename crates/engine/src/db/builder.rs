@@ -13,7 +13,6 @@ use super::background::Background;
 use super::commit_queue::CommitQueue;
 use super::commit_state::{CommitState, OpenMemtable};
 use super::decisions::Decisions;
-use super::device_speed;
 use super::gate::Admission;
 use super::handle::Handle;
 use super::identity;
@@ -24,8 +23,8 @@ use super::logged_deletes::LoggedDeletes;
 use super::options_file::{self, KeyspaceSettings, Stored};
 use super::outbox::{Events, Outbox};
 use super::read_only;
-use super::scheduling;
 use super::recovery::{self, ReplaySettings};
+use super::scheduling;
 use super::settings;
 use super::settling::settle;
 use super::snapshots::Snapshots;
@@ -254,7 +253,7 @@ impl Builder {
             }
         } else {
             identified(&store)?;
-            device_speed::find_out(&store);
+            settings::find_device_speed(&store);
         }
         write_banner(&store);
         store.event(&opened_event(&store, logs, begun_at));

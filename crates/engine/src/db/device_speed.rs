@@ -4,13 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::settings;
 use super::state::Store;
 use crate::base::class::IoClass;
 use crate::base::clock::Clock;
 use crate::base::error::{Error, Result};
 use crate::base::units::MIB;
-use crate::observe::event::Event;
 use crate::options::Options;
 use crate::scheduler::catalog::parse;
 use crate::storage::file_name::FileName;
@@ -28,7 +26,13 @@ const ROOM: u64 = 4 * WRITTEN_MAX;
 ///
 /// # Errors
 /// `NoSpace`, `Io`; `InvalidArgument` if no time has passed.
-pub fn measure(fs: &Arc<dyn FileSystem>, clock: &dyn Clock, dir: &Path, number: u64, reserve: u64) -> Result<u64> {
+pub fn measure(
+    fs: &Arc<dyn FileSystem>,
+    clock: &dyn Clock,
+    dir: &Path,
+    number: u64,
+    reserve: u64,
+) -> Result<u64> {
     if fs.free_space(dir)? < reserve.saturating_add(ROOM) {
         return Err(Error::NoSpace { context: "measure the device's speed".to_owned() });
     }
@@ -44,7 +48,8 @@ fn write(fs: &Arc<dyn FileSystem>, clock: &dyn Clock, path: &Path) -> Result<u64
         None => fs.create(path, IoClass::Manifest)?,
     };
     // Not all alike: a device that compresses would be none the slower.
-    let piece: Vec<u8> = (0..PIECE as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
+    let piece: Vec<u8> =
+        (0..PIECE as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
     let (since, mut written) = (clock.now(), 0);
     while written < WRITTEN_MAX && clock.now().saturating_sub(since) < LONGEST {
         file.append(&piece)?;
@@ -74,18 +79,4 @@ pub fn measure_here(store: &Store) -> Result<u64> {
     let number = store.tree().versions.ids().file();
     let reserve = store.options.load().reserve_bytes;
     measure(&store.fs, &*store.clock, &store.dir, number, reserve)
-}
-
-/// At open: measures the speed if it is wanted, and keeps it for good. A store whose device cannot be measured is opened all the
-/// same, and its schedule limits nothing until it is known.
-pub fn find_out(store: &Store) {
-    if store.read_only || !is_wanted(&store.options.load()) {
-        return;
-    }
-    let outcome = measure_here(store)
-        .and_then(|speed| settings::change(store, "device_bytes_per_sec", &speed.to_string()));
-    if let Err(error) = outcome {
-        let error = format!("{error}; the schedule limits nothing until device_bytes_per_sec is set");
-        store.event(&Event::BackgroundError { error });
-    }
 }

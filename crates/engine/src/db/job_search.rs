@@ -88,7 +88,9 @@ fn look_in(
     let first = first.map(|permit| pick_among(&view, &strategy.strategy, &permit));
     let (picked, rejected) = match first {
         Some((picked @ Pick::Run(_), rejected)) => (picked, rejected),
-        Some((Pick::Blocked { want, by, less_urgent }, rejected)) if is_deeper(store, &by, want.compaction.class) => {
+        Some((Pick::Blocked { want, by, less_urgent }, rejected))
+            if is_deeper(store, &by, want.compaction.class) =>
+        {
             (Pick::Blocked { want, by, less_urgent }, rejected)
         }
         _ => pick_among(&view, &strategy.strategy, permit),

@@ -72,7 +72,7 @@ fn a_step_moves_its_budget_and_at_most_one_entry_more() {
     }
     let moved = steps(&mut fresh_job(&db), STEP_BYTES);
     // Read and written.
-    assert!(moved.iter().sum::<u64>() > 2 * 80 * VALUE, "{moved:?}");
+    assert!(moved.iter().sum::<u64>() > 2 * 79 * VALUE, "{moved:?}");
     assert!(moved.iter().all(|bytes| *bytes < STEP_BYTES + 2 * (VALUE + 100)), "{moved:?}");
 }
 
@@ -91,9 +91,8 @@ fn a_job_that_is_asked_to_yield_stops_at_the_next_key() {
     assert!(matches!(job.step(KIB).unwrap(), (Progress::More, _)));
     job.request_yield(true);
     let moved = steps(&mut job, STEP_BYTES);
-    // Sealing the table counts as a step's budget.
-    let entries: u64 = moved.iter().filter(|bytes| **bytes < STEP_BYTES).sum();
-    assert!(entries < 1000, "{moved:?}");
+    // A few entries, and what sealing a table of them writes; all entries would be 800 KiB.
+    assert!(moved.iter().sum::<u64>() < 16 * KIB, "{moved:?}");
     assert!(job.has_yielded());
 }
 

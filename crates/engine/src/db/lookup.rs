@@ -74,12 +74,18 @@ pub fn get(store: &Store, keyspace: &KeyspaceState, key: &[u8]) -> Result<Option
 /// The value of `key` as of `at`, in a view that holds everything up to `at`.
 #[inline]
 pub fn get_at(store: &Store, view: &ReadView, key: &[u8], at: SeqNo) -> Result<Option<Value>> {
-    let found = find(store, view, key, at);
     if store.client_ops.is_counting() {
-        let value = found.as_ref().map_or(0, |value| value.as_ref().map_or(0, |value| value.len()));
-        store.client_ops.add_get((key.len() + value) as u64);
+        return find_and_count(store, view, key, at);
     }
-    found
+    find(store, view, key, at)
+}
+
+#[cold]
+fn find_and_count(store: &Store, view: &ReadView, key: &[u8], at: SeqNo) -> Result<Option<Value>> {
+    let found = find(store, view, key, at)?;
+    let value = found.as_ref().map_or(0, |value| value.len());
+    store.client_ops.add_get((key.len() + value) as u64);
+    Ok(found)
 }
 
 fn find(store: &Store, view: &ReadView, key: &[u8], at: SeqNo) -> Result<Option<Value>> {

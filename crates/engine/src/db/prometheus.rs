@@ -224,7 +224,7 @@ fn background(out: &mut Text, m: &Metrics) {
     let help = "1 while the clients' load is high.";
     out.one("schedule_load_high", GAUGE, help, u64::from(m.schedule.load_is_high == Some(true)));
     let help = "Times that L0 was merged at high load, since the schedule was set.";
-    let bursts = [("part", m.schedule.bursts[0]), ("full", m.schedule.bursts[1])];
+    let bursts = [("part", m.schedule.bursts[0]), ("whole", m.schedule.bursts[1])];
     out.each(("schedule_bursts_total", COUNTER, help), "phase", bursts);
     let help = "Flushes that waited for another one.";
     out.one("flushes_delayed_total", COUNTER, help, m.schedule.flushes_delayed);

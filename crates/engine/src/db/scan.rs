@@ -138,11 +138,18 @@ pub struct Cursor {
     _pinned: Option<Arc<dyn std::fmt::Debug + Send + Sync>>,
     /// Where slow moves are remembered.
     slow: Arc<SlowOperations>,
-    /// Notes its scans, where a trace ran when it was made.
-    traced: Option<Box<TracedCursor>>,
+    /// Who is told of its moves, if anybody was there when it was made.
+    watched: Option<Box<Watched>>,
     /// Counts what it holds in memory.
     _charge: CursorCharge,
-    /// Where its moves are counted, if they were when it was made.
+}
+
+/// Who is told of a cursor's moves.
+#[derive(Debug)]
+struct Watched {
+    /// Notes its scans in a trace.
+    traced: Option<Box<TracedCursor>>,
+    /// Counts its moves for the schedule.
     counted: Option<Arc<ClientOps>>,
 }
 
@@ -190,7 +197,6 @@ impl Cursor {
     pub fn next(&mut self) -> Result<()> {
         let moved = self.visible.next();
         self.slow.stepped();
-        self.count(false);
         self.trace_move(Some(false));
         moved
     }
@@ -199,7 +205,6 @@ impl Cursor {
     pub fn prev(&mut self) -> Result<()> {
         let moved = self.visible.prev();
         self.slow.stepped();
-        self.count(false);
         self.trace_move(Some(true));
         moved
     }
@@ -210,27 +215,30 @@ impl Cursor {
         trace: impl FnOnce(&mut TracedCursor),
         seek: impl FnOnce(&mut VisibleIterator<Source>) -> Result<()>,
     ) -> Result<()> {
-        if let Some(traced) = &mut self.traced {
+        if let Some(traced) = self.watched.as_mut().and_then(|watched| watched.traced.as_mut()) {
             trace(traced);
         }
         let moved = self.slow.watch(Op::Scan, None, || seek(&mut self.visible));
-        self.count(true);
         self.trace_move(None);
         moved
-    }
-
-    #[inline]
-    fn count(&self, sought: bool) {
-        if let Some(counted) = &self.counted {
-            counted.add_scan(sought, (self.key().len() + self.value().len()) as u64);
-        }
     }
 
     /// Notes where a move has led; `down` is where it went, if it was none of a seek.
     #[inline]
     fn trace_move(&mut self, down: Option<bool>) {
+        if let Some(watched) = &mut self.watched {
+            watched.moved(&self.visible, down);
+        }
+    }
+}
+
+impl Watched {
+    fn moved(&mut self, visible: &VisibleIterator<Source>, down: Option<bool>) {
         if let Some(traced) = &mut self.traced {
-            traced.moved(self.visible.valid().then(|| self.visible.key()), down);
+            traced.moved(visible.valid().then(|| visible.key()), down);
+        }
+        if let Some(counted) = &self.counted {
+            counted.add_scan(down.is_none(), (visible.key().len() + visible.value().len()) as u64);
         }
     }
 }
@@ -291,14 +299,16 @@ pub fn cursor_at(
     }
     let runs = sources.iter().filter(|s| matches!(s, Source::Run(_))).count() as u64;
     let bytes = CURSOR_BYTES * sources.len() as u64 + runs * store.options.load().block_bytes;
+    let traced = store.trace.cursor(keyspace.id.0, &range.lo);
+    let counted = store.client_ops.is_counting().then(|| Arc::clone(&store.client_ops));
+    let watched = (traced.is_some() || counted.is_some()).then_some(Watched { traced, counted });
     // Memtables are not clipped to the range, so nothing is known of a common head.
     let merged = MergingIterator::new(sources, 0);
     Cursor {
-        traced: store.trace.cursor(keyspace.id.0, &range.lo),
+        watched: watched.map(Box::new),
         visible: VisibleIterator::new(merged, Coverage::new(ranges, at), range, at),
         _pinned: pinned,
         slow: Arc::clone(&store.slow),
-        counted: store.client_ops.is_counting().then(|| Arc::clone(&store.client_ops)),
         _charge: CursorCharge::new(&store.memory, bytes),
     }
 }

@@ -77,8 +77,8 @@ impl ScheduleMetrics {
         let object = object.raw("load", load.map_or_else(|| "null".to_owned(), quoted));
         let object = object.raw("client_bytes_per_sec", known(self.client_bytes_per_sec));
         let object = object.raw("high_loads", self.high_loads).raw("limit_changes", self.limit_changes);
-        let [parts, full] = self.bursts;
-        let object = object.raw("bursts", Object::new().raw("part", parts).raw("full", full).end());
+        let [parts, whole] = self.bursts;
+        let object = object.raw("bursts", Object::new().raw("part", parts).raw("whole", whole).end());
         let object = object.raw("flushes_delayed", self.flushes_delayed);
         object.fraction("monitor_cpu_seconds", self.monitor_cpu_seconds).end()
     }

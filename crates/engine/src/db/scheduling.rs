@@ -60,7 +60,8 @@ fn set_aside(store: &Store, state: &mut BackgroundState, directive: &Directive) 
     let keyspaces = store.keyspaces.load();
     for job in &mut state.jobs {
         // What is not wanted any more ends at its next step, whoever waits.
-        let wanted = keyspaces.by_name.get(&job.keyspace.name).is_some_and(|known| known.id == job.keyspace.id);
+        let wanted =
+            keyspaces.by_name.get(&job.keyspace.name).is_some_and(|known| known.id == job.keyspace.id);
         job.aside = directive.aside(job.id).filter(|_| wanted);
         if job.yield_requested {
             continue;
@@ -145,7 +146,7 @@ fn l0_of(keyspace: &KeyspaceState, state: &BackgroundState) -> L0Backlog {
     };
     let mut l0 = L0Backlog { jobs: state.jobs.iter().filter(of_l0).count() as u32, ..L0Backlog::default() };
     let view = keyspace.view.load();
-    for run in view.version.levels.iter().take(1).flat_map(|level| level.runs()) {
+    for run in view.version.levels.first().into_iter().flat_map(crate::version::level::Level::runs) {
         let bytes: u64 = run.tables.iter().map(crate::version::run::TableRef::bytes).sum();
         if run.tables.is_empty() {
             continue;

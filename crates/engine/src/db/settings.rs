@@ -138,6 +138,20 @@ pub fn change(store: &Store, name: &str, value: &str) -> Result<()> {
     Ok(())
 }
 
+/// At open: measures the speed if it is wanted, and keeps it for good. A store whose device cannot be measured is opened all the
+/// same, and its schedule limits nothing until it is known.
+pub fn find_device_speed(store: &Store) {
+    if store.read_only || !device_speed::is_wanted(&store.options.load()) {
+        return;
+    }
+    let outcome = device_speed::measure_here(store)
+        .and_then(|speed| change(store, "device_bytes_per_sec", &speed.to_string()));
+    if let Err(error) = outcome {
+        let error = format!("{error}; the schedule limits nothing until device_bytes_per_sec is set");
+        store.event(&Event::BackgroundError { error });
+    }
+}
+
 /// Swaps the options and what is derived from them.
 fn put_in_force(store: &Store, options: Options) -> Result<()> {
     let keyspaces = store.keyspaces.load();

@@ -126,8 +126,8 @@ impl CompactionJob {
 
     fn advance(&mut self, budget: u64) -> Result<(Progress, u64)> {
         if self.merge.output.is_sealing() {
-            self.merge.output.seal_step()?;
-            return Ok((Progress::More, budget));
+            let written = self.merge.output.seal_step()?;
+            return Ok((Progress::More, written));
         }
         let mut any = false;
         while let Some(done) = self.merge.output.take_done()? {

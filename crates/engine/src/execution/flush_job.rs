@@ -75,8 +75,8 @@ impl FlushJob {
 
     fn advance(&mut self, budget: u64) -> Result<(Progress, u64)> {
         if self.merge.output.is_sealing() {
-            self.merge.output.seal_step()?;
-            return Ok((Progress::More, budget));
+            let written = self.merge.output.seal_step()?;
+            return Ok((Progress::More, written));
         }
         while let Some((meta, ())) = self.merge.output.take_done()? {
             self.done.push(meta);

@@ -152,16 +152,19 @@ impl<T> TableOutput<T> {
         self.sealing.is_some()
     }
 
-    /// One step of sealing; hands the table to the lane when it is whole.
-    pub fn seal_step(&mut self) -> Result<()> {
-        let Some((writer, _)) = &mut self.sealing else { return Ok(()) };
-        let FinishProgress::Done(meta) = writer.finish_step()? else { return Ok(()) };
+    /// One step of sealing; hands the table to the lane when it is whole. Answers the bytes written.
+    pub fn seal_step(&mut self) -> Result<u64> {
+        let Some((writer, _)) = &mut self.sealing else { return Ok(0) };
+        let before = writer.file_bytes();
+        let progress = writer.finish_step()?;
+        let written = writer.file_bytes().saturating_sub(before);
+        let FinishProgress::Done(meta) = progress else { return Ok(written) };
         if let Some((writer, note)) = self.sealing.take() {
             self.bytes_written += meta.bytes;
             let ticket = self.context.lane.submit(writer.syncer());
             self.syncing.push_back((*meta, ticket, note));
         }
-        Ok(())
+        Ok(written)
     }
 
     /// The oldest table that is whole and durable, if there is one.

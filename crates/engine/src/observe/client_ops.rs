@@ -51,7 +51,6 @@ impl ClientOps {
     }
 
     /// A get has found so many bytes of key and value.
-    #[cold]
     pub fn add_get(&self, bytes: u64) {
         let stripe = self.stripe();
         stripe.gets.fetch_add(1, Ordering::Relaxed);
@@ -59,7 +58,6 @@ impl ClientOps {
     }
 
     /// A cursor was sought, or moved on if not, and came to so many bytes of key and value.
-    #[cold]
     pub fn add_scan(&self, sought: bool, bytes: u64) {
         let stripe = self.stripe();
         stripe.scans.fetch_add(u64::from(sought), Ordering::Relaxed);
@@ -68,7 +66,8 @@ impl ClientOps {
 
     /// The sums.
     pub fn sums(&self) -> ClientReads {
-        let sum = |of: fn(&Stripe) -> &AtomicU64| self.stripes.iter().map(|s| of(s).load(Ordering::Relaxed)).sum();
+        let sum =
+            |of: fn(&Stripe) -> &AtomicU64| self.stripes.iter().map(|s| of(s).load(Ordering::Relaxed)).sum();
         ClientReads {
             gets: sum(|s| &s.gets),
             get_bytes: sum(|s| &s.get_bytes),

@@ -88,7 +88,7 @@ fn fields(object: Object, event: &Event) -> Object {
             let load = if *high { "high" } else { "low" };
             object.text("load", load).raw("client_bytes_per_sec", client_bytes_per_sec)
         }
-        Event::BurstBegun { whole, .. } => object.text("phase", if *whole { "full" } else { "part" }),
+        Event::BurstBegun { whole, .. } => object.text("phase", if *whole { "whole" } else { "part" }),
         Event::Preempted { job, by_load } => {
             object.raw("job", job).text("by", if *by_load { "load" } else { "urgency" })
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::classifier::Window;
 use super::estimator::{Estimator, Usage};
-use super::policy::Rate;
+use super::rate::Rate;
 use crate::base::error::{Error, Result};
 
 /// SILK §5.2.1 names a small buffer, epsilon, and no figure: a twentieth, as much as a change must be to count.
@@ -101,7 +101,9 @@ impl Budget {
     pub fn check(&self, device: Option<u64>) -> Result<()> {
         let parts = self.rates().all(|rate| match rate {
             Rate::OfDevice(part) => (0.0..=1.0).contains(&part),
-            Rate::Bytes(bytes) => device.is_none_or(|speed| bytes <= speed) || !matches!(self, Budget::Leftover { .. }),
+            Rate::Bytes(bytes) => {
+                device.is_none_or(|speed| bytes <= speed) || !matches!(self, Budget::Leftover { .. })
+            }
         });
         if !parts {
             return Err(Error::invalid(
@@ -114,9 +116,11 @@ impl Budget {
             (rate, device) => rate.at(device).is_some_and(|bytes| bytes < RATE_MIN as f64),
         };
         match *self {
-            Budget::Fixed(rate) | Budget::AutoTuned { max: rate } if too_slow(rate) => Err(Error::invalid(format!(
-                "a rate is from {RATE_MIN} bytes a second up, like 100MiB: nothing would ever be compacted"
-            ))),
+            Budget::Fixed(rate) | Budget::AutoTuned { max: rate } if too_slow(rate) => {
+                Err(Error::invalid(format!(
+                    "a rate is from {RATE_MIN} bytes a second up, like 100MiB: nothing would ever be compacted"
+                )))
+            }
             Budget::Leftover { floor, .. } if too_slow(floor) => Err(Error::invalid(format!(
                 "floor is from {RATE_MIN} bytes a second up: L0 would fill while clients use the whole device"
             ))),

@@ -1,3 +1,5 @@
+//! Load traces in, rates out.
+
 use super::*;
 
 const MB: u64 = 1_000_000;
@@ -57,7 +59,9 @@ fn without_a_known_device_there_is_no_limit() {
     let mut state = BudgetState::default();
     let used = Usage::default();
     let look = |device| Look { now: Duration::ZERO, by: &Estimator::Device, used: &used, device, drained: 0 };
-    for budget in [leftover(), Budget::Fixed(Rate::OfDevice(0.5)), Budget::AutoTuned { max: Rate::OfDevice(1.0) }] {
+    for budget in
+        [leftover(), Budget::Fixed(Rate::OfDevice(0.5)), Budget::AutoTuned { max: Rate::OfDevice(1.0) }]
+    {
         state.look(&budget, &look(None));
         assert_eq!(state.rate, None, "{budget:?}");
     }
@@ -92,10 +96,30 @@ fn rates_that_stop_everything_are_refused() {
         Budget::Fixed(Rate::Bytes(1023)),
         Budget::Fixed(Rate::OfDevice(0.0)),
         Budget::AutoTuned { max: Rate::Bytes(0) },
-        Budget::Leftover { epsilon: Rate::OfDevice(0.0), floor: Rate::OfDevice(0.0), min_change: Rate::Bytes(0), every: TUNE_EVERY },
-        Budget::Leftover { epsilon: Rate::OfDevice(0.0), floor: Rate::Bytes(T + 1), min_change: Rate::Bytes(0), every: TUNE_EVERY },
-        Budget::Leftover { epsilon: Rate::OfDevice(1.5), floor: Rate::Bytes(MB), min_change: Rate::Bytes(0), every: TUNE_EVERY },
-        Budget::Leftover { epsilon: Rate::OfDevice(0.1), floor: Rate::Bytes(MB), min_change: Rate::Bytes(0), every: Duration::ZERO },
+        Budget::Leftover {
+            epsilon: Rate::OfDevice(0.0),
+            floor: Rate::OfDevice(0.0),
+            min_change: Rate::Bytes(0),
+            every: TUNE_EVERY,
+        },
+        Budget::Leftover {
+            epsilon: Rate::OfDevice(0.0),
+            floor: Rate::Bytes(T + 1),
+            min_change: Rate::Bytes(0),
+            every: TUNE_EVERY,
+        },
+        Budget::Leftover {
+            epsilon: Rate::OfDevice(1.5),
+            floor: Rate::Bytes(MB),
+            min_change: Rate::Bytes(0),
+            every: TUNE_EVERY,
+        },
+        Budget::Leftover {
+            epsilon: Rate::OfDevice(0.1),
+            floor: Rate::Bytes(MB),
+            min_change: Rate::Bytes(0),
+            every: Duration::ZERO,
+        },
     ];
     for budget in bad {
         assert_eq!(budget.check(Some(T)).unwrap_err().kind(), "InvalidArgument", "{budget:?}");

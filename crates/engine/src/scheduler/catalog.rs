@@ -6,7 +6,8 @@ use super::estimator::{Estimator, GAMMA};
 use super::gates::{Act, BURST_PARTS, BURST_RUNS, Burst, DEEP_AT_HIGH, Gate};
 use super::order::{BYTES_PER_SLOT, L0Room, OnConflict, Order, Slots, Victim};
 use super::parameters::{change, rate};
-use super::policy::{Rate, SchedulingPolicy};
+use super::policy::SchedulingPolicy;
+use super::rate::Rate;
 use crate::base::class::Class;
 use crate::base::error::{Error, Result};
 
@@ -23,7 +24,10 @@ pub const CATALOG: &[(&str, &str)] = &[
     ("dlc-full", "DLC: no compaction of L0 at high load"),
     ("dlc-part", "DLC: at high load L0 is merged within itself only"),
     ("dlc-burst-full", "dlc-full, but L0 goes down when it has 20 runs"),
-    ("dlc-burst-part", "dlc-full, but 20 flushed runs are merged into one, and all go down after the fourth time"),
+    (
+        "dlc-burst-part",
+        "dlc-full, but 20 flushed runs are merged into one, and all go down after the fourth time",
+    ),
 ];
 
 /// A schedule from its text: a name, and after `:` its rate or knobs.
@@ -75,9 +79,14 @@ fn preset(name: &str) -> Option<SchedulingPolicy> {
     Some(match name {
         "unlimited" => unlimited(),
         "silk" => silk(),
-        "silk-bandwidth" => {
-            SchedulingPolicy { order: Order::Equal, on_conflict: OnConflict::Wait, l0_room: L0Room::Waits, load: None, gates: Vec::new(), ..silk() }
-        }
+        "silk-bandwidth" => SchedulingPolicy {
+            order: Order::Equal,
+            on_conflict: OnConflict::Wait,
+            l0_room: L0Room::Waits,
+            load: None,
+            gates: Vec::new(),
+            ..silk()
+        },
         // "priorities and preemption but where the I/O bandwidth is not controlled" (SILK §6.5): a pause is such a control.
         "silk-priority" => SchedulingPolicy {
             budget: Budget::Unlimited,

@@ -1,3 +1,5 @@
+//! Every preset parses, differs as the papers say, and what makes no sense is refused.
+
 use super::*;
 
 #[test]
@@ -33,7 +35,7 @@ fn knobs_change_one_value_each() {
     assert_eq!((floor, every.as_millis()), (Rate::OfDevice(0.2), 20));
     assert_eq!(policy.l0_room, L0Room::Preempts(Victim::Youngest));
     assert_eq!((policy.on_conflict, policy.slots), (OnConflict::Yield, Slots::Exactly(3)));
-    assert_eq!(parse("dlc-full:l0=part").unwrap(), parse("dlc-part").unwrap());
+    assert_eq!(parse("dlc-full:l0=within").unwrap(), parse("dlc-part").unwrap());
     assert_eq!(parse("dlc-full:burst-runs=20").unwrap(), parse("dlc-burst-full").unwrap());
     for (name, _) in super::super::parameters::KNOBS {
         let error = parse(&format!("silk:{name}=?")).unwrap_err().to_string();
@@ -56,9 +58,9 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
         ("silk:jobs=0", "from 1 to 8"),
         ("silk:deep=0", "pause it"),
         ("silk:burst-runs=20", "neither is set"),
-        ("silk:l0=full,burst-runs=1", "from 2 runs"),
+        ("silk:l0=delay,burst-runs=1", "from 2 runs"),
         ("dlc-full:parts=2", "burst-runs or burst-bytes"),
-        ("dlc-burst-part:l0=part", "not delayed by"),
+        ("dlc-burst-part:l0=within", "not delayed by"),
         ("silk-priority:deep=pause", "no use for"),
         ("silk-priority:floor=10%", "no use for"),
         ("unlimited:estimator=device", "no use for"),

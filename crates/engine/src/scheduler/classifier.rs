@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::estimator::{Estimator, Usage};
-use super::policy::Rate;
+use super::rate::Rate;
 use crate::base::error::{Error, Result};
 
 /// SILK's code pauses deep compactions above 150 of 200 MB/s (`db_bench_tool.cc`; the paper, §5.2.2, names no figure).
@@ -60,7 +60,14 @@ pub struct LoadState {
 
 impl LoadState {
     /// Looks at the counters, if an interval is over.
-    pub fn look(&mut self, rule: &LoadRule, by: &Estimator, now: Duration, used: &Usage, device: Option<u64>) {
+    pub fn look(
+        &mut self,
+        rule: &LoadRule,
+        by: &Estimator,
+        now: Duration,
+        used: &Usage,
+        device: Option<u64>,
+    ) {
         let Some(client) = self.window.rate(by, now, used, rule.every) else { return };
         self.client = client;
         let (Some(low), Some(high)) = (rule.low.at(device), rule.high.at(device)) else { return };

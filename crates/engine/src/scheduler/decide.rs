@@ -130,9 +130,9 @@ impl Directive {
         permit
     }
 
-    /// True if nothing may start anywhere.
+    /// True if no compaction may start anywhere.
     pub fn permits_nothing(&self) -> bool {
-        self.classes.is_empty() && (self.bursts.is_empty() || !self.l0_place)
+        self.classes.iter().all(|class| *class == Class::Flush) && (self.bursts.is_empty() || !self.l0_place)
     }
 
     /// Why a job is set aside, if it is.
@@ -155,7 +155,8 @@ pub fn decide(
     state.budget.look(&policy.budget, &Look { now: sample.now, by, used, device, drained: sample.drained });
     let load = if backlog.waited_for { Load::Low } else { state.load.load };
     state.bursts.look(policy.burst.as_ref(), load, &backlog.l0);
-    let places = Places { policy, load, slots: policy.slots.count(backlog.workers, device), open: &backlog.open };
+    let places =
+        Places { policy, load, slots: policy.slots.count(backlog.workers, device), open: &backlog.open };
     let mut directive = Directive {
         classes: Class::ALL.into_iter().filter(|class| places.may_start(*class)).collect(),
         l0_within: places.acts_on(Class::L0ToL1).any(|act| act == Act::NoStart),
@@ -213,6 +214,10 @@ impl Places<'_> {
     }
 
     fn has_place(&self, class: Class) -> bool {
+        if class == Class::Flush {
+            // It has a lane of its own.
+            return true;
+        }
         if self.open.len() >= OPEN_JOBS_MAX {
             return false;
         }
@@ -239,7 +244,8 @@ impl Places<'_> {
                 // Who is set aside stays so, the youngest before the others.
                 let mut jobs: Vec<&OpenJob> = of().collect();
                 jobs.sort_by_key(|job| (job.aside, job.id));
-                let beyond = jobs.into_iter().skip(most).filter(|job| aside.iter().all(|(id, _)| *id != job.id));
+                let beyond =
+                    jobs.into_iter().skip(most).filter(|job| aside.iter().all(|(id, _)| *id != job.id));
                 aside.extend(beyond.map(|job| (job.id, Aside::Gate)).collect::<Vec<_>>());
             }
         }

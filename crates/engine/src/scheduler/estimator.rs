@@ -96,7 +96,9 @@ impl Estimator {
             Estimator::OpBytes => {
                 return (used.get_bytes + used.scan_bytes + used.write_bytes) as f64;
             }
-            Estimator::WeightedOps { get, scan } => (get * used.gets as f64 + scan * used.scans as f64) * pair,
+            Estimator::WeightedOps { get, scan } => {
+                (get * used.gets as f64 + scan * used.scans as f64) * pair
+            }
             Estimator::PerGet(bytes) => bytes as f64 * used.gets as f64,
             Estimator::CacheFills { gamma } => gamma * used.cache_fill_bytes as f64,
             Estimator::Device => used.client_read_bytes as f64,
@@ -122,7 +124,9 @@ impl Estimator {
         if makes_sense {
             return Ok(());
         }
-        Err(Error::invalid("an estimator's weights are numbers above 0, and cache-fills' factor is at most 1"))
+        Err(Error::invalid(
+            "an estimator's weights are numbers above 0, and cache-fills' factor is at most 1",
+        ))
     }
 }
 

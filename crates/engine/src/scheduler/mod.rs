@@ -10,3 +10,4 @@ pub mod gates;
 pub mod order;
 pub mod parameters;
 pub mod policy;
+pub mod rate;

@@ -185,7 +185,8 @@ mod tests {
             let next = next_to_step(Order::Fair, jobs.iter().copied().enumerate()).unwrap();
             jobs[next].served += 200 + turn % 57;
         }
-        let (least, most) = (jobs.map(|j| j.served).into_iter().min(), jobs.map(|j| j.served).into_iter().max());
+        let (least, most) =
+            (jobs.map(|j| j.served).into_iter().min(), jobs.map(|j| j.served).into_iter().max());
         assert!(most.unwrap() - least.unwrap() < 300, "{jobs:?}");
     }
 

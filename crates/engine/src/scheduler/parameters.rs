@@ -6,7 +6,8 @@ use super::budget::Budget;
 use super::estimator::{BYTES_PER_GET, Estimator, GAMMA};
 use super::gates::{Act, Burst, Gate};
 use super::order::{L0Room, OnConflict, Order, Slots, Victim};
-use super::policy::{Rate, SchedulingPolicy};
+use super::policy::SchedulingPolicy;
+use super::rate::Rate;
 use crate::base::class::Class;
 use crate::base::error::{Error, Result};
 use crate::base::units::parse_size;
@@ -22,13 +23,19 @@ pub const KNOBS: &[(&str, &str)] = &[
     ("high", "above this it is high, a rate or a part"),
     ("softness", "intervals below `low` that make it low, from 1 up"),
     ("deep", "deeper jobs at high load: run, pause, or how many"),
-    ("l0", "L0 at high load: run, part (merged within itself only) or full (not at all)"),
-    ("burst-runs", "runs in L0 from which on it is merged at high load all the same; 0 for no matter how many"),
+    ("l0", "L0 at high load: run, within (merged within itself only) or delay (not at all)"),
+    (
+        "burst-runs",
+        "runs in L0 from which on it is merged at high load all the same; 0 for no matter how many",
+    ),
     ("burst-bytes", "the same in bytes"),
     ("parts", "merges of flushed runs alone before all of L0 goes down; 0 for none"),
     ("order", "strict, fair, shortest-remaining or equal"),
     ("conflict", "a deep job that has tables L0 needs: wait, yield or discard"),
-    ("victim", "the deep job that makes room for L0: random, youngest, least-progress, largest-remaining, extra or none"),
+    (
+        "victim",
+        "the deep job that makes room for L0: random, youngest, least-progress, largest-remaining, extra or none",
+    ),
     ("jobs", "jobs side by side: workers, a number, or bandwidth@RATE a job"),
 ];
 
@@ -42,7 +49,10 @@ pub fn change(policy: &mut SchedulingPolicy, knob: &str) -> Result<()> {
     };
     let Some((_, takes)) = KNOBS.iter().find(|(known, _)| *known == name) else {
         let names: Vec<&str> = KNOBS.iter().map(|(name, _)| *name).collect();
-        return Err(Error::invalid(format!("no schedule has a knob `{name}`; there are {}", names.join(", "))));
+        return Err(Error::invalid(format!(
+            "no schedule has a knob `{name}`; there are {}",
+            names.join(", ")
+        )));
     };
     match set(policy, name, value) {
         Some(true) => Ok(()),
@@ -118,8 +128,8 @@ fn set_deep(policy: &mut SchedulingPolicy, value: &str) -> Option<bool> {
 fn set_l0(policy: &mut SchedulingPolicy, value: &str) -> Option<bool> {
     let classes: &[Class] = match value {
         "run" => &[],
-        "part" => &[Class::L0ToL1],
-        "full" => &[Class::IntraL0, Class::L0ToL1],
+        "within" => &[Class::L0ToL1],
+        "delay" => &[Class::IntraL0, Class::L0ToL1],
         _ => return None,
     };
     policy.gates.retain(|gate| gate.class >= Class::Deep);

@@ -8,31 +8,9 @@ use super::classifier::LoadRule;
 use super::estimator::Estimator;
 use super::gates::{Act, Burst, Gate};
 use super::order::{L0Room, OnConflict, Order, Slots};
+use super::rate::Rate;
 use crate::base::class::Class;
 use crate::base::error::{Error, Result};
-
-/// A rate: so many bytes a second, or a part of what the device can do.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Rate {
-    /// Bytes per second.
-    Bytes(u64),
-    /// A part of the device's speed, 1 for all of it.
-    OfDevice(f64),
-}
-
-impl Rate {
-    /// Bytes per second on a device of this speed; `None` if that is not known and has to be.
-    pub fn at(self, device: Option<u64>) -> Option<f64> {
-        match self {
-            Rate::Bytes(bytes) => Some(bytes as f64),
-            Rate::OfDevice(part) => device.map(|speed| part * speed as f64),
-        }
-    }
-
-    fn is_relative(self) -> bool {
-        matches!(self, Rate::OfDevice(_))
-    }
-}
 
 /// A scheduler, as data.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,7 +70,9 @@ impl SchedulingPolicy {
         if let Some(rule) = &self.load {
             rule.check(device)?;
         } else if self.holds_back() || self.burst.is_some() {
-            return Err(Error::invalid("gates at high load need low, high and every, by which load is judged"));
+            return Err(Error::invalid(
+                "gates at high load need low, high and every, by which load is judged",
+            ));
         }
         self.slots.check()?;
         self.check_gates()
@@ -102,25 +82,33 @@ impl SchedulingPolicy {
         let of = |class: Class| self.gates.iter().filter(move |gate| gate.class == class);
         for class in Class::ALL {
             if class == Class::Flush && of(class).next().is_some() {
-                return Err(Error::invalid("a flush cannot be held back: nothing else makes room for writes"));
+                return Err(Error::invalid(
+                    "a flush cannot be held back: nothing else makes room for writes",
+                ));
             }
             if of(class).any(|gate| gate.act == Act::Max(0)) {
-                return Err(Error::invalid(format!("at most 0 jobs of class {class} would be none ever; pause it at high load instead")));
+                return Err(Error::invalid(format!(
+                    "at most 0 jobs of class {class} would be none ever; pause it at high load instead"
+                )));
             }
             if class < Class::Deep && of(class).any(|gate| gate.act == Act::Pause) {
-                return Err(Error::invalid(format!("{class} cannot be paused: L0 would fill and stop writes; `l0=full` keeps it from starting")));
+                return Err(Error::invalid(format!(
+                    "{class} cannot be paused: L0 would fill and stop writes; `l0=delay` keeps it from starting"
+                )));
             }
             if of(class).count() > 1 {
-                return Err(Error::invalid(format!("two gates for {class} at high load contradict each other")));
+                return Err(Error::invalid(format!(
+                    "two gates for {class} at high load contradict each other"
+                )));
             }
         }
         let delayed = |class| of(class).any(|gate| gate.act == Act::NoStart);
         match &self.burst {
-            Some(_) if !delayed(Class::L0ToL1) => {
-                Err(Error::invalid("a burst resumes what `l0=full` or `l0=part` delays, and neither is set"))
-            }
+            Some(_) if !delayed(Class::L0ToL1) => Err(Error::invalid(
+                "a burst resumes what `l0=delay` or `l0=within` delays, and neither is set",
+            )),
             Some(burst) if burst.parts.is_some() && !delayed(Class::IntraL0) => Err(Error::invalid(
-                "merges within L0 are not delayed by `l0=part`, so there are none to resume; use `l0=full`, or `parts=0`",
+                "merges within L0 are not delayed by `l0=within`, so there are none to resume; use `l0=delay`, or `parts=0`",
             )),
             Some(burst) => burst.check(),
             None => Ok(()),

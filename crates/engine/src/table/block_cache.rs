@@ -138,7 +138,7 @@ impl BlockCache {
     /// Keeps a block, and lets others go if there is too much.
     pub fn insert(&self, table: TableId, offset: u64, block: &Block) {
         let bytes = cost(block);
-        self.stripe().filled.fetch_add(block.len() as u64, Ordering::Relaxed);
+        self.count_fill(block.len() as u64);
         let Some(key) = pack(table, offset).filter(|_| bytes <= self.capacity()) else { return };
         let Some(bucket) = self.bucket(self.place(key)) else { return };
         // Counted before it can be found, so that whoever evicts it never subtracts first.
@@ -244,7 +244,13 @@ impl BlockCache {
         self.stripes.iter().map(|s| s.misses.load(Ordering::Relaxed)).sum()
     }
 
-    /// Bytes of blocks that were brought in, uncompressed, also where there was no room. Only clients' reads bring any.
+    /// A read has brought in so many bytes.
+    pub fn count_fill(&self, bytes: u64) {
+        self.stripe().filled.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of blocks, indexes and filters that were brought in, uncompressed, also where there was no room. Only clients' reads
+    /// bring any.
     pub fn filled_bytes(&self) -> u64 {
         self.stripes.iter().map(|s| s.filled.load(Ordering::Relaxed)).sum()
     }

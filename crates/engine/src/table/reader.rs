@@ -453,6 +453,7 @@ impl TableReader {
         }
         let content = Arc::new(read()?);
         self.cache.charge(u64::from(slot.handle.bytes));
+        self.cache.count_fill(u64::from(slot.handle.bytes));
         slot.set(Arc::clone(&content));
         self.cache.residents().enter(self.this.clone(), part);
         drop(loading);

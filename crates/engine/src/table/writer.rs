@@ -231,6 +231,11 @@ impl TableWriter {
         self.sink.offset + (built + self.ranges.bytes()) as u64 + filter
     }
 
+    /// Bytes of the file so far.
+    pub fn file_bytes(&self) -> u64 {
+        self.sink.offset
+    }
+
     /// Bytes of its own buffers, the file's included.
     pub fn memory_bytes(&self) -> u64 {
         let blocks =

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,6 +15,8 @@ use evenkeel::{Db, Event, Metrics, Options, ScanRange, schedule};
 const T: u64 = 1_000_000;
 const KEYS: u64 = 3000;
 const VALUE: usize = 100;
+/// Four runs in L0 ask for a compaction, and there are deep levels.
+const STRATEGY: &str = "when=saturation how=runs:1 much=file which=least-overlap-parent; L0: when=runs how=runs:4 much=runs; size: sizes=fixed";
 /// An operation of the driver moves about a key and a value.
 const TICK: Duration = Duration::from_millis(10);
 
@@ -28,9 +30,10 @@ fn options(schedule: &str) -> Options {
         block_bytes: 512,
         level_base_bytes: 32 << 10,
         level_ratio: 3,
+        strategy: Some(STRATEGY.to_owned()),
         l0_trigger: 4,
         l0_limit: 200,
-        cache_bytes: 2 << 10,
+        cache_bytes: 32 << 10,
         memory_bytes: 1 << 20,
         reserve_bytes: 0,
         slow_us: 0,
@@ -67,15 +70,27 @@ impl World {
             .options(options)
             .file_system(Arc::new(SimulatedFileSystem::new()))
             .clock(Arc::clone(&clock) as _)
-            .listener(move |event: &Event| told.lock().unwrap().push(format!("{event:?}")))
+            .listener(Arc::new(move |event: &Event| told.lock().unwrap().push(format!("{event:?}"))))
             .without_threads()
             .open()
             .unwrap();
-        World { clock, db, model: BTreeMap::new(), random: Random::new(seed), events, written: 0 }
+        let mut world =
+            World { clock, db, model: BTreeMap::new(), random: Random::new(seed), events, written: 0 };
+        // Every key is there from the beginning, so that gets find something.
+        for key in 0..KEYS {
+            world.put_key(key);
+            world.step();
+        }
+        world
     }
 
     fn put(&mut self) {
-        let key = format!("{:06}", self.random.below(KEYS)).into_bytes();
+        let key = self.random.below(KEYS);
+        self.put_key(key);
+    }
+
+    fn put_key(&mut self, key: u64) {
+        let key = format!("{key:06}").into_bytes();
         let value = format!("{:0>VALUE$}", self.written).into_bytes();
         self.db.put(&key, &value).unwrap();
         self.model.insert(key, value);
@@ -95,7 +110,7 @@ impl World {
     fn tick(&mut self, puts: u64, gets: u64) {
         (0..puts).for_each(|_| self.put());
         (0..gets).for_each(|_| self.get());
-        for _ in 0..40 {
+        for _ in 0..400 {
             if !self.step() {
                 break;
             }
@@ -118,8 +133,19 @@ impl World {
         metrics
     }
 
+    /// Time goes on, and nobody asks for anything, until all work is done.
+    fn settle(&self) {
+        for _ in 0..20_000 {
+            if self.db.wait_idle().is_ok() {
+                return;
+            }
+            self.clock.advance(TICK);
+        }
+        panic!("not settled: {}", self.db.control("explain default").unwrap());
+    }
+
     fn finish(mut self) -> Metrics {
-        self.db.wait_idle().unwrap();
+        self.settle();
         (0..100).for_each(|_| self.get());
         let found: BTreeMap<Vec<u8>, Vec<u8>> =
             self.db.scan(ScanRange::all()).unwrap().map(Result::unwrap).collect();
@@ -134,7 +160,11 @@ impl World {
 
 fn adds_up(m: &Metrics) {
     let sum = m.jobs_resumed + m.jobs_yielded + m.jobs_discarded + m.jobs_paused;
-    assert_eq!(m.jobs_preempted, sum, "{} {} {} {}", m.jobs_resumed, m.jobs_yielded, m.jobs_discarded, m.jobs_paused);
+    assert_eq!(
+        m.jobs_preempted, sum,
+        "{} {} {} {}",
+        m.jobs_resumed, m.jobs_yielded, m.jobs_discarded, m.jobs_paused
+    );
 }
 
 fn moved(metrics: &Metrics, classes: &[&str]) -> u64 {
@@ -144,9 +174,9 @@ fn moved(metrics: &Metrics, classes: &[&str]) -> u64 {
 
 fn mixed(schedule: &str, seed: u64) -> (Metrics, Vec<String>) {
     let mut world = World::new(schedule, seed);
-    for _ in 0..3 {
-        world.high(150);
-        world.low(350);
+    for _ in 0..2 {
+        world.high(210);
+        world.low(450);
     }
     let events = Arc::clone(&world.events);
     let metrics = world.finish();
@@ -159,11 +189,16 @@ fn mixed(schedule: &str, seed: u64) -> (Metrics, Vec<String>) {
 fn every_schedule_takes_a_mixed_load_and_does_the_same_again() {
     for name in presets() {
         let (metrics, events) = mixed(&name, 5);
-        assert!(metrics.flushes > 10 && metrics.compactions > 5, "{name}: {} flushes", metrics.flushes);
+        assert!(
+            metrics.flushes > 10 && metrics.compactions > 1,
+            "{name}: {} flushes, {} compactions",
+            metrics.flushes,
+            metrics.compactions
+        );
         let judges = name.starts_with("silk") || name.starts_with("dlc");
         let judges = judges && !["silk-bandwidth", "silk-priority"].contains(&name.as_str());
         assert_eq!(metrics.schedule.load_is_high.is_some(), judges, "{name}");
-        assert!(!judges || metrics.schedule.high_loads >= 3, "{name}: {:?}", metrics.schedule);
+        assert!(!judges || metrics.schedule.high_loads >= 2, "{name}: {:?}", metrics.schedule);
         let (_, again) = mixed(&name, 5);
         assert!(events.len() > 100, "{name}: {} events", events.len());
         assert_eq!(events, again, "{name}");
@@ -174,37 +209,45 @@ fn every_schedule_takes_a_mixed_load_and_does_the_same_again() {
 #[test]
 fn a_storm_of_preemptions_loses_nothing_and_adds_up() {
     let mut world = World::new("silk:jobs=2", 11);
-    world.low(200);
-    let (stop, reads) = (AtomicBool::new(false), Mutex::new(0_u64));
     let mut most_paused = 0;
-    std::thread::scope(|scope| {
-        for thread in 0..2 {
-            let (db, stop, reads) = (world.db.clone(), &stop, &reads);
-            scope.spawn(move || {
-                let mut random = Random::new(thread);
-                while !stop.load(Ordering::Relaxed) {
-                    let key = format!("{:06}", random.below(KEYS));
-                    if let Some(value) = db.get(key.as_bytes()).unwrap() {
+    let reads = std::thread::scope(|scope| {
+        let start = |thread| {
+            let (db, (tell, told)) = (world.db.clone(), channel::<()>());
+            // A few reads each time that the load changes: all that it can would be a load of its own.
+            let reader = scope.spawn(move || {
+                let (mut random, mut found) = (Random::new(thread), 0);
+                while told.recv().is_ok() {
+                    for _ in 0..3 {
+                        let key = format!("{:06}", random.below(KEYS));
+                        let value = db.get(key.as_bytes()).unwrap().unwrap();
                         assert!(value.len() >= VALUE && value.iter().all(u8::is_ascii_digit));
+                        found += 1;
                     }
-                    *reads.lock().unwrap() += 1;
                 }
+                found
             });
-        }
+            (tell, reader)
+        };
+        let readers = [start(1), start(2)];
         for round in 0..60 {
-            // Discards come with the one, yields with the other.
-            let name = if round % 20 < 14 { "silk:jobs=2,every=10ms" } else { "dlc-full:every=10ms,softness=1" };
+            // Work is thrown away under the one, and kept under the other.
+            let name = if round % 20 < 14 { "silk:jobs=2" } else { "dlc-full:every=10ms,softness=1" };
             world.db.set_schedule(name).unwrap();
-            for _ in 0..10 {
-                world.tick(15, 60);
+            for _ in 0..12 {
+                readers.iter().for_each(|(tell, _)| tell.send(()).unwrap());
+                world.tick(15, 110);
                 most_paused = most_paused.max(world.metrics().jobs_paused);
                 world.tick(15, 0);
-                world.tick(0, 0);
+                (0..4).for_each(|_| world.tick(0, 0));
             }
         }
-        stop.store(true, Ordering::Relaxed);
+        let join = |(tell, reader)| {
+            drop::<std::sync::mpsc::Sender<()>>(tell);
+            std::thread::ScopedJoinHandle::<u64>::join(reader).unwrap()
+        };
+        readers.map(join)
     });
-    assert!(*reads.lock().unwrap() > 0 && most_paused > 0);
+    assert!(reads.iter().all(|found| *found > 0) && most_paused > 0);
     let m = world.finish();
     let all = [m.jobs_preempted, m.jobs_resumed, m.jobs_yielded, m.jobs_discarded];
     assert!(all.iter().all(|n| *n > 0), "preempted, resumed, yielded, discarded: {all:?}");
@@ -215,21 +258,24 @@ fn a_storm_of_preemptions_loses_nothing_and_adds_up() {
 #[test]
 fn under_a_load_without_end_flushes_and_l0_go_on() {
     let mut world = World::new("silk", 3);
-    world.low(100);
+    world.settle();
     world.high(50);
-    let mut before = world.metrics();
-    for second in 0..8 {
+    let first = world.metrics();
+    let mut before = first.clone();
+    for second in 0..6 {
         world.high(100);
         let now = world.metrics();
         let progress = |classes: &[&str]| moved(&now, classes) - moved(&before, classes);
         assert_eq!(now.schedule.load_is_high, Some(true));
         assert!(now.flushes > before.flushes, "second {second}");
-        assert!(progress(&["intra-l0", "l0-to-l1"]) > 0, "second {second}");
         assert_eq!(progress(&["deep", "upkeep"]), 0, "second {second}");
-        // What comes in is less than the floor moves, so L0 does not grow.
-        assert!(now.keyspaces[0].levels[0].runs < 20, "second {second}");
+        assert!(progress(&["intra-l0", "l0-to-l1"]) > 0, "second {second}");
         before = now;
     }
+    // The floor is a quarter of the device.
+    let together = moved(&before, &["flush", "intra-l0", "l0-to-l1"])
+        - moved(&first, &["flush", "intra-l0", "l0-to-l1"]);
+    assert!(together >= 6 * T / 4 * 9 / 10, "{together} bytes in 6 seconds");
     world.finish();
 }
 
@@ -237,13 +283,16 @@ fn under_a_load_without_end_flushes_and_l0_go_on() {
 #[test]
 fn dlc_leaves_l0_alone_at_high_load() {
     let mut world = World::new("dlc-full", 7);
-    world.low(100);
-    world.high(101);
+    world.settle();
+    world.high(201);
     let begun = world.metrics();
     assert_eq!(begun.schedule.load_is_high, Some(true));
     world.high(5);
     let settled = world.metrics();
-    assert!(moved(&settled, &["intra-l0", "l0-to-l1"]) - moved(&begun, &["intra-l0", "l0-to-l1"]) <= 2 * (8 << 10));
+    assert!(
+        moved(&settled, &["intra-l0", "l0-to-l1"]) - moved(&begun, &["intra-l0", "l0-to-l1"])
+            <= 2 * (8 << 10)
+    );
     world.high(300);
     let after = world.metrics();
     assert_eq!(moved(&after, &["intra-l0", "l0-to-l1"]), moved(&settled, &["intra-l0", "l0-to-l1"]));
@@ -259,8 +308,8 @@ fn dlc_leaves_l0_alone_at_high_load() {
 #[test]
 fn dlc_part_merges_l0_within_itself() {
     let mut world = World::new("dlc-part", 7);
-    world.low(100);
-    world.high(110);
+    world.settle();
+    world.high(210);
     let before = world.metrics();
     world.high(200);
     let after = world.metrics();
@@ -272,10 +321,16 @@ fn dlc_part_merges_l0_within_itself() {
 /// DLC-11 to DLC-13: under a load without end L0 stays bounded, and every fifth burst brings it down.
 #[test]
 fn bursts_keep_l0_bounded() {
-    for (schedule, bound) in [("dlc-burst-full:burst-runs=10", 12), ("dlc-burst-part:burst-runs=10", 10 + 4 + 2)] {
-        let mut world = World::new(schedule, 9);
+    for (schedule, bound) in [
+        ("dlc-burst-full:burst-runs=10,floor=100%", 12),
+        ("dlc-burst-part:burst-runs=10,floor=100%", 10 + 4 + 2),
+    ] {
+        // Fast enough for what comes in.
+        let mut world = World::with(Options { device_bytes_per_sec: 4 * T, ..options(schedule) }, 9);
+        world.settle();
+        world.high(210);
         let mut most = 0;
-        for _ in 0..1500 {
+        for _ in 0..1000 {
             world.high(1);
             most = most.max(world.db.metrics().keyspaces[0].levels[0].runs);
         }
@@ -291,21 +346,34 @@ fn bursts_keep_l0_bounded() {
     }
 }
 
-/// Whoever asks for a compaction, or waits for all of them, does not wait for the load.
+/// Whoever asks for a compaction, or waits for all of them, does not wait for the load; nor does who closes the store.
 #[test]
 fn a_pause_keeps_nobody_who_waits() {
-    for schedule in ["silk", "dlc-full", "silk-artifact"] {
-        let mut world = World::new(schedule, 13);
-        world.low(150);
-        world.high(150);
-        assert_eq!(world.metrics().schedule.load_is_high, Some(true), "{schedule}");
-        world.db.compact_range(ScanRange::all()).unwrap();
-        world.db.wait_idle().unwrap();
-        world.high(3);
-        let to = Path::new("/copy");
-        world.db.checkpoint(to).unwrap();
-        world.high(1);
-        world.db.close().unwrap();
+    for schedule in [
+        "silk:low=0,high=1KiB",
+        "dlc-full:low=0,high=1KiB,every=10ms",
+        "silk-artifact:low=0,high=1KiB,every=10ms",
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let store = directory.path().join("store");
+        let db = Db::open(&store, Options { device_bytes_per_sec: 64 << 20, ..options(schedule) }).unwrap();
+        let write = |db: &Db| {
+            (0..4000_u64).for_each(|i| db.put(&(i * 7919 % 4000).to_be_bytes(), &[7; 100]).unwrap());
+        };
+        write(&db);
+        db.flush().unwrap();
+        // Once high it is never low again.
+        while db.metrics().schedule.load_is_high != Some(true) {
+            (0..100_u64).for_each(|i| drop(db.get(&i.to_be_bytes()).unwrap()));
+        }
+        db.compact_range(ScanRange::all()).unwrap();
+        write(&db);
+        db.checkpoint(directory.path().join("copy")).unwrap();
+        db.wait_idle().unwrap();
+        let metrics = db.metrics();
+        assert_eq!((metrics.schedule.load_is_high, metrics.jobs_open), (Some(true), 0), "{schedule}");
+        write(&db);
+        db.close().unwrap();
     }
 }
 
@@ -328,33 +396,35 @@ fn odd_clocks_stop_nothing() {
     }
 }
 
-/// DLC-1 and DLC-3: cache fills tell what clients read, within a tenth, and nothing of what compactions read.
+/// DLC-1: cache fills tell what clients read, within a tenth; SILK's formula does not.
 #[test]
-fn cache_fills_are_the_clients_alone() {
-    let estimate = |estimator: &str, gets: u64| {
-        let mut world = World::new(&format!("dlc-full:estimator={estimator},every=1s"), 23);
-        world.low(300);
-        world.db.compact_range(ScanRange::all()).unwrap();
-        world.db.wait_idle().unwrap();
-        (0..310).for_each(|_| world.tick(0, gets));
+fn cache_fills_tell_what_clients_read() {
+    let estimate = |estimator: &str| {
+        let mut world = World::new(&format!("dlc-full:estimator={estimator}"), 23);
+        world.settle();
+        (0..310).for_each(|_| world.tick(0, 20));
         let client = world.metrics().schedule.client_bytes_per_sec.unwrap();
         world.finish();
         client as f64
     };
-    let (fills, device) = (estimate("cache-fills", 20), estimate("device", 20));
+    let (fills, device) = (estimate("cache-fills"), estimate("device"));
     assert!(device > 100_000.0 && (fills / device - 1.0).abs() < 0.1, "{fills} of {device}");
-    // SILK's formula counts what memory answered, and a pair where a block was read.
-    assert!((estimate("op-bytes", 20) / device - 1.0).abs() > 0.5);
+    assert!((estimate("op-bytes") / device - 1.0).abs() > 0.5);
+}
+
+/// DLC-3: what compactions read is no client's, by any estimator.
+#[test]
+fn compactions_are_no_clients() {
     for estimator in ["cache-fills", "device", "op-bytes", "per-get", "weighted@1@1"] {
-        let mut world = World::new(&format!("dlc-full:estimator={estimator},every=10ms"), 23);
-        world.low(100);
+        let mut world = World::new("fixed:1024", 23);
+        world.high(20);
+        world.db.set_schedule(&format!("dlc-full:estimator={estimator},every=10ms")).unwrap();
+        world.tick(0, 0);
         world.tick(0, 0);
         let before = moved(&world.db.metrics(), &["l0-to-l1", "deep", "intra-l0"]);
-        world.db.compact_range(ScanRange::all()).unwrap();
-        world.tick(0, 0);
-        world.tick(0, 0);
+        (0..20).for_each(|_| world.tick(0, 0));
         let after = world.metrics();
-        assert!(moved(&after, &["l0-to-l1", "deep", "intra-l0"]) > before);
+        assert!(moved(&after, &["l0-to-l1", "deep", "intra-l0"]) > before, "{estimator}");
         assert_eq!(after.schedule.client_bytes_per_sec, Some(0), "{estimator}");
         world.finish();
     }
@@ -366,15 +436,20 @@ fn classes_sum_to_what_the_device_moved() {
     let clock = Arc::new(ManualClock::default());
     let device = Device::on_manual_clock(64 << 20, Duration::ZERO, Arc::clone(&clock)).unwrap();
     let fs = Arc::new(DeviceFileSystem::new(Arc::new(SimulatedFileSystem::new()), Arc::clone(&device)));
-    let builder = Db::builder(Path::new("/store")).options(options("silk"));
+    let builder = Db::builder(Path::new("/store")).options(options("unlimited"));
     let builder = builder.file_system(Arc::clone(&fs) as Arc<dyn FileSystem>).clock(Arc::clone(&clock) as _);
     let db = builder.without_threads().open().unwrap();
-    for i in 0..6000_u32 {
+    for i in 0..12_000_u32 {
+        if i == 6000 {
+            db.set_schedule("silk").unwrap();
+        }
         db.put(&(i * 7919 % 3000).to_be_bytes(), &[7; 100]).unwrap();
         db.get(&(i * 31 % 3000).to_be_bytes()).unwrap();
         db.step(&mut |jobs| jobs.first().map(|(job, _)| *job));
     }
-    db.wait_idle().unwrap();
+    while db.wait_idle().is_err() {
+        clock.advance(TICK);
+    }
     let metrics = db.metrics();
     let by_class: u64 = metrics.io.iter().map(|(_, read, written)| read + written).sum();
     for class in ["client", "wal", "flush", "l0-to-l1", "deep"] {
@@ -384,8 +459,10 @@ fn classes_sum_to_what_the_device_moved() {
     let background = Class::ALL.map(IoClass::Background);
     let all = [IoClass::Client, IoClass::Wal, IoClass::Manifest].into_iter().chain(background);
     assert_eq!(by_class, all.map(|class| counters.read(class) + counters.written(class)).sum::<u64>());
-    assert_eq!(by_class, device.charged_bytes());
+    // The log is charged by the MiB, the rest of it when it is closed.
     db.close().unwrap();
+    let classes = [IoClass::Client, IoClass::Wal, IoClass::Manifest].into_iter().chain(background);
+    assert_eq!(classes.map(|c| counters.read(c) + counters.written(c)).sum::<u64>(), device.charged_bytes());
 }
 
 /// The device's speed is measured once, kept, and not measured where nobody wants it.
@@ -397,7 +474,8 @@ fn the_device_is_measured_once() {
     let fs = Arc::new(DeviceFileSystem::new(Arc::new(SimulatedFileSystem::new()), Arc::clone(&device)));
     let open = |options: Options| {
         let builder = Db::builder(Path::new("/store")).options(options);
-        let builder = builder.file_system(Arc::clone(&fs) as Arc<dyn FileSystem>).clock(Arc::clone(&clock) as _);
+        let builder =
+            builder.file_system(Arc::clone(&fs) as Arc<dyn FileSystem>).clock(Arc::clone(&clock) as _);
         builder.without_threads().open()
     };
     let unknown = || Options { device_bytes_per_sec: 0, ..options("unlimited") };
@@ -425,4 +503,49 @@ fn the_device_is_measured_once() {
     let error = db.set_option("device_bytes_per_sec", "50MiB").unwrap_err().to_string();
     assert!(error.contains("at most what the device can do"), "{error}");
     db.close().unwrap();
+}
+
+/// Real threads, the monitor among them, on a real disk: each schedule is set on the running store, which goes on and can be closed.
+#[test]
+fn a_store_with_threads_lives_under_every_schedule() {
+    const THREADS: u64 = 2;
+    let directory = tempfile::tempdir().unwrap();
+    let options =
+        Options { device_bytes_per_sec: 64 << 20, memtable_bytes: 32 << 10, ..options("unlimited") };
+    let db = Db::open(directory.path(), options.clone()).unwrap();
+    for (round, name) in presets().iter().enumerate() {
+        db.set_schedule(name).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let db = &db;
+                scope.spawn(move || {
+                    for i in 0..1500_u64 {
+                        let key = format!("{thread}-{:05}", i * 7919 % 2000);
+                        db.put(key.as_bytes(), format!("{round:0>VALUE$}").as_bytes()).unwrap();
+                        let found = db.get(key.as_bytes()).unwrap();
+                        assert_eq!(found.as_deref(), Some(format!("{round:0>VALUE$}").as_bytes()), "{name}");
+                    }
+                });
+            }
+        });
+        adds_up(&db.metrics());
+        if round % 4 == 3 {
+            db.wait_idle().unwrap();
+        }
+    }
+    db.wait_idle().unwrap();
+    let metrics = db.metrics();
+    adds_up(&metrics);
+    assert_eq!((metrics.jobs_open, metrics.jobs_failed), (0, 0));
+    let (last, all) = (presets().len() - 1, 1500 * THREADS as usize);
+    let values = db.scan(ScanRange::all()).unwrap().map(|pair| pair.unwrap().1).collect::<Vec<_>>();
+    assert!(
+        values.len() >= all
+            && values.iter().filter(|v| **v == format!("{last:0>VALUE$}").as_bytes()).count() == all
+    );
+    db.verify().unwrap();
+    db.close().unwrap();
+    // What was set last is in force at the next open.
+    let db = Db::open(directory.path(), Options { schedule: "unlimited".to_owned(), ..options }).unwrap();
+    assert_eq!(Some(&db.options().schedule), presets().last());
 }

@@ -82,7 +82,8 @@ impl Args {
 /// What a schedule that looks at the load makes of it.
 fn now(answer: &serde_json::Value) -> Option<String> {
     answer["client_bytes_per_sec"].as_u64()?;
-    let rate = |name: &str| answer[name].as_u64().map_or_else(|| "?".to_owned(), |n| format!("{}/s", bytes(n)));
+    let rate =
+        |name: &str| answer[name].as_u64().map_or_else(|| "?".to_owned(), |n| format!("{}/s", bytes(n)));
     let load = answer["load"].as_str().map_or_else(String::new, |load| format!("load {load}: "));
     let (client, device, limit) =
         (rate("client_bytes_per_sec"), rate("device_bytes_per_sec"), rate("limit_bytes_per_sec"));

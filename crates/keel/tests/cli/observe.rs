@@ -45,6 +45,18 @@ fn a_running_store_answers_and_obeys() {
     assert_eq!((set.code, set.out.as_str()), (0, "tier\n"), "{set:?}");
     assert!(set.err.contains("for its shape"), "{set:?}");
     assert_eq!(keel.ok(&["strategy", "show"]), "tier\n");
+    keel.ok(&["option", "set", "device_bytes_per_sec", "200MiB"]);
+    assert!(keel.ok(&["schedule", "set", "dlc-full:floor=20MiB"]).starts_with("dlc-full:floor=20MiB\n"));
+    let show = keel.ok(&["schedule", "show"]);
+    assert!(
+        show.contains("load low: clients use ") && show.contains(" of 200.0 MiB/s, background work has"),
+        "{show}"
+    );
+    assert_eq!(json(&keel.ok(&["schedule", "show", "--json"]))["now"]["device_bytes_per_sec"], 200 << 20);
+    let stats = keel.ok(&["stats"]);
+    assert!(stats.contains("\nload         low, clients use "), "{stats}");
+    keel.run(&["schedule", "set", "silk:floor=300MiB"]).fails(1, &["at most what the device can do"]);
+    keel.run(&["schedule", "set", "silk:flor=1"]).fails(2, &["flor", "floor"]);
     assert_eq!(keel.ok(&["schedule", "set", "fixed:5MiB"]), "fixed:5MiB\n");
     assert_eq!(json(&keel.ok(&["schedule", "show", "--json"]))["limit_bytes_per_sec"], 5 << 20);
     keel.run(&["schedule", "set", "sometimes"]).fails(2, &["sometimes", "unlimited"]);
@@ -140,7 +152,11 @@ fn a_store_at_rest_is_opened_for_the_question() {
     assert!(keel.ok(&["levels"]).starts_with("default  1-leveling\n"));
     assert!(keel.ok(&["levels", "--tables"]).starts_with("L0"));
     assert_eq!(keel.ok(&["schedule", "show"]), "unlimited\n");
-    assert!(keel.bare(&["schedule", "list"]).ok().contains("fixed:RATE"));
+    let list = keel.bare(&["schedule", "list"]).ok();
+    for name in ["fixed:RATE", "autotuned", "silk ", "silk-star", "silk-artifact", "dlc-burst-part"] {
+        assert!(list.contains(name), "{name}: {list}");
+    }
+    assert!(keel.bare(&["schedule", "list", "--knobs"]).ok().contains("burst-runs"));
     assert!(keel.ok(&["stats", "--prometheus"]).contains("evenkeel_uptime_seconds "));
     assert!(keel.ok(&["stats", "--read-only"]).contains("default: 1-leveling"));
     keel.run(&["explain", "--events"]).fails(1, &["no process answers"]);
