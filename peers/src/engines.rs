@@ -29,14 +29,12 @@ struct Row {
     abilities: Abilities,
 }
 
-/// None reads downward here yet.
-const ALL: Abilities = Abilities { scan_down: false, ..Abilities::ALL };
 const ROCKSDB: Row = Row {
     name: "rocksdb",
     what: "RocksDB",
     package: "librocksdb-sys",
     durabilities: &[Durability::Os, Durability::Sync, Durability::NoWal],
-    abilities: ALL,
+    abilities: Abilities::ALL,
 };
 
 const ROWS: [Row; 7] = [
@@ -59,21 +57,21 @@ const ROWS: [Row; 7] = [
         what: "redb, a B-tree in Rust",
         package: "redb",
         durabilities: &[Durability::Sync, Durability::NoWal],
-        abilities: ALL,
+        abilities: Abilities::ALL,
     },
     Row {
         name: "lmdb",
         what: "LMDB, a memory-mapped B-tree",
         package: "heed",
         durabilities: &[Durability::Os, Durability::Sync],
-        abilities: ALL,
+        abilities: Abilities::ALL,
     },
     Row {
         name: "coordinode",
         what: "coordinode-lsm-tree, an LSM tree in Rust without a log",
         package: "coordinode-lsm-tree",
         durabilities: &[Durability::NoWal],
-        abilities: ALL,
+        abilities: Abilities::ALL,
     },
 ];
 

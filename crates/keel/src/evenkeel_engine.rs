@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use evenkeel::{Db, Keyspace, ScanRange, WriteBatch};
-use evenkeel_lab::engine::{Abilities, Change, Engine, EngineError, Figures, Scanned};
+use evenkeel_lab::engine::{Change, Engine, EngineError, Figures, Scanned};
 use evenkeel_lab::replay::Answers;
 use serde_json::Value;
 
@@ -92,10 +92,6 @@ impl Engine for EvenkeelEngine {
             }
         }
         Ok(self.db.write(batch)?)
-    }
-
-    fn abilities(&self) -> Abilities {
-        Abilities::ALL
     }
 
     fn wait_idle(&self) -> Result<(), EngineError> {

@@ -23,10 +23,7 @@ pub trait Engine: Sync {
     fn scan(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError>;
 
     /// Reads at most `limit` records downward from `from`, which is the first of them if it is there.
-    fn scan_down(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError> {
-        let _ = (from, limit);
-        Err(format!("{} reads upward only", self.name()).into())
-    }
+    fn scan_down(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError>;
 
     /// Reads all records from `from` to before `to`.
     fn scan_between(&self, from: &[u8], to: &[u8]) -> Result<Scanned, EngineError> {
@@ -45,7 +42,7 @@ pub trait Engine: Sync {
 
     /// What it can do beyond puts, gets, deletes and scans.
     fn abilities(&self) -> Abilities {
-        Abilities { scan_down: false, ..Abilities::ALL }
+        Abilities::ALL
     }
 
     /// Returns when no background work is left.
@@ -81,6 +78,15 @@ pub enum Change<'a> {
     Put(&'a [u8], &'a [u8]),
     /// Deletes a record.
     Delete(&'a [u8]),
+}
+
+impl<'a> Change<'a> {
+    /// The key of the record.
+    pub fn key(&self) -> &'a [u8] {
+        match *self {
+            Change::Put(key, _) | Change::Delete(key) => key,
+        }
+    }
 }
 
 /// What a scan read.

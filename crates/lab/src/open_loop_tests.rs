@@ -84,6 +84,10 @@ impl Engine for Stalling {
         self.operation(from).map(|()| Scanned { entries: 1, bytes: 1 })
     }
 
+    fn scan_down(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError> {
+        self.scan(from, limit)
+    }
+
     fn delete(&self, key: &[u8]) -> Result<(), EngineError> {
         self.operation(key)
     }

@@ -190,6 +190,17 @@ impl Drop for Coordinode {
     }
 }
 
+/// What a scan came to.
+fn count(entries: impl Iterator<Item: Guard>) -> Result<Scanned, EngineError> {
+    let mut scanned = Scanned::default();
+    for entry in entries {
+        let (key, value) = entry.into_inner()?;
+        scanned.entries += 1;
+        scanned.bytes += (key.len() + value.len()) as u64;
+    }
+    Ok(scanned)
+}
+
 impl Engine for Coordinode {
     fn name(&self) -> &'static str {
         "coordinode"
@@ -209,13 +220,11 @@ impl Engine for Coordinode {
     }
 
     fn scan(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError> {
-        let mut scanned = Scanned::default();
-        for entry in self.shared.tree.range(from.., SeqNo::MAX, None).take(limit) {
-            let (key, value) = entry.into_inner()?;
-            scanned.entries += 1;
-            scanned.bytes += (key.len() + value.len()) as u64;
-        }
-        Ok(scanned)
+        count(self.shared.tree.range(from.., SeqNo::MAX, None).take(limit))
+    }
+
+    fn scan_down(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError> {
+        count(self.shared.tree.range(..=from, SeqNo::MAX, None).rev().take(limit))
     }
 
     fn delete(&self, key: &[u8]) -> Result<(), EngineError> {
@@ -231,7 +240,11 @@ impl Engine for Coordinode {
     fn write(&self, changes: &[Change<'_>]) -> Result<(), EngineError> {
         let mut batch = WriteBatch::new();
         let mut bytes = 0;
-        for change in changes {
+        for (i, change) in changes.iter().enumerate() {
+            // It refuses a delete and an insert of one key in a batch; the last is what would be left.
+            if changes.iter().skip(i + 1).any(|later| later.key() == change.key()) {
+                continue;
+            }
             match *change {
                 Change::Put(key, value) => {
                     bytes += key.len() + value.len();

@@ -20,7 +20,7 @@ use crate::account::{Account, crate_version, disk_bytes};
 use crate::asked::{Asked, Durability};
 
 /// What it can do.
-pub const ABILITIES: Abilities = Abilities { delete_range: false, batches: true, scan_down: false };
+pub const ABILITIES: Abilities = Abilities { delete_range: false, batches: true, scan_down: true };
 
 /// It does not tell when it is idle: nothing in flight for this many looks in a row is taken for it.
 const CALM_LOOKS: u32 = 10;
@@ -84,6 +84,17 @@ impl Fjall {
     }
 }
 
+/// What a scan came to.
+fn count(entries: impl Iterator<Item = fjall::Guard>) -> Result<Scanned, EngineError> {
+    let mut scanned = Scanned::default();
+    for entry in entries {
+        let (key, value) = entry.into_inner()?;
+        scanned.entries += 1;
+        scanned.bytes += (key.len() + value.len()) as u64;
+    }
+    Ok(scanned)
+}
+
 impl Engine for Fjall {
     fn name(&self) -> &'static str {
         "fjall"
@@ -104,13 +115,11 @@ impl Engine for Fjall {
     }
 
     fn scan(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError> {
-        let mut scanned = Scanned::default();
-        for entry in self.keyspace.range(from..).take(limit) {
-            let (key, value) = entry.into_inner()?;
-            scanned.entries += 1;
-            scanned.bytes += (key.len() + value.len()) as u64;
-        }
-        Ok(scanned)
+        count(self.keyspace.range(from..).take(limit))
+    }
+
+    fn scan_down(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError> {
+        count(self.keyspace.range(..=from).rev().take(limit))
     }
 
     fn delete(&self, key: &[u8]) -> Result<(), EngineError> {

@@ -51,6 +51,19 @@ pub fn open(asked: &Asked) -> Result<(Lmdb, BTreeMap<String, Value>), EngineErro
     Ok((Lmdb { env, table, dir: asked.dir.clone(), account }, asked.config(&told)))
 }
 
+/// What a scan came to.
+fn count<'t>(
+    entries: impl Iterator<Item = heed::Result<(&'t [u8], &'t [u8])>>,
+) -> Result<Scanned, EngineError> {
+    let mut scanned = Scanned::default();
+    for entry in entries {
+        let (key, value) = entry?;
+        scanned.entries += 1;
+        scanned.bytes += (key.len() + value.len()) as u64;
+    }
+    Ok(scanned)
+}
+
 impl Engine for Lmdb {
     fn name(&self) -> &'static str {
         "lmdb"
@@ -73,21 +86,20 @@ impl Engine for Lmdb {
     fn scan(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError> {
         use std::ops::Bound::{Included, Unbounded};
         let transaction = self.env.read_txn()?;
-        let mut scanned = Scanned::default();
-        let mut add = |entry: heed::Result<(&[u8], &[u8])>| -> Result<(), EngineError> {
-            let (key, value) = entry?;
-            scanned.entries += 1;
-            scanned.bytes += (key.len() + value.len()) as u64;
-            Ok(())
-        };
         if from.is_empty() {
             // A bound of no bytes is no key of LMDB's.
-            self.table.iter(&transaction)?.take(limit).try_for_each(&mut add)?;
-        } else {
-            let range = (Included(from), Unbounded);
-            self.table.range(&transaction, &range)?.take(limit).try_for_each(&mut add)?;
+            return count(self.table.iter(&transaction)?.take(limit));
         }
-        Ok(scanned)
+        count(self.table.range(&transaction, &(Included(from), Unbounded))?.take(limit))
+    }
+
+    fn scan_down(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError> {
+        use std::ops::Bound::{Included, Unbounded};
+        if from.is_empty() {
+            return Ok(Scanned::default());
+        }
+        let transaction = self.env.read_txn()?;
+        count(self.table.rev_range(&transaction, &(Unbounded, Included(from)))?.take(limit))
     }
 
     fn delete(&self, key: &[u8]) -> Result<(), EngineError> {

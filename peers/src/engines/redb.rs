@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use evenkeel_lab::engine::{Change, Engine, EngineError, Figures, Scanned};
-use redb::{Database, ReadableDatabase, TableDefinition};
+use redb::{AccessGuard, Database, ReadableDatabase, StorageError, TableDefinition};
 use serde_json::Value;
 
 use crate::account::{Account, crate_version, disk_bytes};
@@ -53,6 +53,19 @@ impl Redb {
     }
 }
 
+type Entry<'t> = (AccessGuard<'t, &'static [u8]>, AccessGuard<'t, &'static [u8]>);
+
+/// What a scan came to.
+fn count<'t>(entries: impl Iterator<Item = Result<Entry<'t>, StorageError>>) -> Result<Scanned, EngineError> {
+    let mut scanned = Scanned::default();
+    for entry in entries {
+        let (key, value) = entry?;
+        scanned.entries += 1;
+        scanned.bytes += (key.value().len() + value.value().len()) as u64;
+    }
+    Ok(scanned)
+}
+
 impl Engine for Redb {
     fn name(&self) -> &'static str {
         "redb"
@@ -73,13 +86,12 @@ impl Engine for Redb {
 
     fn scan(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError> {
         let table = self.db.begin_read()?.open_table(TABLE)?;
-        let mut scanned = Scanned::default();
-        for entry in table.range(from..)?.take(limit) {
-            let (key, value) = entry?;
-            scanned.entries += 1;
-            scanned.bytes += (key.value().len() + value.value().len()) as u64;
-        }
-        Ok(scanned)
+        count(table.range(from..)?.take(limit))
+    }
+
+    fn scan_down(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError> {
+        let table = self.db.begin_read()?.open_table(TABLE)?;
+        count(table.range(..=from)?.rev().take(limit))
     }
 
     fn delete(&self, key: &[u8]) -> Result<(), EngineError> {

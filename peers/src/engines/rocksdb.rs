@@ -136,6 +136,27 @@ fn effective(dir: &Path, name: &str) -> Result<Option<String>, EngineError> {
     Ok(value.map(str::to_owned))
 }
 
+type Cursor<'db> = rocksdb::DBRawIterator<'db>;
+
+/// What a scan comes to from where its cursor stands.
+fn walk<'db>(
+    mut cursor: Cursor<'db>,
+    limit: usize,
+    step: impl Fn(&mut Cursor<'db>),
+) -> Result<Scanned, EngineError> {
+    let mut scanned = Scanned::default();
+    while let Some((key, value)) = cursor.item() {
+        scanned.entries += 1;
+        scanned.bytes += (key.len() + value.len()) as u64;
+        if scanned.entries >= limit as u64 {
+            break;
+        }
+        step(&mut cursor);
+    }
+    cursor.status()?;
+    Ok(scanned)
+}
+
 impl Engine for RocksDb {
     fn name(&self) -> &'static str {
         match self.variant {
@@ -162,18 +183,14 @@ impl Engine for RocksDb {
 
     fn scan(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError> {
         let mut cursor = self.db.raw_iterator();
-        let mut scanned = Scanned::default();
         cursor.seek(from);
-        while let Some((key, value)) = cursor.item() {
-            scanned.entries += 1;
-            scanned.bytes += (key.len() + value.len()) as u64;
-            if scanned.entries >= limit as u64 {
-                break;
-            }
-            cursor.next();
-        }
-        cursor.status()?;
-        Ok(scanned)
+        walk(cursor, limit, Cursor::next)
+    }
+
+    fn scan_down(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError> {
+        let mut cursor = self.db.raw_iterator();
+        cursor.seek_for_prev(from);
+        walk(cursor, limit, Cursor::prev)
     }
 
     fn delete(&self, key: &[u8]) -> Result<(), EngineError> {

@@ -81,7 +81,8 @@ pub fn capacity_bytes(size: &SizeRule, version: &Version, level: usize) -> u64 {
     }
 }
 
-/// The bytes a level is meant to hold; unlike its capacity never without bound.
+/// The bytes a level is meant to hold; unlike its capacity never without bound. No level is meant to hold less than L0: one that is
+/// filled beyond its goal each time L0 comes down is emptied again each time, at the price of the level below.
 pub fn goal_bytes(size: &SizeRule, version: &Version, level: usize) -> u64 {
     let Some(steps) = level.checked_sub(1) else { return size.l0_bytes };
     if size.sizes == Sizes::Fixed {
@@ -90,7 +91,7 @@ pub fn goal_bytes(size: &SizeRule, version: &Version, level: usize) -> u64 {
     let bottom = bottom(version);
     let above = u32::try_from(bottom.saturating_sub(level)).unwrap_or(u32::MAX);
     let last = bytes_of(version, bottom).max(size.level_base_bytes);
-    (last / size.level_ratio.saturating_pow(above)).max(1)
+    (last / size.level_ratio.saturating_pow(above)).max(size.l0_bytes).max(1)
 }
 
 /// How many levels just below L0 are too many: dynamic sizes want fewer for what the last level holds.

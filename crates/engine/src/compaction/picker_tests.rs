@@ -528,8 +528,8 @@ fn large_scene(tables: usize) -> Scene {
     let mut scene = Scene::new(text, &tree);
     let bytes = scene.version.levels[2].bytes();
     scene.strategy.size = SizeRule {
-        l0_bytes: 1 << 40,
-        l0_bytes_max: 1 << 40,
+        l0_bytes: bytes / 100,
+        l0_bytes_max: bytes / 100,
         level_base_bytes: bytes / 100,
         level_ratio: 11,
         sizes: Sizes::Dynamic,
