@@ -412,7 +412,8 @@ mod tests {
         assert!(demo.valid, "{:?}", demo.why_not_valid);
         let text = demo.text();
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-        for part in ["64 MiB/s", "1.5 times", "9.00 s", "0.10x", "0.010x", "load is valid", "dlc-burst-part "]
+        for part in
+            ["64.0 MiB/s", "1.5 times", "9.00 s", "0.10x", "0.010x", "load is valid", "dlc-burst-part "]
         {
             assert!(text.contains(part), "no `{part}` in {text}");
         }

@@ -36,8 +36,9 @@ use crate::failure::Failure;
 use crate::files;
 use crate::store::{EngineArgs, Target};
 
-/// How long each schedule is measured, unless somebody says otherwise: two peaks with their valleys.
-const SECONDS: f64 = 20.0;
+/// How long all schedules are measured together, unless somebody says otherwise: two peaks each with their valleys, if there are
+/// three.
+const SECONDS: usize = 60;
 
 /// Shown below the help.
 pub const EXAMPLES: &str = "\
@@ -55,7 +56,7 @@ where; the stores are removed. docs/scheduling.md describes the schedules.";
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// How long each schedule is measured.
-    #[arg(long, value_name = "S", value_parser = positive_seconds, default_value_t = SECONDS)]
+    #[arg(long, value_name = "S", value_parser = positive_seconds, default_value_t = (SECONDS / SCHEDULES.len()) as f64)]
     seconds: f64,
     /// Data, memtables, cache and device divided by N: to see that it works, not to be quoted.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]

@@ -23,11 +23,11 @@ pub struct StudyVerdict {
     pub id: String,
     /// The experiment that claims it.
     pub experiment: String,
-    /// The paper's observation.
+    /// The paper's observation, or its figure.
     pub observation: String,
     /// What the number is.
     pub claim: String,
-    /// The preset: always `cds`.
+    /// The preset `cds`, or `schedules`.
     pub settings: String,
     /// What was wanted, and the paper's own figures.
     pub expected: Expected,

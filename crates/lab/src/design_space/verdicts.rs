@@ -42,7 +42,7 @@ fn table(out: &mut String, group: &[StudyVerdict]) -> std::fmt::Result {
         let short = v.id.split_once('.').map_or(v.id.as_str(), |(_, short)| short);
         writeln!(
             out,
-            "  {:<4} {short:<27} {:>13} {:>8} {:>15}  {}",
+            "  {:<7}{short:<25} {:>13} {:>8} {:>15}  {}",
             v.observation,
             v.expected.bar.text(Unit::Times),
             number(v.measured),

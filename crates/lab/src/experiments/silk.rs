@@ -1,4 +1,4 @@
-//! After *SILK: Preventing Latency Spikes in Log-Structured Merge Key-Value Stores* (ATC 2019), lab S: peaks of 1.55 to 1.75 times
+//! After *SILK: Preventing Latency Spikes in Log-Structured Merge Key-Value Stores* (ATC 2019), lab S: peaks of 1.5 to 2 times
 //! what the device sustains of writes, and a mean below it.
 
 use crate::scheduling::row::{Load, Row, S, S_NUTANIX, STRATEGY};
