@@ -87,7 +87,7 @@ impl Args {
         progress.finish();
         let demo = match demo {
             Err(_) if evenkeel_sys::was_interrupted() => {
-                return Err(Failure::work("interrupted; nothing is left"));
+                return Err(Failure::work("interrupted"));
             }
             demo => demo?,
         };

@@ -131,3 +131,7 @@ fn fault(valid: Valid, rows: &[Row], group: &str, table: &Table<'_>) -> Option<S
         Valid::Overload => calm(),
     }
 }
+
+#[cfg(test)]
+#[path = "judge_tests.rs"]
+mod tests;
