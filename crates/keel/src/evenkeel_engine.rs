@@ -166,6 +166,8 @@ fn figures(json: &Value, keyspace: &str) -> Figures {
         stall_seconds: number("/stalls/seconds"),
         user_bytes: whole("/user_bytes"),
         internal_bytes: INTERNAL.iter().map(|class| io(class)).sum::<Option<u64>>(),
+        client_read_bytes: whole("/io/client/read"),
+        client_estimate: number("/schedule/client_bytes_per_sec"),
         flushes_delayed: whole("/schedule/flushes_delayed"),
         jobs_open: whole("/jobs/open"),
         flush_bytes: whole("/io/flush/written"),

@@ -135,6 +135,10 @@ pub struct WindowRow {
     #[serde(default)]
     pub internal_bytes: Option<u64>,
     #[serde(default)]
+    pub client_read_bytes: Option<u64>,
+    #[serde(default)]
+    pub client_estimate: Option<f64>,
+    #[serde(default)]
     pub flushes_delayed: Option<u64>,
     #[serde(default)]
     pub stall_seconds: Option<f64>,
@@ -379,6 +383,8 @@ fn windows(outcome: &Outcome) -> Vec<WindowRow> {
             l0_runs: sample.l0_runs,
             internal_limit: sample.internal_limit,
             internal_bytes: sample.internal_bytes,
+            client_read_bytes: sample.client_read_bytes,
+            client_estimate: sample.client_estimate,
             flushes_delayed: sample.flushes_delayed,
             stall_seconds: sample.stall_seconds,
             jobs_open: sample.jobs_open,
@@ -426,6 +432,8 @@ mod tests {
             l0_runs: None,
             internal_limit: None,
             internal_bytes: None,
+            client_read_bytes: None,
+            client_estimate: None,
             flushes_delayed: None,
             stall_seconds: None,
             jobs_open: None,

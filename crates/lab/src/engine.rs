@@ -125,6 +125,10 @@ pub struct Figures {
     pub user_bytes: Option<u64>,
     /// Bytes that log, flushes and compactions read and wrote: everything but what clients read.
     pub internal_bytes: Option<u64>,
+    /// Bytes that clients' reads took from files.
+    pub client_read_bytes: Option<u64>,
+    /// What the engine takes clients to use of the device, in bytes a second.
+    pub client_estimate: Option<f64>,
     /// Flushes that waited for another one.
     pub flushes_delayed: Option<u64>,
     /// Compactions that are open now, those set aside among them.

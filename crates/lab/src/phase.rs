@@ -96,7 +96,8 @@ impl Watch for Crash<'_> {
 /// What a second's look at engine and machine gave.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// What the engine did in it, by its own account: differences, but for `l0_runs`, `jobs_open` and `internal_limit`.
+    /// What the engine did in it, by its own account: differences, but for `l0_runs`, `jobs_open`, `client_estimate` and
+    /// `internal_limit`.
     pub figures: Figures,
     /// Cores that other processes used in it.
     pub others_cores: Option<f64>,
@@ -259,6 +260,7 @@ fn difference(now: &Look, before: &Look) -> Sample {
         deep_bytes: less(n.deep_bytes, b.deep_bytes),
         user_bytes: less(n.user_bytes, b.user_bytes),
         internal_bytes: less(n.internal_bytes, b.internal_bytes),
+        client_read_bytes: less(n.client_read_bytes, b.client_read_bytes),
         flushes_delayed: less(n.flushes_delayed, b.flushes_delayed),
         stalls: less(n.stalls, b.stalls),
         stall_seconds: n.stall_seconds.map(|now| now - b.stall_seconds.unwrap_or(0.0)),

@@ -4,7 +4,7 @@
 use crate::document::Document;
 use crate::scheduling::row::{D, Load, Row, STRATEGY};
 use crate::scheduling::study::{
-    Claim, Study, Table, Valid, decay, longest_dip, most_runs, short_seconds, throughput,
+    Claim, Study, Table, Valid, decay, estimate_error, longest_dip, most_runs, short_seconds, throughput,
 };
 
 const OLTP: Row = Row {
@@ -17,6 +17,7 @@ const OLTP: Row = Row {
     strategy: STRATEGY,
     memory: 1,
 };
+const CALM: Row = Row { load: Load::Share(60), seconds: 60.0, ..OLTP };
 const HALF_READS: Row = Row { workload: "oltp-5-5", ..OLTP };
 const FEW_READS: Row = Row { workload: "oltp-1-9", ..OLTP };
 const MOST_READS: Row = Row { workload: "oltp-9-1", ..OLTP };
@@ -70,6 +71,27 @@ pub const FIG2: Study = Study {
         text: "share of the seconds in which less than 95 % of what came ended, SILK*",
         number: |t| t.figure(&OLTP.under(SILK), short_seconds),
     }],
+};
+
+/// Estimates of what clients use.
+pub const FIG3: Study = Study {
+    id: "dlc-fig3",
+    title: "what clients use of the device, as SILK and as DLC estimate it",
+    figure: "Fig 3",
+    rows: || vec![CALM, CALM.under("silk"), CALM.under(SILK)],
+    valid: Valid::Served,
+    claims: &[
+        Claim {
+            id: "dlc-fig3.dlc",
+            text: "how far the estimate by cache fills is off, over the run",
+            number: |t| t.figure(&CALM.under(SILK), estimate_error),
+        },
+        Claim {
+            id: "dlc-fig3.silk",
+            text: "how far the estimate by bytes of operations is off",
+            number: |t| t.figure(&CALM.under("silk"), estimate_error),
+        },
+    ],
 };
 
 /// No bursts.

@@ -104,6 +104,8 @@ fn window(second: u64) -> WindowRow {
         l0_runs: Some(second % 5),
         internal_limit: Some(1e8),
         internal_bytes: Some(70 << 20),
+        client_read_bytes: Some(30 << 20),
+        client_estimate: Some(31e6),
         flushes_delayed: Some(0),
         stall_seconds: Some(0.0),
         jobs_open: Some(2),

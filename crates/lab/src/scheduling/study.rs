@@ -203,6 +203,14 @@ pub fn trend(document: &Document) -> Option<f64> {
     (first > 0.0).then(|| second / first)
 }
 
+/// How far off the schedule's estimate of what clients use is from what their reads took from files: 0.1 for a tenth.
+pub fn estimate_error(document: &Document) -> Option<f64> {
+    let pair = |window: &WindowRow| Some((window.client_estimate?, window.client_read_bytes? as f64));
+    let (estimated, read) =
+        seconds(document).filter_map(pair).fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
+    (read > 0.0).then(|| (estimated / read - 1.0).abs())
+}
+
 /// How what clients move and what background work moves go together from second to second: Pearson's coefficient, −1 for a mirror.
 /// Seconds without any background work say nothing.
 pub fn mirrored(document: &Document) -> Option<f64> {
@@ -246,6 +254,16 @@ mod tests {
         let silent = document(|second, window| window.p99_us = (second != 3).then_some(1000.0));
         assert_eq!((bad_seconds(&silent), slow_seconds(&silent)), (Some(0.05), Some(0.05)));
         assert_eq!(first_slow(&document(|_, window| window.p99_us = Some(1.0))), Some(20.0));
+    }
+
+    #[test]
+    fn an_estimate_is_off_by_its_part() {
+        let off = |estimate| {
+            estimate_error(&document(|_, window| {
+                (window.client_estimate, window.client_read_bytes) = (estimate, Some(100));
+            }))
+        };
+        assert_eq!((off(Some(100.0)), off(Some(150.0)), off(Some(50.0)), off(None)), (Some(0.0), Some(0.5), Some(0.5), None));
     }
 
     #[test]
