@@ -232,7 +232,7 @@ fn load(f: &Value) -> Option<String> {
     };
     let bursts = number(f, "/schedule/bursts/part") + number(f, "/schedule/bursts/whole");
     let delayed = count(number(f, "/schedule/flushes_delayed"));
-    Some(format!("{load}clients use {client}/s{of}; bursts {}, flushes delayed {delayed}", count(bursts)))
+    Some(format!("{load}{client}/s{of}; bursts {}, flushes delayed {delayed}", count(bursts)))
 }
 
 /// What compaction costs, as far as it is known.
@@ -403,7 +403,10 @@ mod tests {
         let shown = view(&busy, 1_200_001);
         assert!(shown.lines().all(|line| line.chars().count() <= 80 && !line.ends_with(' ')), "{shown}");
         assert!(shown.contains("set aside 9 999: gone on 9 998, let go 0, thrown away 1"), "{shown}");
-        assert!(shown.contains("high, clients use ") && shown.contains("bursts 108"), "{shown}");
+        assert!(
+            shown.contains("high, 1023.0 MiB/s of 1023.0 MiB") && shown.contains("bursts 108"),
+            "{shown}"
+        );
     }
 
     #[test]

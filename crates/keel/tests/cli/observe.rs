@@ -54,7 +54,7 @@ fn a_running_store_answers_and_obeys() {
     );
     assert_eq!(json(&keel.ok(&["schedule", "show", "--json"]))["now"]["device_bytes_per_sec"], 200 << 20);
     let stats = keel.ok(&["stats"]);
-    assert!(stats.contains("\nload         low, clients use "), "{stats}");
+    assert!(stats.contains("\nload         low, "), "{stats}");
     keel.run(&["schedule", "set", "silk:floor=300MiB"]).fails(1, &["at most what the device can do"]);
     keel.run(&["schedule", "set", "silk:flor=1"]).fails(2, &["flor", "floor"]);
     assert_eq!(keel.ok(&["schedule", "set", "fixed:5MiB"]), "fixed:5MiB\n");
