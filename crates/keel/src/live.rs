@@ -197,7 +197,8 @@ fn broken(what: &str) -> Failure {
 }
 
 /// An answer, or the error that it says.
-fn parse(line: &str) -> Result<Value, Failure> {
+/// An answer, or the failure that it tells of.
+pub fn parse(line: &str) -> Result<Value, Failure> {
     let value: Value = serde_json::from_str(line).map_err(|error| broken(&error.to_string()))?;
     match value.pointer("/error/message").and_then(Value::as_str) {
         Some(message) if value.get("error").is_some_and(Value::is_object) => Err(Failure::work(message)),

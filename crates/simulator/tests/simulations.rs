@@ -8,6 +8,7 @@ use evenkeel_lab::catalog::find;
 use evenkeel_lab::driver::Dataset;
 use evenkeel_lab::keys::KeyOrder;
 use evenkeel_lab::random::Random;
+use evenkeel_lab::workload::{Mix, OpKind, Workload};
 use evenkeel_simulator::compose::by_chance;
 use evenkeel_simulator::figures::Outcome;
 use evenkeel_simulator::operations::WorkloadOperations;
@@ -19,17 +20,20 @@ use evenkeel_simulator::validation::{Prepared, Verdict, mixes, options};
 const RECORDS: u64 = 40_000;
 
 fn tape(workload: &str, ops: u64, ops_per_sec: f64, options: &Options) -> Tape {
-    let workload = *find(workload).unwrap();
+    drawn(*find(workload).unwrap(), RECORDS, ops, ops_per_sec, options, 1)
+}
+
+fn drawn(workload: Workload, records: u64, ops: u64, ops_per_sec: f64, options: &Options, seed: u64) -> Tape {
     let data = Dataset {
-        records: RECORDS,
+        records,
         key_bytes: 16,
         value_bytes: 100.into(),
         order: KeyOrder::Random,
-        seed: 1,
+        seed,
         deleted: false,
     };
     let operations =
-        WorkloadOperations::new(workload, workload.distribution, data, Some(ops), ops_per_sec, 1).unwrap();
+        WorkloadOperations::new(workload, workload.distribution, data, Some(ops), ops_per_sec, seed).unwrap();
     let sampling = Sampling { sample: 24, table_bytes: options.table_bytes, compressed: 1.0 };
     Tape::draw(&operations, options, sampling).unwrap()
 }
@@ -122,6 +126,29 @@ fn the_clock_makes_tables_move_and_deletes_go() {
     assert!(space[1] < space[0] * 0.8, "{space:?}");
     let left = [1e6, 1e1].map(|rate| outcome(&tape("cds", 80_000, rate, &options), ttl, &options).tombstones);
     assert!(left[1] < left[0] * 2 / 3, "{left:?}");
+}
+
+/// CDS §5.2.4: fewer tombstones are left for somewhat more data moved, and not for several times as much.
+#[test]
+fn moving_tombstones_first_costs_little_where_deletes_are_even() {
+    let options = options().unwrap();
+    let mix = Mix::of(&[(OpKind::Insert, 91), (OpKind::Delete, 9)]);
+    let workload = Workload { mix, ..*find("overwrite").unwrap() };
+    for size in ["sizes=dynamic", "sizes=fixed cut=size"] {
+        let (mut written, mut left) = ([0.0; 2], [0; 2]);
+        for seed in 1..=4 {
+            let tape = drawn(workload, 1000, 200_000, 1e6, &options, seed);
+            for (at, name) in ["lo+1", "tsd"].into_iter().enumerate() {
+                let line = evenkeel::strategy::parse(name).unwrap().levels_text();
+                let sized = format!("{line}; size: l0=512KiB base=5MiB ratio=10 table=64KiB {size}");
+                let outcome = outcome(&tape, &sized, &options);
+                written[at] += outcome.write_amplification / 4.0;
+                left[at] += outcome.tombstones;
+            }
+        }
+        println!("TSD {size}: written {written:?}, tombstones {left:?}");
+        assert!(written[1] < 1.2 * written[0] && left[1] < left[0], "{size}: {written:?}, {left:?}");
+    }
 }
 
 #[test]

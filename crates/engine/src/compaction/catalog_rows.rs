@@ -49,9 +49,9 @@ pub const CATALOG: &[Row] = &[
     ),
     row(
         "tsd",
-        "CDS Table 2, TSD; a file fires at a tenth of dense blocks (Pebble)",
-        "Leveling that moves the file with the most tombstones, and one that is dense with them before its level is full.",
-        "when=density:0.1,saturation how=runs:1 much=file which=most-tombstones,least-overlap-parent",
+        "CDS Table 2, TSD; a file fires at a tenth of dense blocks (Pebble), goes first if half of it is tombstones (RocksDB)",
+        "Leveling that moves a file dense with tombstones before its level is full, and those that are mostly tombstones first.",
+        "when=density:0.1,saturation how=runs:1 much=file which=tombstone-density:0.5,least-overlap-parent",
     ),
     row(
         "rr",

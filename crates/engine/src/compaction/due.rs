@@ -9,7 +9,7 @@ use super::deadline::Deadlines;
 use super::granularity::FreeTables;
 use super::strategy::{Strategy, Trigger};
 use super::tree_view::TreeView;
-use super::trigger::{Surroundings, table_score};
+use super::trigger::{Surroundings, part_of, table_score};
 use crate::version::run::SortedRun;
 use crate::version::version::Version;
 
@@ -66,6 +66,7 @@ fn may_ask(trigger: Trigger, run: &SortedRun, around: &Surroundings<'_>) -> bool
             let oldest = totals.oldest_delete_ms.zip(due_ms);
             oldest.is_some_and(|(since, due)| since.saturating_add(due) <= around.now_ms)
         }
+        Trigger::TombstoneDensity { limit } => part_of(totals.densest, limit) >= 1.0,
         _ => true,
     }
 }

@@ -99,16 +99,25 @@ fn overlap_ratios(level: &Level, tables: &[&TableRef]) -> Vec<f64> {
             while below.get(from).is_some_and(|t| t.bounds.hi.as_deref().is_some_and(|hi| hi <= &lo[..])) {
                 from += 1;
             }
-            let mut to = from;
-            while below.get(to).is_some_and(|t| table.bounds.is_below_end(&t.bounds.lo)) {
-                to += 1;
-            }
+            let to = from
+                + leading(below.get(from..).unwrap_or_default(), |t| table.bounds.is_below_end(&t.bounds.lo));
             *sum += before(to) - before(from);
             // The last of them may go on under the next table.
             from = to.saturating_sub(1).max(from);
         }
     }
     tables.iter().zip(bytes).map(|(t, bytes)| bytes as f64 / t.bytes().max(1) as f64).collect()
+}
+
+/// How many of the first ones hold, where all that hold come first: found in steps that double, because they are few of many.
+fn leading(tables: &[TableRef], holds: impl Fn(&TableRef) -> bool) -> usize {
+    let (mut known, mut step) = (0, 1);
+    while tables.get(known + step - 1).is_some_and(&holds) {
+        known += step;
+        step *= 2;
+    }
+    let end = tables.len().min(known + step - 1);
+    known + tables.get(known..end).map_or(0, |rest| rest.partition_point(holds))
 }
 
 fn overlap_bytes(level: &Level, table: &TableRef) -> u64 {

@@ -1,7 +1,8 @@
 //! Each trigger and each movement on a drawn tree: when it fires, which table it takes, and where nothing can be won.
 
-use super::tests::{PARTIAL, Scene, drawn};
+use super::tests::{PARTIAL, Scene, check, drawn};
 use super::*;
+use crate::compaction::catalog::strategy;
 use crate::compaction::due::next_due_ms;
 use crate::compaction::twin_world::Chance;
 
@@ -176,6 +177,69 @@ fn each_movement_takes_its_first_table() {
         let Pick::Run(picked) = scene.pick(&Permit::everything()) else { panic!("{which} picks nothing") };
         assert_eq!(picked.compaction.inputs[0].tables[0].id(), TableId(want), "{which}");
     }
+}
+
+#[test]
+fn tsd_takes_what_is_mostly_tombstones_first_and_else_what_drags_least_along() {
+    let tsd = strategy("tsd").unwrap().levels_text();
+    // Deletes are even, and 1 has the most by little; but it is sparse, and all of L1 lies under it.
+    let even = "L0 L 1[a-r bytes=150 dels=49 entries=100 blocks=9 dense=0] 2[s-t bytes=150 dels=41 entries=100 blocks=9 dense=0]\n\
+                L1 L 3[a-f] 4[g-m] 5[n-r] 6[s-z]\nL2 L";
+    check(&[
+        (&tsd, even, "l0-to-l1: L0 2[s-t] L1 6[s-z] -> L1 into #2"),
+        // Half of it is more than a little, whatever it drags along.
+        (
+            &tsd,
+            &even.replace("dels=49", "dels=51"),
+            "l0-to-l1: L0 1[a-r] L1 3[a-f] 4[g-m] 5[n-r] -> L1 into #2",
+        ),
+        // A table dense with them goes before its level is full.
+        (
+            &tsd,
+            "L0 L\nL1 L 3[a-f] 4[g-m dels=11 entries=100 blocks=9 dense=1]\nL2 L 5[a-z]",
+            "deep: L1 4[g-m] L2 5[a-z] -> L2 into #2",
+        ),
+    ]);
+}
+
+/// Of random tables: the densest above a half, else the one with the least overlap.
+#[test]
+fn tsd_equals_brute_force() {
+    let mut chance = Chance(5);
+    let tsd = strategy("tsd").unwrap().levels_text();
+    let (mut dense, mut even) = (0, 0);
+    for round in 0..200 {
+        let most = if chance.once_in(2) { 50 } else { 60 };
+        let mut tables = |first: usize| {
+            let table = |(i, from): (usize, char)| {
+                let (dels, bytes) = (chance.below(most), 50 + chance.below(100));
+                format!(
+                    " {}[{from}-{from}5 dels={dels} entries=100 bytes={bytes} blocks=99 dense=0]",
+                    first + i
+                )
+            };
+            ('a'..='p').enumerate().map(table).collect::<String>()
+        };
+        let (one, two) = (tables(1), tables(50));
+        let scene = Scene::new(&tsd, &format!("L0 L\nL1 L{one}\nL2 L{two}"));
+        let Pick::Run(picked) = scene.pick(&Permit::everything()) else { panic!("round {round}: nothing") };
+        let level = |n: usize| &scene.version.levels[n].groups[0].runs[0].tables;
+        let overlap = |t: &TableRef| {
+            let under = level(2).iter().filter(|o| o.bounds.overlaps(&t.bounds)).map(TableRef::bytes);
+            under.sum::<u64>() as f64 / t.bytes() as f64
+        };
+        let densest = level(1).iter().map(|t| t.meta.tombstones).max().unwrap();
+        let taken = &picked.compaction.inputs[0].tables[0];
+        if densest > 50 {
+            dense += 1;
+            assert_eq!(taken.meta.tombstones, densest, "round {round}: L1{one}");
+        } else {
+            even += 1;
+            let least = level(1).iter().map(overlap).fold(f64::MAX, f64::min);
+            assert_eq!(overlap(taken), least, "round {round}: L1{one}\nL2{two}");
+        }
+    }
+    assert!(dense > 50 && even > 50, "{dense} {even}");
 }
 
 #[test]

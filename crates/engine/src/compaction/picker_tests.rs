@@ -115,7 +115,7 @@ fn drawn_compaction(c: &Compaction) -> String {
     out
 }
 
-fn check(cases: &[(&str, &str, &str)]) {
+pub fn check(cases: &[(&str, &str, &str)]) {
     let mut wrong = String::new();
     for (strategy, tree, want) in cases {
         let got = drawn(&Scene::new(strategy, tree).pick(&Permit::everything()));

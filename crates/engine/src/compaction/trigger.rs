@@ -93,7 +93,7 @@ pub fn table_score(trigger: Trigger, table: &TableRef, around: &Surroundings<'_>
             around.deadlines.map_or(0.0, |due| due.score(around.level, table, around.now_ms))
         }
         Trigger::TombstoneDensity { limit } if settled => {
-            let score = part_of(density(table), limit);
+            let score = part_of(table.tombstone_density(), limit);
             if score >= 1.0 && !is_deepest && overlap_below(table, around) > OVERLAP_MAX {
                 0.0
             } else {
@@ -106,15 +106,6 @@ pub fn table_score(trigger: Trigger, table: &TableRef, around: &Surroundings<'_>
         }
         _ => 0.0,
     }
-}
-
-/// The part of the blocks that is dense with tombstones; of the entries that are tombstones, where blocks were not counted.
-fn density(table: &TableRef) -> f64 {
-    let meta = &table.meta;
-    if meta.blocks > 0 {
-        return ratio(meta.dense_blocks, meta.blocks);
-    }
-    ratio(meta.tombstones, meta.entries)
 }
 
 fn overlap_below(table: &TableRef, around: &Surroundings<'_>) -> f64 {
@@ -135,7 +126,7 @@ pub fn first_firing(triggers: &[Trigger], score_of: impl Fn(Trigger) -> f64) -> 
 }
 
 /// In the precision that limits are written in: a tenth is not below 0.1.
-fn part_of(figure: f64, limit: f32) -> f64 {
+pub fn part_of(figure: f64, limit: f32) -> f64 {
     f64::from(figure as f32 / limit)
 }
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use super::install::{oldest_unflushed, record_change};
 use super::keyspace_state::KeyspaceState;
 use super::logged_deletes::{MEMORY_LEAST_MS, deadlines};
+use super::scheduling::device_speed;
 use super::state::Store;
 use crate::base::units::SeqNo;
 use crate::compaction::deadline::shortest_ms;
@@ -138,7 +139,8 @@ pub fn look_again_ms(store: &Store) -> Option<u64> {
 pub fn shortest_ttl_ms(store: &Store, keyspace: &KeyspaceState) -> u64 {
     let version = Arc::clone(&keyspace.view.load().version);
     let bytes = version.levels.iter().map(Level::bytes).sum();
-    let rate = store.background.lock().limiter.rate();
+    let rate =
+        store.background.lock().policy.budget.lasting_bytes_per_sec(device_speed(&store.options.load()));
     shortest_ms(bytes, version.levels.len(), rate)
 }
 

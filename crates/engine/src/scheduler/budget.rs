@@ -92,6 +92,17 @@ impl Budget {
         }
     }
 
+    /// What can be counted on in the long run, bytes per second, however busy clients are; `None` without a limit. Gates may
+    /// still keep work from it while the load is high.
+    pub fn lasting_bytes_per_sec(&self, device: Option<u64>) -> Option<u64> {
+        let rate = match *self {
+            Budget::Unlimited => return None,
+            Budget::Fixed(rate) | Budget::AutoTuned { max: rate } => rate,
+            Budget::Leftover { floor, .. } => floor,
+        };
+        rate.at(device).map(whole)
+    }
+
     /// True if flushes use it too.
     pub fn covers_flushes(&self) -> bool {
         matches!(self, Budget::Leftover { .. })

@@ -130,7 +130,7 @@ impl Estimator {
     }
 }
 
-/// The weights for [`Estimator::WeightedOps`] that explain best, by least squares, what clients read from the device in these
+/// The weights for the estimator `weighted` that explain best, by least squares, what clients read from the device in these
 /// intervals. `None` if they do not tell: too few, or gets and scans always in the same proportion.
 pub fn fit_weights(intervals: &[Usage]) -> Option<(f64, f64)> {
     // Normal equations of bytes = get x + scan y, where x and y are counts times the mean pair.

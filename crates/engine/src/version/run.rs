@@ -42,6 +42,16 @@ impl TableRef {
         [self.meta.oldest_tombstone_ms, self.under_deletes_ms].into_iter().flatten().min()
     }
 
+    /// The part of the blocks that is dense with tombstones; of the entries that are tombstones, where blocks were not counted.
+    pub fn tombstone_density(&self) -> f64 {
+        let meta = &self.meta;
+        let (part, whole) = match meta.blocks {
+            0 => (meta.tombstones, meta.entries),
+            blocks => (meta.dense_blocks, blocks),
+        };
+        part as f64 / whole.max(1) as f64
+    }
+
     /// Visible bytes: the file's, in the share of entries not yet consumed.
     pub fn bytes(&self) -> u64 {
         if self.consumed == 0 {
@@ -71,6 +81,8 @@ pub struct Totals {
     pub oldest_arrival_ms: Option<u64>,
     /// When the oldest delete was acknowledged of which a table holds traces, wall milliseconds.
     pub oldest_delete_ms: Option<u64>,
+    /// The most that a table is dense with tombstones.
+    pub densest: f64,
 }
 
 /// A copy is made to be changed.
@@ -95,6 +107,7 @@ impl SortedRun {
                 bytes_before: bytes.scan(0, sum).collect(),
                 oldest_arrival_ms: self.tables.iter().map(|t| t.entered_level_ms).min(),
                 oldest_delete_ms: self.tables.iter().filter_map(TableRef::oldest_delete_ms).min(),
+                densest: self.tables.iter().map(TableRef::tombstone_density).fold(0.0, f64::max),
             }
         })
     }

@@ -14,7 +14,7 @@ const KEYS: u64 = 500;
 /// More steps than any backlog of these sizes needs.
 const STEPS_TO_REST: u64 = 50_000;
 
-fn options(strategy: Option<&str>) -> Options {
+pub fn options(strategy: Option<&str>) -> Options {
     Options {
         strategy: strategy.map(str::to_owned),
         memtable_bytes: 4 << 10,
@@ -124,11 +124,11 @@ fn content(db: &Db) -> BTreeMap<Vec<u8>, Vec<u8>> {
     db.scan(ScanRange::all()).unwrap().map(|record| record.unwrap()).collect()
 }
 
-fn picture(db: &Db) -> String {
+pub fn picture(db: &Db) -> String {
     db.keyspace("default").unwrap().picture()
 }
 
-fn strategy_of(db: &Db) -> String {
+pub fn strategy_of(db: &Db) -> String {
     db.keyspace("default").unwrap().strategy_text()
 }
 
@@ -137,7 +137,7 @@ fn names() -> Vec<&'static str> {
 }
 
 /// A walk that begins at 0 and goes from each of `n` to each other exactly once.
-fn every_pair(n: usize) -> Vec<(usize, usize)> {
+pub fn every_pair(n: usize) -> Vec<(usize, usize)> {
     let mut left: Vec<Vec<usize>> = (0..n).map(|from| (0..n).filter(|to| *to != from).collect()).collect();
     let (mut stack, mut tour) = (vec![0], Vec::new());
     while let Some(at) = stack.last().copied() {

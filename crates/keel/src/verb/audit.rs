@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use clap::Subcommand;
+use evenkeel::strategy::time_text;
 use serde_json::Value;
 
 use super::ActionArgs;
 use crate::failure::Failure;
 use crate::live::ask;
-use crate::output::Output;
+use crate::output::{Output, note};
 use crate::store::{ReadArgs, Target};
 
 /// See `keel audit --help`.
@@ -86,6 +87,29 @@ fn lines(keyspace: &Value) -> Vec<String> {
     out
 }
 
+/// Says so where a keyspace cannot have its deletes gone in time, by the audit of them; `planned`: a keyspace and the time that it
+/// would have.
+pub fn warn_of_short_ttls(audit: &Value, planned: Option<(&str, u64)>) {
+    short_ttls(audit, planned).iter().for_each(|line| note(line));
+}
+
+fn short_ttls(audit: &Value, planned: Option<(&str, u64)>) -> Vec<String> {
+    let words = |row: &Value| {
+        let name = row["keyspace"].as_str()?;
+        let ttl_ms = match planned {
+            None => row["ttl_ms"].as_u64()?,
+            Some((keyspace, ttl_ms)) => (keyspace == name).then_some(ttl_ms)?,
+        };
+        let shortest_ms = row["shortest_ttl_ms"].as_u64().filter(|shortest_ms| ttl_ms < *shortest_ms)?;
+        // In whole seconds, upward.
+        let [ttl, shortest] = [ttl_ms, shortest_ms.div_ceil(1000).saturating_mul(1000)].map(time_text);
+        Some(format!(
+            "keel: ttl:{ttl} cannot be kept as {name} is now; the shortest that can be kept is ttl:{shortest}"
+        ))
+    };
+    audit["keyspaces"].as_array().into_iter().flatten().filter_map(words).collect()
+}
+
 fn left_words(left_ms: i64) -> String {
     let time = time(left_ms.unsigned_abs());
     if left_ms >= 0 { format!("gone in {time} at the latest") } else { format!("overdue by {time}") }
@@ -129,6 +153,18 @@ mod tests {
                 "  too short: the shortest time that can be kept as the keyspace is now is 20.0 s",
             ]
         );
+        let audit = serde_json::json!({"keyspaces": [
+            {"keyspace": "a", "ttl_ms": null, "shortest_ttl_ms": 9},
+            {"keyspace": "b", "ttl_ms": 5000, "shortest_ttl_ms": 20_001},
+        ]});
+        let said = |ttl: &str| {
+            vec![format!(
+                "keel: ttl:{ttl} cannot be kept as b is now; the shortest that can be kept is ttl:21s"
+            )]
+        };
+        assert_eq!(short_ttls(&audit, None), said("5s"));
+        assert_eq!(short_ttls(&audit, Some(("b", 20_000))), said("20s"));
+        assert!([("b", 20_001), ("a", 9)].iter().all(|kept| short_ttls(&audit, Some(*kept)).is_empty()));
         let none = r#"{"keyspace":"c","ttl_ms":null,"shortest_ttl_ms":9,"oldest_age_ms":null,"left_ms":null,"places":[]}"#;
         assert_eq!(of(none), ["c: no time is set for deletes; there is no trace of any"]);
     }

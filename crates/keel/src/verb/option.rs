@@ -5,8 +5,9 @@ use evenkeel::{OptionInfo, Options};
 use serde_json::Value;
 
 use super::ActionArgs;
+use super::audit::warn_of_short_ttls;
 use crate::failure::Failure;
-use crate::live::ask;
+use crate::live::{ask, parse};
 use crate::output::Output;
 use crate::store::{EngineArgs, ReadArgs, Target, done, open_db};
 
@@ -55,7 +56,10 @@ impl Args {
                 let mut options = Options::default();
                 options.set(name, value).map_err(|error| Failure::usage(error.to_string()))?;
                 let set = vec![format!("{name}={value}")];
-                open_db(target, &EngineArgs { set, remember: true, ..EngineArgs::default() })?.close()?;
+                let db = open_db(target, &EngineArgs { set, remember: true, ..EngineArgs::default() })?;
+                // With another schedule rewriting may take longer than deletes have.
+                warn_of_short_ttls(&parse(&db.control("audit-deletes")?)?, None);
+                db.close()?;
                 done(self.json)
             }
         }

@@ -8,9 +8,10 @@ use evenkeel_lab::clock;
 use evenkeel_lab::report::bytes;
 
 use super::ActionArgs;
+use super::audit::warn_of_short_ttls;
 use crate::answer::number;
 use crate::failure::Failure;
-use crate::live::{argument, ask, ask_running, tell};
+use crate::live::{Answered, argument, ask, ask_running, parse, tell};
 use crate::output::{Output, note};
 use crate::progress::{Spinner, Waited, wait_idle};
 use crate::store::{EngineArgs, ReadArgs, Store, Target, check_strategy};
@@ -106,7 +107,7 @@ impl Args {
         }
         out.wrapped(&format!("{}\n\n", evenkeel::strategy::sizes_in_words(&strategy)))?;
         out.text(&evenkeel::strategy::draw(&strategy))?;
-        warn_of_short_ttl(&strategy);
+        warn_of_impossible_ttl(&strategy);
         Ok(())
     }
 
@@ -121,7 +122,10 @@ impl Args {
         let question = format!("strategy-cost {} {strategy}", argument(&target.keyspace));
         let answer = ask(target, &ReadArgs::default(), &question)?.value();
         let mut out = Output::new();
-        if self.json { out.line(&answer.to_string()) } else { out.line(&cost_words(&answer)) }
+        if self.json { out.line(&answer.to_string()) } else { out.line(&cost_words(&answer)) }?;
+        warn_where_too_short(target, strategy, || {
+            ask(target, &ReadArgs::default(), AUDIT).map(Answered::value)
+        })
     }
 
     /// Says what the change costs before it is made.
@@ -138,6 +142,9 @@ impl Args {
         if let Some(cost) = ask_running(target, &format!("strategy-cost {arguments}"))? {
             self.announce(&cost);
             let answer = tell(target, &format!("set-strategy {arguments}"))?;
+            warn_where_too_short(target, strategy, || {
+                ask(target, &ReadArgs::default(), AUDIT).map(Answered::value)
+            })?;
             if wait {
                 self.wait_for_shape(target)?;
             }
@@ -154,6 +161,7 @@ impl Args {
         });
         self.announce(&answer);
         store.keyspace.set_strategy(strategy)?;
+        warn_where_too_short(target, strategy, || parse(&store.db.control(AUDIT)?))?;
         if wait && wait_idle(&store.db, "reshaping the tree")? == Waited::Interrupted {
             return Err(Failure::work(
                 "interrupted; the strategy is set, and the tree follows when the store is opened next",
@@ -195,8 +203,23 @@ fn cost_words(answer: &serde_json::Value) -> String {
     }
 }
 
+/// What the shortest time is that a keyspace can keep.
+const AUDIT: &str = "audit-deletes";
+
+/// Says so if the keyspace, whose audit is asked for then, cannot keep the strategy's time for deletes.
+fn warn_where_too_short(
+    target: &Target,
+    strategy: &str,
+    audit: impl FnOnce() -> Result<serde_json::Value, Failure>,
+) -> Result<(), Failure> {
+    if let Some(ttl_ms) = evenkeel::strategy::parse(strategy)?.ttl_ms() {
+        warn_of_short_ttls(&audit()?, Some((&target.keyspace, ttl_ms)));
+    }
+    Ok(())
+}
+
 /// Even an empty store of two levels has to be woken and looked at.
-fn warn_of_short_ttl(strategy: &evenkeel::strategy::Strategy) {
+fn warn_of_impossible_ttl(strategy: &evenkeel::strategy::Strategy) {
     let shortest = evenkeel::strategy::shortest_ttl_ms(0, 2, None);
     if let Some(ttl) = strategy.ttl_ms().filter(|ttl| *ttl < shortest) {
         let [ttl, shortest] = [ttl, shortest].map(evenkeel::strategy::time_text);

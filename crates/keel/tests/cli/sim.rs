@@ -1,4 +1,4 @@
-//! `keel sim`: one strategy, several, a sweep, files and traces; and what makes no sense.
+//! `keel sim`: one strategy, several, a sweep, files of operations, a store's own trace; and what makes no sense.
 
 use crate::{Keel, read_file, write_file};
 
@@ -63,6 +63,39 @@ fn operations_come_from_a_file_too() {
     let told: serde_json::Value = serde_json::from_str(&keel.bare(&args).ok()).unwrap();
     assert_eq!((&told["ops"], &told["strategies"][0]["stalls"]), (&4004.into(), &0.into()));
     assert!(told["strategies"][0]["flushes"].as_u64().unwrap() > 15);
+}
+
+/// A store records itself and tells what its compactions wrote; a simulation of its trace says the same, within a fifth.
+#[test]
+fn what_a_trace_costs_is_what_it_cost_the_store() {
+    for strategy in ["lo+1", "tier"] {
+        let keel = Keel::new();
+        let file = keel.path("shop.trace");
+        let file = file.to_str().unwrap();
+        let sizes =
+            ["memtable_bytes=64KiB", "table_bytes=32KiB", "level_base_bytes=256KiB", "compression=none"];
+        let set: Vec<&str> = sizes.iter().flat_map(|option| ["--set", option]).collect();
+        // Writes over writes, and deletes; at the end one write more, which waits for the compactions before it.
+        let put = |n: u64| match n % 10 {
+            9 => format!("del {:06}\n", n * 7919 % 9000),
+            _ => format!("put {:06} {n:0>90}\n", n * 7919 % 9000),
+        };
+        let commands: String = (0..24_000).map(put).collect();
+        let commands = commands + "flush\nput 000000 x\nstats\n";
+        let shell = ["shell", "--trace", file, "--strategy", strategy];
+        let first = ["--set", "compaction_first=true", "--set", "workers=1"];
+        let done = keel.feed(&[&shell[..], &set, &first].concat(), commands.as_bytes());
+        assert_eq!(done.code, 0, "{}", done.err);
+        let stats: serde_json::Value = serde_json::from_str(done.out.lines().last().unwrap()).unwrap();
+        let real = stats["costs"]["write_amplification"].as_f64().unwrap();
+        let sim = ["sim", "--trace", file, "--strategy", strategy, "--compressed", "1", "--json"];
+        let told: serde_json::Value =
+            serde_json::from_str(&keel.bare(&[&sim[..], &set].concat()).ok()).unwrap();
+        let simulated = told["strategies"][0]["write_amplification"].as_f64().unwrap();
+        println!("TRACE {strategy}: {real:.2} in the store, {simulated:.2} simulated");
+        assert_eq!(told["ops"], 24_001);
+        assert!(real > 0.5 && (simulated / real - 1.0).abs() < 0.2, "{strategy}: {simulated} for {real}");
+    }
 }
 
 #[test]

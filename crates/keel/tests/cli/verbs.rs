@@ -313,6 +313,30 @@ fn strategies_can_be_listed_shown_and_set() {
 }
 
 #[test]
+fn a_time_for_deletes_that_cannot_be_kept_is_told_where_it_is_set() {
+    let keel = Keel::new();
+    keel.ok(&["put", "a", "1"]);
+    let value: String = (0..8000u64).map(|n| format!("{:05x}", n * n * 7919 % (1 << 20))).collect();
+    keel.ok(&["put", "b", &value]);
+    keel.ok(&["compact"]);
+    let of = |ttl: &str| format!("when=ttl:{ttl},saturation how=runs:1 much=file which=expired");
+    let said = " cannot be kept as default is now; the shortest that can be kept is ttl:";
+    let warned = |args: &[&str]| {
+        let done = keel.run(args);
+        assert_eq!(done.code, 0, "{done:?}");
+        done.err.lines().find_map(|line| Some(line.split_once(said)?.1.to_owned()))
+    };
+    for more in [&["--dry-run"][..], &[]] {
+        let set = |ttl: &str| warned(&[&["strategy", "set", &of(ttl)], more].concat());
+        let shortest = set("2s").unwrap();
+        assert_eq!(set(&shortest), None, "{shortest} can be kept");
+    }
+    // The tree is as small as it was, but is rewritten at a KiB a second.
+    let shortest = warned(&["option", "set", "schedule", "fixed:1024"]).unwrap();
+    assert_eq!(warned(&["strategy", "set", &of(&shortest)]), None, "{shortest} can be kept");
+}
+
+#[test]
 fn a_strategy_of_ones_own_is_a_file_and_nonsense_in_it_is_named() {
     let keel = Keel::new();
     let file = keel.write(
