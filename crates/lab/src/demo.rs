@@ -46,9 +46,9 @@ pub const THREADS: usize = 32;
 /// Seconds of a peak, and of the valley after it.
 const PEAK_SECONDS: f64 = 4.0;
 const VALLEY_SECONDS: f64 = 6.0;
-/// Peaks, in what the device sustains of writes by the settled store; valleys have a tenth of that. Bursts move about a
-/// sixth more than writes that come one by one, so this is 1.75 times what they can be kept up with.
-const PEAK: f64 = 1.5;
+/// Peaks, in what the device sustains of writes; valleys have a tenth of that. Bursts move up to a sixth more for each byte than the
+/// writer that this is found by, who always has to wait.
+const PEAK: f64 = 1.65;
 const VALLEY: f64 = PEAK / 10.0;
 
 const VALUE_BYTES: usize = 4000;
@@ -94,6 +94,11 @@ impl Size {
         (64 * MIB / self.part).max(MIB)
     }
 
+    /// The device on which is found out what the other one sustains: the same in a quarter of the time.
+    pub fn quick_device_bytes_per_sec(self) -> u64 {
+        4 * self.device_bytes_per_sec()
+    }
+
     /// The store's options.
     pub fn options(self) -> Vec<(&'static str, String)> {
         let divided = |bytes: u64| (bytes / self.part).max(16 << 10).to_string();
@@ -111,7 +116,7 @@ impl Size {
 
     /// Records to overwrite before the store is as it stays, and then so many again to see what that moves.
     pub fn overwrites(self) -> u64 {
-        (10_000 / self.part).max(50)
+        (20_000 / self.part).max(50)
     }
 }
 
@@ -396,7 +401,7 @@ mod tests {
         let run = |(i, schedule): (usize, &&str)| {
             let mut document = sample::document("evenkeel", 24);
             document.open_loop = Some(shape.clone());
-            document.amplification.moved = Some(23.0);
+            document.amplification.moved = Some(22.0);
             document.windows.iter_mut().for_each(|w| w.offered = Some(load.peak_ops_per_sec));
             document.latency_us.values_mut().for_each(|l| l.p99 = 9e6 / 10f64.powi(i as i32));
             change(&mut document);
@@ -413,7 +418,7 @@ mod tests {
         let text = demo.text();
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
         for part in
-            ["64.0 MiB/s", "1.5 times", "9.00 s", "0.10x", "0.010x", "load is valid", "dlc-burst-part "]
+            ["64.0 MiB/s", "1.65 times", "9.00 s", "0.10x", "0.010x", "load is valid", "dlc-burst-part "]
         {
             assert!(text.contains(part), "no `{part}` in {text}");
         }
@@ -433,7 +438,7 @@ mod tests {
         assert!(busy.valid && busy.text().contains("used 1.5 cores"));
         assert!(!quiet.valid && quiet.text().contains("NOT VALID") && quiet.text().contains("no trouble"));
         let small = demo(|d| d.amplification.moved = Some(10.0));
-        assert!(small.why_not_valid.unwrap().contains("peaks were 0.7"));
+        assert!(small.why_not_valid.unwrap().contains("peaks were 0.8"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! told is `evenkeel_lab::demo`.
 //!
 //! ```text
-//! fill, overwrite, settle (as fast as the disk goes) ─► a checkpoint for each schedule ─► on the device: bursts, settle ─► table, page
+//! fill, overwrite as fast as it goes, settle ─► W* ─► a checkpoint for each schedule ─► on the device: bursts, settle ─► table, page
 //! ```
 
 /// What is seen meanwhile.
@@ -11,6 +11,7 @@ mod progress;
 mod stoppable;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use evenkeel::fs::Device;
 use evenkeel::{Builder, Db, Options};
@@ -129,9 +130,11 @@ impl Stage<'_> {
     fn prepare(&self, progress: &DemoProgress) -> Result<Sustained, Failure> {
         progress.next("preparing", SCHEDULES.len() + 1);
         let dir = self.dir.join("store");
-        // Each flush meets the tree as its strategy wants it, so what is moved follows from the writes alone.
-        let engine = self.open(&dir, Db::builder(&dir).set("compaction_first", "true"))?;
+        let engine = self.open(&dir, Db::builder(&dir))?;
         self.drive(&engine, filler(WORKLOAD.order), None, progress)?;
+        close(engine)?;
+        let device = Device::new(self.size.quick_device_bytes_per_sec(), Duration::ZERO)?;
+        let engine = self.open(&dir, Db::builder(&dir).file_system(file_system(&device)))?;
         let overwrite = find("overwrite").ok_or_else(|| Failure::work("there is no workload overwrite"))?;
         self.drive(&engine, overwrite, Some(self.size.overwrites()), progress)?;
         let before = engine.figures();
@@ -174,9 +177,9 @@ impl Stage<'_> {
     fn show(&self, schedule: &str, load: &Chosen, progress: &DemoProgress) -> Result<Document, Failure> {
         let (began_ms, dir) = (clock::wall_ms(), self.copy(schedule));
         let bytes_per_sec = self.size.device_bytes_per_sec();
-        let device = Device::new(bytes_per_sec, std::time::Duration::ZERO)?;
+        let device = Device::new(bytes_per_sec, Duration::ZERO)?;
         let builder = Db::builder(&dir).file_system(file_system(&device)).set("schedule", schedule);
-        let engine = self.open(&dir, builder.set("compaction_first", "false"))?;
+        let engine = self.open(&dir, builder)?;
         let config = engine_config(&EngineArgs::default(), &engine.db.options(), &engine.keyspace);
         let load = load.load();
         let plan = Plan { seconds: Some(self.seconds), load: Some(&load), ..self.plan(&WORKLOAD) };

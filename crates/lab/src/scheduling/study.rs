@@ -263,7 +263,10 @@ mod tests {
                 (window.client_estimate, window.client_read_bytes) = (estimate, Some(100));
             }))
         };
-        assert_eq!((off(Some(100.0)), off(Some(150.0)), off(Some(50.0)), off(None)), (Some(0.0), Some(0.5), Some(0.5), None));
+        assert_eq!(
+            (off(Some(100.0)), off(Some(150.0)), off(Some(50.0)), off(None)),
+            (Some(0.0), Some(0.5), Some(0.5), None)
+        );
     }
 
     #[test]
