@@ -196,7 +196,6 @@ fn broken(what: &str) -> Failure {
     Failure::work(format!("the process that has the store open does not answer: {what}"))
 }
 
-/// An answer, or the error that it says.
 /// An answer, or the failure that it tells of.
 pub fn parse(line: &str) -> Result<Value, Failure> {
     let value: Value = serde_json::from_str(line).map_err(|error| broken(&error.to_string()))?;

@@ -161,7 +161,11 @@ impl<I: InternalIterator> InternalIterator for MergingIterator<I> {
         self.current.is_some()
     }
 
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "whether a scan's step has calls for it is else decided by what the compiler puts together"
+    )]
+    #[inline(always)]
     fn key(&self) -> &[u8] {
         self.current.map_or(b"", |i| self.sources[i].key())
     }

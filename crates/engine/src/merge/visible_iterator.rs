@@ -69,6 +69,7 @@ impl<I: InternalIterator> VisibleIterator<I> {
     }
 
     /// The key; empty where not valid.
+    #[inline]
     pub fn key(&self) -> &[u8] {
         match self.position {
             Position::Nowhere => b"",

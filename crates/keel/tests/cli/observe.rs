@@ -25,7 +25,7 @@ fn busy(keel: &Keel, args: &[&str]) -> Shell {
 #[test]
 fn a_running_store_answers_and_obeys() {
     let keel = Keel::new();
-    let mut shell = busy(&keel, &[]);
+    let mut shell = busy(&keel, &["--set", "device_bytes_per_sec=200MiB"]);
     let stats = keel.ok(&["stats"]);
     assert!(stats.starts_with("of the running store\n") && stats.contains("default: 1-leveling"), "{stats}");
     assert_eq!(json(&keel.ok(&["stats", "--json"]))["writes"], 500);
@@ -45,7 +45,6 @@ fn a_running_store_answers_and_obeys() {
     assert_eq!((set.code, set.out.as_str()), (0, "tier\n"), "{set:?}");
     assert!(set.err.contains("for its shape"), "{set:?}");
     assert_eq!(keel.ok(&["strategy", "show"]), "tier\n");
-    keel.ok(&["option", "set", "device_bytes_per_sec", "200MiB"]);
     assert!(keel.ok(&["schedule", "set", "dlc-full:floor=20MiB"]).starts_with("dlc-full:floor=20MiB\n"));
     let show = keel.ok(&["schedule", "show"]);
     assert!(
