@@ -38,6 +38,9 @@ pub fn text(verdicts: &[StudyVerdict]) -> String {
 fn table(out: &mut String, group: &[StudyVerdict]) -> std::fmt::Result {
     let Some(first) = group.first() else { return Ok(()) };
     writeln!(out, "\n{:<34} {:>13} {:>8} {:>15}  verdict", first.experiment, "wanted", "found", "spread")?;
+    if let Some(load) = &first.load {
+        writeln!(out, "  under {load}")?;
+    }
     for v in group {
         let short = v.id.split_once('.').map_or(v.id.as_str(), |(_, short)| short);
         writeln!(
@@ -57,15 +60,15 @@ fn table(out: &mut String, group: &[StudyVerdict]) -> std::fmt::Result {
     Ok(())
 }
 
-pub(crate) fn remark(v: &StudyVerdict) -> Option<&str> {
+fn remark(v: &StudyVerdict) -> Option<&str> {
     v.why_not_valid.as_deref().or(v.note.as_deref())
 }
 
-pub(crate) fn number(x: Option<f64>) -> String {
+fn number(x: Option<f64>) -> String {
     x.map_or_else(|| "–".to_owned(), |x| format!("{x:.2}"))
 }
 
-pub(crate) fn spread(v: &StudyVerdict) -> String {
+fn spread(v: &StudyVerdict) -> String {
     match v.spread.filter(|_| v.runs > 1) {
         Some((least, most)) => format!("{least:.2} – {most:.2}"),
         None => "–".to_owned(),
@@ -73,7 +76,7 @@ pub(crate) fn spread(v: &StudyVerdict) -> String {
 }
 
 /// The verdict in words.
-pub(crate) fn word(v: &StudyVerdict) -> &'static str {
+fn word(v: &StudyVerdict) -> &'static str {
     match (v.holds, v.clear) {
         (None, _) => "not valid",
         (Some(true), Some(true)) => "holds",
@@ -93,18 +96,25 @@ fn section(study: &Study, verdicts: &[StudyVerdict], finished: &[Finished]) -> M
         section {
             h2 { (study.id) }
             p.note { (study.title) "." }
-            div.scroll role="region" aria-label="Verdicts" tabindex="0" { table {
-                thead { tr {
-                    th scope="col" { "observed" }
-                    th scope="col" { "claim" }
-                    @for name in ["wanted", "found", "spread"] { th.number scope="col" { (name) } }
-                    th scope="col" { "verdict" }
-                    th scope="col" { "the paper" }
-                } }
-                tbody { @for v in verdicts.iter().filter(|v| v.experiment == study.id) { (row(v)) } }
-            } }
+            (verdict_table(study.id, verdicts))
             @if !drawn.is_empty() { div.charts { @for figure in drawn { (figure) } } }
         }
+    }
+}
+
+/// The verdicts of an experiment as a table of the page.
+pub(crate) fn verdict_table(experiment: &str, verdicts: &[StudyVerdict]) -> Markup {
+    html! {
+        div.scroll role="region" aria-label="Verdicts" tabindex="0" { table {
+            thead { tr {
+                th scope="col" { "observed" }
+                th scope="col" { "claim" }
+                @for name in ["wanted", "found", "spread"] { th.number scope="col" { (name) } }
+                th scope="col" { "verdict" }
+                th scope="col" { "the paper" }
+            } }
+            tbody { @for v in verdicts.iter().filter(|v| v.experiment == experiment) { (row(v)) } }
+        } }
     }
 }
 

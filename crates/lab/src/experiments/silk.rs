@@ -3,8 +3,9 @@
 
 use crate::scheduling::row::{Load, Row, S, S_NUTANIX, STRATEGY};
 use crate::scheduling::study::{
-    Claim, Study, Table, Valid, delayed_flushes, first_slow, median, mirrored, most_jobs, p99, short_seconds,
-    slow_seconds, throughput, trend, worst_second, worst_seconds,
+    Claim, Study, Table, Valid, delayed_flushes, early_median, first_above, first_slow, least_followed, lost,
+    median, mirrored, most_jobs, p99, slow_seconds, stalled_seconds, throughput, trend, worst_second,
+    worst_seconds,
 };
 
 /// Half reads, half updates, evenly.
@@ -27,6 +28,8 @@ const STEADY: Row = Row { load: Load::Sustained, seconds: 240.0, ..HALVES };
 const TRIAD: Row = Row { strategy: "triad", ..STEADY.named("triad") };
 const MEMORY: Row = Row { memory: 8, ..STEADY.named("memory8") };
 const FIXED: [Row; 3] = [STEADY.under("fixed:25%"), STEADY.under("fixed:37%"), STEADY.under("fixed:45%")];
+/// What nobody can serve for ever.
+const ENDLESS: Row = Row { load: Load::Endless, seconds: 300.0, ..HALVES };
 const YCSB: [&str; 6] = ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f"];
 
 /// A workload of YCSB's as fast as it goes.
@@ -111,10 +114,34 @@ pub const FIG8A: Study = Study {
         },
         Claim {
             id: "silk-fig8a.follows",
-            text: "share of the seconds in which SILK ended less than 95 % of what came",
-            number: |t| t.figure(&NUTANIX.under("silk"), short_seconds),
+            text: "what SILK ended of what came, in the second where that is least",
+            number: |t| t.figure(&NUTANIX.under("silk"), least_followed),
+        },
+        Claim {
+            id: "silk-fig8a.lost",
+            text: "bytes that SILK wrote and threw away when work was preempted, by all that compactions wrote",
+            number: |t| t.figure(&NUTANIX.under("silk"), lost),
         },
     ],
+};
+
+/// Peaks without an end.
+pub const FIG8B: Study = Study {
+    id: "silk-fig8b",
+    title: "a peak without an end: how long it takes until latencies rise",
+    figure: "Fig 8b",
+    rows: || vec![ENDLESS, ENDLESS.under("silk")],
+    valid: Valid::Overload,
+    claims: &[Claim {
+        id: "silk-fig8b.later",
+        text: "seconds until a p99 is ten times the median of the calmer run's first tenth, SILK less unlimited",
+        number: |t| {
+            let (silk, unlimited) = (t.of(&ENDLESS.under("silk")), t.of(&ENDLESS));
+            let (silk, unlimited) = (silk?, unlimited?);
+            let limit_us = 10.0 * early_median(silk)?.min(early_median(unlimited)?);
+            Some(first_above(silk, limit_us) - first_above(unlimited, limit_us))
+        },
+    }],
 };
 
 /// SILK's halves.
@@ -151,7 +178,7 @@ fn more(t: &Table<'_>, half: &'static str) -> Option<f64> {
 /// Flushes that wait.
 pub const FIG9: Study = Study {
     id: "silk-fig9",
-    title: "flushes that wait for another one, under the production load",
+    title: "flushes that wait for another one, and writers that wait, under the production load",
     figure: "Fig 9",
     rows: FIG8A.rows,
     valid: Valid::Bursts,
@@ -160,6 +187,19 @@ pub const FIG9: Study = Study {
             id: "silk-fig9.silk",
             text: "delayed flushes of SILK",
             number: |t| t.figure(&NUTANIX.under("silk"), delayed_flushes),
+        },
+        Claim {
+            id: "silk-fig9.stalled",
+            text: "seconds that writers waited under SILK",
+            number: |t| t.figure(&NUTANIX.under("silk"), stalled_seconds),
+        },
+        Claim {
+            id: "silk-fig9.autotuned",
+            text: "seconds that writers waited, auto-tuned less SILK",
+            number: |t| {
+                let silk = t.figure(&NUTANIX.under("silk"), stalled_seconds);
+                Some(t.figure(&NUTANIX.under("autotuned"), stalled_seconds)? - silk?)
+            },
         },
         Claim {
             id: "silk-fig9.unlimited",

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::row::{Found, Load, Row};
+use super::row::{Found, Load, Row, STRATEGY};
 use super::study::Study;
 use crate::catalog::find;
 use crate::document::Document;
@@ -64,9 +64,13 @@ impl Cell {
         format!("{}, round {}", self.row.id(), self.round)
     }
 
-    /// The settled store that it starts from.
-    pub fn store(&self) -> &'static str {
-        self.row.setup.name
+    /// The settled store that it starts from: a setup's in a round, and another one for each strategy, as a tree that was
+    /// settled by one is due by the next.
+    pub fn store(&self) -> String {
+        match self.row.strategy {
+            STRATEGY => format!("{}-{}", self.row.setup.name, self.seed()),
+            other => format!("{}-{other}-{}", self.row.setup.name, self.seed()),
+        }
     }
 
     /// What fills and settles that store, on the disk as it is.
@@ -140,7 +144,7 @@ pub fn found(row: &Row, probe: &Document) -> Option<Found> {
 pub fn sustained(document: &Document) -> Option<Sustained> {
     Some(Sustained {
         device_bytes_per_sec: document.config.device_bytes_per_sec?,
-        moved_per_byte: document.amplification.moved.unwrap_or(1.0),
+        moved_per_byte: document.amplification.moved?,
     })
 }
 

@@ -10,14 +10,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::cells::{Cell, Finished, per_request, sustained};
-use super::row::{Load, Row};
+use super::row::{Load, Row, STRATEGY};
 use super::study::{Claim, Study, Table, Valid};
 use crate::comparison::{OTHERS_CORES_MAX, ROUNDS_MIN};
-use crate::design_space::judge::StudyVerdict;
-use crate::design_space::study::{least, median, most};
+use crate::design_space::judge::{Claimed, Numbers, StudyVerdict};
+use crate::design_space::study::median;
 use crate::document::Document;
 use crate::expected::Expected;
-use crate::sustained::{Offered, in_trouble, unlike};
+use crate::sustained::{Offered, differ, in_trouble, unlike};
 
 /// All there is to judge by.
 #[derive(Clone, Copy, Debug)]
@@ -39,32 +39,34 @@ pub fn judge(study: &Study, bars: &BTreeMap<String, Expected>, evidence: &Eviden
 }
 
 fn verdict(study: &Study, claim: &Claim, expected: Expected, evidence: &Evidence<'_>) -> StudyVerdict {
-    let (values, why_not) = numbers(study, claim, evidence);
-    let measured = median(&values);
-    let valid = why_not.is_none() && measured.is_some();
-    let met = |value: f64| expected.bar.met(value);
-    let holds = measured.filter(|_| valid).map(met);
+    let claimed = Claimed {
+        id: claim.id,
+        experiment: study.id,
+        observation: study.figure,
+        text: claim.text,
+        settings: "schedules",
+        reason: "",
+    };
+    let load = load(study, evidence);
     StudyVerdict {
-        id: claim.id.to_owned(),
-        experiment: study.id.to_owned(),
-        observation: study.figure.to_owned(),
-        claim: claim.text.to_owned(),
-        settings: "schedules".to_owned(),
-        measured,
-        spread: least(&values).zip(most(&values)),
-        runs: values.len(),
-        valid,
-        why_not_valid: why_not,
-        clear: holds.map(|holds| values.iter().all(|value| met(*value) == holds)),
-        holds,
-        quick: evidence.quick,
-        note: None,
-        expected,
+        load,
+        ..StudyVerdict::of(&claimed, expected, numbers(study, claim, evidence), evidence.quick)
     }
 }
 
+/// What the baseline was asked to write in peaks and valleys, in W*: the medians of the rounds.
+fn load(study: &Study, evidence: &Evidence<'_>) -> Option<String> {
+    let rows = (study.rows)();
+    let row = rows.iter().find(|row| is_baseline(row)).filter(|_| study.valid == Valid::Bursts)?;
+    let mine = evidence.finished.iter().filter(|cell| cell.row == row.id());
+    let offered: Vec<Offered> = mine.filter_map(|cell| offered(row, &cell.document)).collect();
+    let of = |part: fn(&Offered) -> f64| median(&offered.iter().map(part).collect::<Vec<_>>());
+    let (peak, mean) = of(|o| o.peak).zip(of(|o| o.mean))?;
+    Some(format!("peaks of {peak:.2} W*, a mean of {mean:.2}, by what {} moved", row.name))
+}
+
 /// A claim's number in each round, and the first reason why they say nothing.
-fn numbers(study: &Study, claim: &Claim, evidence: &Evidence<'_>) -> (Vec<f64>, Option<String>) {
+fn numbers(study: &Study, claim: &Claim, evidence: &Evidence<'_>) -> Numbers {
     let rows = (study.rows)();
     let planned = evidence.planned.iter().filter(|cell| rows.contains(&cell.row));
     let seeds: BTreeSet<u64> = planned.map(Cell::seed).collect();
@@ -105,31 +107,44 @@ fn numbers(study: &Study, claim: &Claim, evidence: &Evidence<'_>) -> (Vec<f64>, 
     if hosts.windows(2).any(|two| two[0] != two[1]) {
         why_not.get_or_insert_with(|| "the cells are not of one machine and disk".to_owned());
     }
-    (values, why_not)
+    Numbers { values, why_not }
 }
 
 /// Why the rows of a study under one load say nothing about schedules, if they do not.
 fn fault(valid: Valid, rows: &[Row], group: &str, table: &Table<'_>) -> Option<String> {
-    let rows: Vec<&Row> = rows.iter().filter(|row| row.group() == group && row.load != Load::Probe).collect();
+    let rows: Vec<&Row> = rows.iter().filter(|row| row.group() == group).collect();
     let runs: Vec<(&Row, &Document)> = rows.iter().filter_map(|row| Some((*row, table.of(row)?))).collect();
-    let (row, baseline) = *runs.iter().find(|(row, _)| row.schedule == "unlimited" && row.memory == 1)?;
+    let Some((row, baseline)) = runs.iter().find(|(row, _)| is_baseline(row)) else {
+        return Some(format!("without unlimited under {group} nobody knows what this load is"));
+    };
     // More memory is what its row is about.
     let alike: Vec<(&str, &Document)> =
         runs.iter().filter(|(row, _)| row.memory == 1).map(|(row, document)| (row.name, *document)).collect();
-    let load = || {
-        let offered = Offered::of(baseline, per_request(row)?, &sustained(baseline)?)?;
-        offered.fault()
+    let load = || match offered(row, baseline) {
+        Some(offered) => offered.fault(),
+        None => Some("unlimited does not tell what was offered or moved".to_owned()),
     };
     let calm = || {
         let calm = !in_trouble(baseline, row.setup.l0_limit);
         calm.then(|| "unlimited had no trouble: no stall, and L0 below its limit".to_owned())
     };
     match valid {
+        _ if row.load == Load::Probe => differ(&alike),
         Valid::Bursts => load().or_else(calm).or_else(|| unlike(&alike)),
         Valid::High => calm().or_else(|| unlike(&alike)),
         Valid::Served => unlike(&alike),
-        Valid::Overload => calm(),
+        Valid::Overload => calm().or_else(|| differ(&alike)),
     }
+}
+
+/// What others are compared with.
+fn is_baseline(row: &Row) -> bool {
+    row.schedule == "unlimited" && row.memory == 1 && row.strategy == STRATEGY
+}
+
+/// The writes that a row was asked for, in W* by what it moved.
+fn offered(row: &Row, document: &Document) -> Option<Offered> {
+    Offered::of(document, per_request(row)?, &sustained(document)?)
 }
 
 #[cfg(test)]

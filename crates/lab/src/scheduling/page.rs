@@ -4,10 +4,9 @@ use maud::{Markup, html};
 
 use super::cells::Finished;
 use super::study::{Study, completed, median, most_runs, p99, short_seconds, worst_seconds};
-use crate::comparison::Unit;
 use crate::design_space::judge::StudyVerdict;
 use crate::design_space::study::median as middle;
-use crate::design_space::verdicts::{number, remark, spread, word};
+use crate::design_space::verdicts::verdict_table;
 use crate::document::Document;
 use crate::report::numbers::{known, micros};
 use crate::verdict_page::Studies;
@@ -26,34 +25,13 @@ pub fn on_page(studies: &[&'static Study], verdicts: &[StudyVerdict], finished: 
 }
 
 fn section(study: &Study, verdicts: &[StudyVerdict], finished: &[Finished]) -> Markup {
+    let load = verdicts.iter().find(|v| v.experiment == study.id).and_then(|v| v.load.as_ref());
     html! {
         section {
             h2 { (study.id) }
-            p.note { (study.title) "; " (study.figure) "." }
-            div.scroll role="region" aria-label="Verdicts" tabindex="0" { table {
-                thead { tr {
-                    th scope="col" { "claim" }
-                    @for name in ["wanted", "found", "spread"] { th.number scope="col" { (name) } }
-                    th scope="col" { "verdict" }
-                    th scope="col" { "the paper" }
-                } }
-                tbody { @for v in verdicts.iter().filter(|v| v.experiment == study.id) { (verdict(v)) } }
-            } }
+            p.note { (study.title) "." @if let Some(load) = load { " The load: " (load) "." } }
+            (verdict_table(study.id, verdicts))
             (rows(study, finished))
-        }
-    }
-}
-
-fn verdict(v: &StudyVerdict) -> Markup {
-    let class = v.holds.map_or("", |holds| if holds { "met" } else { "missed" });
-    html! {
-        tr {
-            th scope="row" { (v.claim) br; code { (v.id) } }
-            td.number { (v.expected.bar.text(Unit::Times)) }
-            td.number { (number(v.measured)) }
-            td.number { (spread(v)) }
-            td { span class=(class) { (word(v)) } @if let Some(why) = remark(v) { br; (why) } }
-            td { (v.expected.paper.as_deref().unwrap_or("–")) }
         }
     }
 }

@@ -100,6 +100,8 @@ pub enum Load {
         /// Seconds of a valley.
         valley: f64,
     },
+    /// Writes of 1.65 W* all the time, which nothing can serve for ever.
+    Endless,
     /// 90 % of X_max all the time.
     Sustained,
     /// So much of X_max all the time, in percent.
@@ -170,6 +172,7 @@ impl Row {
             Load::Bursts { peak, valley } => format!("bursts{peak}-{valley}"),
             Load::Nutanix => "nutanix".to_owned(),
             Load::High { peak, valley } => format!("high{peak}-{valley}"),
+            Load::Endless => "endless".to_owned(),
             Load::Sustained => "sustained".to_owned(),
             Load::Share(percent) => format!("at{percent}"),
         };
@@ -219,6 +222,7 @@ impl Row {
                 format!("nutanix:{},{}", whole(peak), whole(peak * VALLEY))
             }
             Load::High { peak, valley } => peaks(high, high * LOW, peak, valley),
+            Load::Endless => format!("constant:{}", whole(peak)),
             Load::Sustained => format!("constant:{}", whole(high)),
             Load::Share(percent) => {
                 format!("constant:{}", whole(f64::from(percent) / 100.0 * found.ops_per_sec))
@@ -312,6 +316,7 @@ mod tests {
             shape(Load::High { peak: 100.0, valley: 20.0 }, 1).as_deref(),
             Some("peaks:900,225,100,20")
         );
+        assert_eq!(shape(Load::Endless, 1).as_deref(), Some("constant:660"));
         assert_eq!(shape(Load::Sustained, 1).as_deref(), Some("constant:900"));
         assert_eq!(shape(Load::Share(60), 1).as_deref(), Some("constant:600"));
         assert_eq!(shape(Load::Probe, 1), None);

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::row::Row;
+use crate::design_space::study::{median as middle, ratio};
 use crate::document::{Document, WindowRow};
 
 /// See the file's header.
@@ -89,6 +90,9 @@ impl<'a> Table<'a> {
     }
 }
 
+/// A p99 above this is slow: the same line for every schedule.
+const SLOW_US: f64 = 50_000.0;
+
 /// Seconds in which requests came.
 fn seconds(document: &Document) -> impl Iterator<Item = &WindowRow> {
     document.windows.iter().filter(|window| window.offered.is_none_or(|rate| rate > 0.0))
@@ -135,17 +139,46 @@ pub fn bad_seconds(document: &Document) -> Option<f64> {
     Some((bad + silent) as f64 / all as f64)
 }
 
-/// Seconds in which the p99 was above 50 ms, or nothing ended, as a share: the same line for every schedule.
+/// Seconds in which the p99 was above 50 ms, or nothing ended, as a share.
 pub fn slow_seconds(document: &Document) -> Option<f64> {
     let all = seconds(document).count();
-    let slow = |window: &&WindowRow| window.p99_us.is_none_or(|us| us > 50_000.0);
+    let slow = |window: &&WindowRow| window.p99_us.is_none_or(|us| us > SLOW_US);
     (all > 0).then(|| seconds(document).filter(slow).count() as f64 / all as f64)
 }
 
-/// When the p99 of a second was first above 50 ms, in seconds; the whole length if it never was.
+/// When the p99 of a second was first above this, or nothing ended in it, in seconds; the whole length if that never was.
+pub fn first_above(document: &Document, limit_us: f64) -> f64 {
+    let slow = seconds(document).find(|window| window.p99_us.is_none_or(|us| us > limit_us));
+    slow.map_or(document.seconds, |window| window.second as f64)
+}
+
+/// The same of 50 ms.
 pub fn first_slow(document: &Document) -> Option<f64> {
-    let slow = seconds(document).find(|window| window.p99_us.is_none_or(|us| us > 50_000.0));
-    Some(slow.map_or(document.seconds, |window| window.second as f64))
+    Some(first_above(document, SLOW_US))
+}
+
+/// The median of the p99s of seconds, in the first tenth of the measurement.
+pub fn early_median(document: &Document) -> Option<f64> {
+    let early = |window: &&WindowRow| (window.second as f64) < document.seconds / 10.0;
+    let p99: Vec<f64> = seconds(document).filter(early).filter_map(|window| window.p99_us).collect();
+    middle(&p99)
+}
+
+/// What ended of what came, in the second where that is least; seconds in which the load changes count as well.
+pub fn least_followed(document: &Document) -> Option<f64> {
+    let followed = |window: &WindowRow| Some(window.achieved / window.offered?);
+    seconds(document).filter_map(followed).reduce(f64::min)
+}
+
+/// How long writers waited, in seconds, all together.
+pub fn stalled_seconds(document: &Document) -> Option<f64> {
+    document.stalls.seconds
+}
+
+/// Bytes that compactions wrote and threw away, by all that they wrote.
+pub fn lost(document: &Document) -> Option<f64> {
+    let (lost, all) = (document.compaction.wasted_bytes?, document.compaction.bytes_written?);
+    ratio(lost as f64, all as f64)
 }
 
 /// Flushes that waited for another one.
@@ -254,6 +287,29 @@ mod tests {
         let silent = document(|second, window| window.p99_us = (second != 3).then_some(1000.0));
         assert_eq!((bad_seconds(&silent), slow_seconds(&silent)), (Some(0.05), Some(0.05)));
         assert_eq!(first_slow(&document(|_, window| window.p99_us = Some(1.0))), Some(20.0));
+    }
+
+    #[test]
+    fn a_load_is_followed_as_well_as_in_its_worst_second() {
+        let d = document(|second, window| {
+            window.offered = Some(if second < 10 { 20_000.0 } else { 0.0 });
+            window.achieved = if second == 4 { 15_000.0 } else { 20_000.0 };
+            window.p99_us = Some(if second < 5 { 1000.0 } else { 20_000.0 });
+        });
+        assert_eq!(least_followed(&d), Some(0.75));
+        assert_eq!(
+            (early_median(&d), first_above(&d, 10_000.0), first_above(&d, 1e6)),
+            (Some(1000.0), 5.0, 20.0)
+        );
+    }
+
+    #[test]
+    fn what_is_thrown_away_is_a_part() {
+        let mut d = document(|_, _| ());
+        (d.compaction.wasted_bytes, d.compaction.bytes_written) = (Some(5), Some(100));
+        assert_eq!(lost(&d), Some(0.05));
+        d.compaction.wasted_bytes = None;
+        assert_eq!(lost(&d), None);
     }
 
     #[test]

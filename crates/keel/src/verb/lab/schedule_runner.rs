@@ -70,10 +70,11 @@ impl ScheduleRunner<'_> {
         let mut founds: BTreeMap<String, Found> = BTreeMap::new();
         let mut store = None;
         for (at, cell) in cells.iter().enumerate() {
-            if store != Some(cell.store()) && !self.keep {
-                store.into_iter().try_for_each(|before| self.stores().remove(before))?;
+            let mine = cell.store();
+            if let Some(before) = store.filter(|before| *before != mine && !self.keep) {
+                self.stores().remove(&before)?;
             }
-            store = Some(cell.store());
+            store = Some(mine);
             let left: f64 = cells[at..].iter().map(|cell| cell.estimate(self.divide)).sum();
             bar.now(&format!("{}, about {} left", cell.title(), duration(left)));
             self.one(cell, &mut founds, &mut ran);
@@ -81,7 +82,7 @@ impl ScheduleRunner<'_> {
         }
         bar.finish();
         if !self.keep {
-            store.into_iter().try_for_each(|last| self.stores().remove(last))?;
+            store.into_iter().try_for_each(|last| self.stores().remove(&last))?;
         }
         self.clear()?;
         Ok(ran)
@@ -167,14 +168,14 @@ impl ScheduleRunner<'_> {
         };
         let stores = self.stores();
         let filling = process::again(&cell.filling(self.divide)).map_err(said)?;
-        stores.fill(cell.store(), OURS, &filling, &self.program).map_err(said)?;
+        stores.fill(&cell.store(), OURS, &filling, &self.program).map_err(said)?;
         let process = process::again(words).map_err(said)?;
         files::make_dir(&self.work()).map_err(|error| self.cannot(&error))?;
         let busy = |document: &Document| document.others_cores.unwrap_or(0.0);
         let mut best: Option<(u32, Document)> = None;
         for attempt in 0..ATTEMPTS {
             let dir = self.work().join(format!("{attempt}"));
-            stores.copy(cell.store(), OURS, &dir).map_err(said)?;
+            stores.copy(&cell.store(), OURS, &dir).map_err(said)?;
             let document = process.run(&dir).map_err(|error| said(error.of(OURS)))?;
             files::remove_all_if_there(&dir).map_err(|error| self.cannot(&error))?;
             let calm = !disturbed(&document);
