@@ -87,6 +87,8 @@ pub mod verdict_table;
 
 pub mod sustained;
 
+pub mod kept;
+
 pub mod demo;
 
 pub mod design_space;

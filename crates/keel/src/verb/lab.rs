@@ -17,6 +17,8 @@ mod runner;
 mod schedule_runner;
 /// Settled stores, and copies of them.
 mod stores;
+/// What the runners of studies have in common.
+mod study_cells;
 /// The same over the design space.
 mod study_runner;
 
@@ -38,6 +40,7 @@ use self::list::list;
 use self::results::{Engines, Schedules, Space};
 use self::runner::{Ended, Programs, Ran, Runner};
 use self::schedule_runner::{ScheduleRan, ScheduleRunner};
+use self::study_cells::Folder;
 use self::study_runner::{StudyRan, StudyRunner};
 use super::bench::process;
 use crate::failure::Failure;
@@ -161,18 +164,17 @@ impl RunArgs {
         let (out, budget) = (self.out.as_path(), self.budget);
         let runner = Runner { out, programs, scale, started, budget, keep: self.keep };
         let ran = runner.run(&cells)?;
-        let divide = scale.divide();
-        let runner = StudyRunner { out, program: program.clone(), divide, started, budget };
-        let space = runner.run(&points)?;
-        let ran_rows =
-            ScheduleRunner { out, program, divide, started, budget, keep: self.keep }.run(&rows)?;
+        let folder = Folder { out, program, divide: scale.divide(), started, budget };
+        let space = StudyRunner(folder.clone()).run(&points)?;
+        let ran_rows = ScheduleRunner { folder, keep: self.keep }.run(&rows)?;
         let beside = Engines { chosen: &chosen, planned: &cells, ran: &ran };
         let over = Space { chosen: &studies, planned: &points, ran: &space };
         let under = Schedules { chosen: &schedules, planned: &rows, ran: &ran_rows };
         results::write(out, &beside, &over, &under, scale)?;
         note(&format!("keel: the report is {}", self.out.join(results::PAGE).display()));
-        let left = ran.left_note().into_iter().chain(space.left_note()).chain(ran_rows.left_note());
-        left.for_each(|line| note(&line));
+        let (of_space, under) =
+            (space.left_note("of the design space"), ran_rows.left_note("over schedules"));
+        ran.left_note().into_iter().chain(of_space).chain(under).for_each(|line| note(&line));
         failure(&ran, &space, &ran_rows)
     }
 

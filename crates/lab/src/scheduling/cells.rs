@@ -9,6 +9,7 @@ use super::row::{Found, Load, Row, STRATEGY};
 use super::study::Study;
 use crate::catalog::find;
 use crate::document::Document;
+use crate::kept::Kept;
 use crate::sustained::{Sustained, written_per_request};
 
 /// The first round's seed; each further one has the next.
@@ -46,6 +47,16 @@ pub struct Finished {
     pub repeats: u32,
     /// What came out.
     pub document: Document,
+}
+
+impl Kept for Finished {
+    fn arguments(&self) -> &[String] {
+        &self.arguments
+    }
+
+    fn program(&self) -> &str {
+        &self.program
+    }
 }
 
 impl Cell {

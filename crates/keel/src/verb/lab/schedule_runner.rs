@@ -3,12 +3,8 @@
 //! for a directory of results.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use evenkeel_lab::clock;
-use evenkeel_lab::comparison::disturbed;
 use evenkeel_lab::document::Document;
 use evenkeel_lab::scheduling::cells::{Cell, Finished, found};
 use evenkeel_lab::scheduling::row::{Found, Load};
@@ -17,74 +13,51 @@ use evenkeel_lab::settings::OURS;
 use super::duration;
 use super::runner::Ended;
 use super::stores::Stores;
+use super::study_cells::{CellsRan, Folder};
 use crate::failure::Failure;
 use crate::files;
-use crate::output::note;
 use crate::progress::RunsBar;
 use crate::verb::bench::process;
 
-/// A cell in which others were busy is run again once; then the calmer one counts.
-const ATTEMPTS: u32 = 2;
-
 /// What a run needs to know.
 pub struct ScheduleRunner<'a> {
-    /// Where all is kept.
-    pub out: &'a Path,
-    /// What tells this build from others.
-    pub program: String,
-    /// Data, memtables, tables and caches are divided by this.
-    pub divide: u64,
-    /// When the command began, and how long it may take.
-    pub started: Instant,
-    /// See `started`.
-    pub budget: Option<Duration>,
+    /// Where cells are kept.
+    pub folder: Folder<'a>,
     /// Filled stores stay.
     pub keep: bool,
 }
 
 /// What came of all cells.
-pub struct ScheduleRan {
-    /// Those that are finished, earlier or now.
-    pub finished: Vec<Finished>,
-    /// Rows that could not run, and why.
-    pub failed: Vec<(String, String)>,
-    /// Cells that were run now.
-    pub run: usize,
-    /// Cells that are left.
-    pub left: usize,
-    /// Why it ended.
-    pub ended: Ended,
-}
+pub type ScheduleRan = CellsRan<Finished>;
 
 impl ScheduleRunner<'_> {
     /// Runs what is not finished yet.
     pub fn run(&self, cells: &[Cell]) -> Result<ScheduleRan, Failure> {
         evenkeel_sys::catch_interrupt();
-        let (finished, failed) = (Vec::new(), Vec::new());
-        let mut ran = ScheduleRan { finished, failed, run: 0, left: 0, ended: Ended::Through };
+        let mut ran = ScheduleRan::new();
         if cells.is_empty() {
             return Ok(ran);
         }
-        self.clear()?;
+        self.folder.clear()?;
         let bar = RunsBar::start(cells.len() as u64);
         let mut founds: BTreeMap<String, Found> = BTreeMap::new();
-        let mut store = None;
+        let mut store: Option<String> = None;
         for (at, cell) in cells.iter().enumerate() {
             let mine = cell.store();
             if let Some(before) = store.filter(|before| *before != mine && !self.keep) {
                 self.stores().remove(&before)?;
             }
             store = Some(mine);
-            let left: f64 = cells[at..].iter().map(|cell| cell.estimate(self.divide)).sum();
+            let left: f64 = cells[at..].iter().map(|cell| cell.estimate(self.folder.divide)).sum();
             bar.now(&format!("{}, about {} left", cell.title(), duration(left)));
             self.one(cell, &mut founds, &mut ran);
             bar.advance();
         }
         bar.finish();
-        if !self.keep {
-            store.into_iter().try_for_each(|last| self.stores().remove(&last))?;
+        if let Some(last) = store.filter(|_| !self.keep) {
+            self.stores().remove(&last)?;
         }
-        self.clear()?;
+        self.folder.clear()?;
         Ok(ran)
     }
 
@@ -93,71 +66,48 @@ impl ScheduleRunner<'_> {
         let known = founds.get(&row.probe().id()).copied();
         if row.load != Load::Probe && known.is_none() {
             match ran.ended {
-                Ended::Through => ran.fail(cell, "its probe did not run, so there is no rate".to_owned()),
+                Ended::Through => {
+                    ran.fail(
+                        row.id(),
+                        &cell.title(),
+                        "its probe did not run, so there is no rate".to_owned(),
+                    );
+                }
                 _ => ran.left += 1,
             }
             return;
         }
-        let words = cell.arguments(self.divide, known);
-        let finished = match self.kept(cell, &words) {
-            Some(finished) => Some(finished),
-            None if ran.ended != Ended::Through || ran.has_failed(cell) => None,
-            None => match self.ends(cell) {
+        let words = cell.arguments(self.folder.divide, known);
+        match self.folder.kept::<Finished>(&cell.file(), &words) {
+            Some(finished) => ran.finished.push(finished),
+            // What ends a run, or a row that cannot run, is no reason to forget what is finished.
+            None if ran.ended != Ended::Through || ran.has_failed(&row.id()) => ran.left += 1,
+            None => match self.folder.ends(cell.estimate(self.folder.divide)) {
                 Some(ended) => {
                     ran.ended = ended;
-                    None
+                    ran.left += 1;
                 }
                 None => self.run_one(cell, &words, ran),
             },
-        };
-        let Some(finished) = finished else {
-            ran.left += usize::from(!ran.has_failed(cell));
-            return;
-        };
-        if row == row.probe()
-            && let Some(found) = found(&row, &finished.document)
-        {
+        }
+        let probe = ran.finished.last().filter(|last| row == row.probe() && last.row == row.id());
+        if let Some(found) = probe.and_then(|probe| found(&row, &probe.document)) {
             founds.entry(row.id()).or_insert(found);
         }
-        ran.finished.push(finished);
     }
 
-    fn run_one(&self, cell: &Cell, words: &[String], ran: &mut ScheduleRan) -> Option<Finished> {
+    fn run_one(&self, cell: &Cell, words: &[String], ran: &mut ScheduleRan) {
         match self.measure(cell, words) {
             Ok(finished) => {
-                // A bar is for terminals; whoever keeps the output finds a line for each cell.
-                if !std::io::stderr().is_terminal() {
-                    note(&format!("keel: {}: done in {}", cell.title(), duration(finished.wall_seconds)));
-                }
-                ran.run += 1;
-                Some(finished)
+                let seconds = finished.wall_seconds;
+                ran.done(finished, &cell.title(), seconds);
             }
             Err(_) if evenkeel_sys::was_interrupted() => {
                 ran.ended = Ended::Interrupted;
-                None
+                ran.left += 1;
             }
-            Err(why) => {
-                ran.fail(cell, why);
-                None
-            }
+            Err(why) => ran.fail(cell.row.id(), &cell.title(), why),
         }
-    }
-
-    /// The cell as an earlier run left it, if that was asked for the same. A file that cannot be read is as none.
-    fn kept(&self, cell: &Cell, words: &[String]) -> Option<Finished> {
-        let text = files::read(&self.file(cell)).ok()??;
-        let finished: Finished = serde_json::from_str(&text).ok()?;
-        (finished.arguments == words && finished.program == self.program).then_some(finished)
-    }
-
-    /// Why the next cell is not started, if it is not.
-    fn ends(&self, cell: &Cell) -> Option<Ended> {
-        if evenkeel_sys::was_interrupted() {
-            return Some(Ended::Interrupted);
-        }
-        let needs = cell.estimate(self.divide);
-        let over = |budget: Duration| self.started.elapsed().as_secs_f64() + needs > budget.as_secs_f64();
-        self.budget.is_some_and(over).then_some(Ended::Budget)
     }
 
     fn measure(&self, cell: &Cell, words: &[String]) -> Result<Finished, String> {
@@ -166,89 +116,33 @@ impl ScheduleRunner<'_> {
             Failure::Work(why) | Failure::Usage(why) => why,
             other => format!("{other:?}"),
         };
-        let stores = self.stores();
-        let filling = process::again(&cell.filling(self.divide)).map_err(said)?;
-        stores.fill(&cell.store(), OURS, &filling, &self.program).map_err(said)?;
+        let (stores, work) = (self.stores(), self.folder.work());
+        let filling = process::again(&cell.filling(self.folder.divide)).map_err(said)?;
+        stores.fill(&cell.store(), OURS, &filling, &self.folder.program).map_err(said)?;
         let process = process::again(words).map_err(said)?;
-        files::make_dir(&self.work()).map_err(|error| self.cannot(&error))?;
-        let busy = |document: &Document| document.others_cores.unwrap_or(0.0);
-        let mut best: Option<(u32, Document)> = None;
-        for attempt in 0..ATTEMPTS {
-            let dir = self.work().join(format!("{attempt}"));
+        files::make_dir(&work).map_err(|error| self.folder.cannot(&error))?;
+        let run = |attempt: u32| {
+            let dir = work.join(attempt.to_string());
             stores.copy(&cell.store(), OURS, &dir).map_err(said)?;
             let document = process.run(&dir).map_err(|error| said(error.of(OURS)))?;
-            files::remove_all_if_there(&dir).map_err(|error| self.cannot(&error))?;
-            let calm = !disturbed(&document);
-            best = match best.take() {
-                Some((_, known)) if busy(&known) <= busy(&document) => Some((attempt, known)),
-                _ => Some((attempt, document)),
-            };
-            // What is a part is not quoted, so it is not repeated either.
-            if calm || self.divide > 1 {
-                break;
-            }
-        }
-        let (repeats, document) = best.ok_or("there was no run")?;
+            files::remove_all_if_there(&dir).map_err(|error| self.folder.cannot(&error))?;
+            Ok(document)
+        };
+        let (repeats, document) = self.folder.calmest(|document: &Document| document.others_cores, run)?;
         let finished = Finished {
             row: cell.row.id(),
             seed: cell.seed(),
             arguments: words.to_vec(),
-            program: self.program.clone(),
+            program: self.folder.program.clone(),
             wall_seconds: started.elapsed().as_secs_f64(),
             repeats,
             document,
         };
-        let text =
-            serde_json::to_string(&finished).map_err(|error| format!("the cell is no JSON: {error}"))?;
-        let file = self.file(cell);
-        file.parent()
-            .map_or(Ok(()), files::make_dir)
-            .and_then(|()| files::write_whole(&file, &(text + "\n")))
-            .map_err(|error| self.cannot(&error))?;
+        self.folder.keep(&cell.file(), &finished)?;
         Ok(finished)
     }
 
     fn stores(&self) -> Stores {
-        Stores::below(self.out)
-    }
-
-    fn file(&self, cell: &Cell) -> PathBuf {
-        self.out.join("cells").join(cell.file())
-    }
-
-    fn work(&self) -> PathBuf {
-        self.out.join("work")
-    }
-
-    fn clear(&self) -> Result<(), Failure> {
-        files::remove_all_if_there(&self.work()).map_err(|error| Failure::work(self.cannot(&error)))
-    }
-
-    fn cannot(&self, error: &std::io::Error) -> String {
-        format!("cannot write into {}: {error}", self.out.display())
-    }
-}
-
-impl ScheduleRan {
-    fn has_failed(&self, cell: &Cell) -> bool {
-        let id = cell.row.id();
-        self.failed.iter().any(|(row, _)| *row == id)
-    }
-
-    fn fail(&mut self, cell: &Cell, why: String) {
-        note(&format!("keel: {}: {why}", cell.title()));
-        if !self.has_failed(cell) {
-            self.failed.push((cell.row.id(), why));
-        }
-    }
-
-    /// What is left, in words.
-    pub fn left_note(&self) -> Option<String> {
-        let why = match self.ended {
-            Ended::Through => return None,
-            Ended::Budget => "the budget is spent",
-            Ended::Interrupted => "interrupted",
-        };
-        Some(format!("keel: {why}: {} cells over schedules are left", self.left))
+        Stores::below(self.folder.out)
     }
 }
