@@ -26,8 +26,9 @@ use crate::values::ValueSizes;
 use crate::workload::{Limit, Mix, OpKind, Workload};
 
 /// The schedules that are shown, the one that the others are compared with first. DLC's thresholds are for its authors' machine
-/// and its second for load that stays high for minutes, so both follow the load here, as the paper's Table 2 does.
-pub const SCHEDULES: &[&str] = &["unlimited", "silk", "dlc-burst-part:low=30%,high=45%,every=250ms"];
+/// and its second for load that stays high for minutes, so both follow the load here, as the paper's Table 2 does. One that an
+/// engine does not know is left out.
+pub const SCHEDULES: &[&str] = &["unlimited", "silk", "dlc-burst-part:low=30%,high=45%,every=250ms", "paced"];
 
 /// What clients do: mostly reads, of values as large as a block, so that all ways to estimate a client's load agree.
 pub const WORKLOAD: Workload = Workload {
@@ -44,8 +45,10 @@ pub const WORKLOAD: Workload = Workload {
 /// Threads that serve the requests.
 pub const THREADS: usize = 32;
 /// Seconds of a peak, and of the valley after it.
-const PEAK_SECONDS: f64 = 4.0;
-const VALLEY_SECONDS: f64 = 6.0;
+const PEAK_SECONDS: f64 = 3.5;
+const VALLEY_SECONDS: f64 = 4.5;
+/// How long each schedule is measured: two of each, as the second peak meets what the first one left.
+pub const SECONDS: f64 = 2.0 * (PEAK_SECONDS + VALLEY_SECONDS);
 /// Peaks, in what the device sustains of writes; valleys have a tenth of that. Bursts move up to a sixth more for each byte than the
 /// writer that this is found by, who always has to wait.
 const PEAK: f64 = 1.65;
@@ -219,6 +222,34 @@ impl Demo {
         Demo { load, offered, valid: why_not_valid.is_none(), why_not_valid, part: size.is_part(), runs }
     }
 
+    /// Where schedules are worse than the first, as a sentence; nothing if there is nothing to compare.
+    fn worse(&self) -> Option<String> {
+        let (first, others) = self.runs.split_first()?;
+        if others.is_empty() {
+            return None;
+        }
+        let waits = |run: &Shown| run.document.stalls.seconds;
+        let of = |run: &Shown| {
+            let figures: [(&str, &dyn Fn(&Shown) -> Option<f64>); 5] = [
+                ("p50", &|run| median(&run.document)),
+                ("p99", &|run| Take::P99.of(&run.document)),
+                ("p99.9", &|run| Take::P999.of(&run.document)),
+                ("worst s", &|run| Take::WorstSecond.of(&run.document)),
+                ("stalls", &waits),
+            ];
+            let worse =
+                |get: &dyn Fn(&Shown) -> Option<f64>| get(run).zip(get(first)).is_some_and(|(a, b)| a > b);
+            let more: Vec<&str> =
+                figures.iter().filter(|(_, get)| worse(get)).map(|(name, _)| *name).collect();
+            (!more.is_empty()).then(|| format!("{} in {}", run.name(), more.join(", ")))
+        };
+        let worse: Vec<String> = others.iter().filter_map(of).collect();
+        Some(match worse.is_empty() {
+            true => format!("No schedule was worse than {} in any of these.", first.name()),
+            false => format!("Worse than {}: {}.", first.name(), worse.join("; ")),
+        })
+    }
+
     /// Whether it says anything, as a sentence.
     fn verdict(&self) -> String {
         match &self.why_not_valid {
@@ -231,23 +262,27 @@ impl Demo {
     fn asked(&self) -> Vec<String> {
         let Chosen { sustained: s, peak_ops_per_sec, valley_ops_per_sec } = &self.load;
         let measured = self.offered.map_or_else(String::new, |offered| {
-            format!("; measured {:.2} times in the peaks, {:.2} in the mean", offered.peak, offered.mean)
+            format!(
+                "By what {} moved, the peaks were {:.2} times W*, and the mean {:.2} times",
+                self.runs.first().map_or("it", Shown::name),
+                offered.peak,
+                offered.mean
+            )
         });
         vec![
             format!(
-                "{}; device {}/s, on which {} of writes a second can be kept up ({:.1} bytes moved for each)",
+                "{}, in peaks of {} requests/s for {PEAK_SECONDS} s and valleys of {}/s for {VALLEY_SECONDS} s",
                 WORKLOAD.what,
-                bytes(s.device_bytes_per_sec),
-                bytes(s.bytes_per_sec() as u64),
-                s.moved_per_byte
+                rate(*peak_ops_per_sec),
+                rate(*valley_ops_per_sec),
             ),
             format!(
-                "Peaks of {}/s for {} and valleys of {}/s for {}: writes of {PEAK} times that and of {VALLEY:.2}{measured}",
-                rate(*peak_ops_per_sec),
-                seconds(PEAK_SECONDS),
-                rate(*valley_ops_per_sec),
-                seconds(VALLEY_SECONDS)
+                "The device moves {}/s. For each byte that clients write {:.1} are moved, so it keeps up with {}/s of writes (W*)",
+                bytes(s.device_bytes_per_sec),
+                s.moved_per_byte,
+                bytes(s.bytes_per_sec() as u64),
             ),
+            measured,
         ]
     }
 
@@ -267,7 +302,7 @@ impl Demo {
 
     fn table(&self, out: &mut String) -> std::fmt::Result {
         for line in self.asked() {
-            writeln!(out, "{}", wrapped(&line))?;
+            writeln!(out, "{}", wrapped(&format!("{line}.")))?;
         }
         writeln!(
             out,
@@ -307,6 +342,9 @@ impl Demo {
             writeln!(out, "{:<15}{}", run.name(), latency_line(&p99))?;
         }
         writeln!(out, "\n{}", wrapped(&self.verdict()))?;
+        if let Some(worse) = self.worse() {
+            writeln!(out, "{}", wrapped(&worse))?;
+        }
         if let Some(busy) = self.busiest() {
             let beware = format!(
                 "Beware: other processes used {busy:.1} cores meanwhile, so these figures are also theirs."
@@ -325,14 +363,26 @@ impl Demo {
         let mut report = Report::new(runs);
         report.title = format!("The same bursts under {} schedules", self.runs.len());
         report.notes = self.asked().into_iter().map(|line| format!("{line}.")).collect();
-        let knobs = self.runs.iter().filter(|run| run.schedule.contains(':'));
-        report.notes.extend(knobs.map(|run| format!("{} is {}.", run.name(), run.schedule)));
+        let knobs = self.runs.iter().filter_map(|run| run.schedule.split_once(':'));
+        report.notes.extend(knobs.map(|(name, knobs)| format!("{name} has {knobs}.")));
         report.notes.push(self.verdict());
+        report.notes.extend(self.worse());
         if self.part {
             report.notes.push("Only a part of the demonstration was run.".to_owned());
         }
         report
     }
+}
+
+/// The schedules' latencies one above the other, as a drawing.
+pub fn picture(demo: &Demo) -> String {
+    // What all have in common needs no name.
+    let alone = |run: &Shown| Run {
+        engine: run.name().to_owned(),
+        settings: String::new(),
+        document: run.document.clone(),
+    };
+    crate::report::picture(&Report::new(demo.runs.iter().map(alone).collect()))
 }
 
 /// The latencies of seconds, a character each or for a few; a second in which nothing ended is a blank.
@@ -417,15 +467,38 @@ mod tests {
         assert!(demo.valid, "{:?}", demo.why_not_valid);
         let text = demo.text();
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-        for part in
-            ["64.0 MiB/s", "1.65 times", "9.00 s", "0.10x", "0.010x", "load is valid", "dlc-burst-part "]
-        {
+        for part in [
+            "64.0 MiB/s",
+            "times W*",
+            "9.00 s",
+            "0.10x",
+            "0.010x",
+            "load is valid",
+            "dlc-burst-part ",
+            "No schedule",
+        ] {
             assert!(text.contains(part), "no `{part}` in {text}");
         }
         let page = demo.report().files().unwrap().remove(0).1;
         for part in ["The same bursts under", "evenkeel · silk", "every=250ms", "The load is valid"] {
             assert!(page.contains(part), "no `{part}`");
         }
+        let picture = picture(&demo);
+        assert!(picture.starts_with("<svg xmlns=") && picture.contains(">dlc-burst-part<"), "{picture}");
+        for schedule in 0..SCHEDULES.len() {
+            assert!(picture.contains(&format!("<g class=\"c{}\">", schedule + 1)), "{picture}");
+        }
+    }
+
+    #[test]
+    fn what_is_worse_is_said() {
+        let mut demo = demo(|_| ());
+        let silk = &mut demo.runs[1].document;
+        silk.stalls.seconds = Some(99.0);
+        silk.latency_us.values_mut().for_each(|latency| latency.p50 *= 2.0);
+        assert!(demo.text().contains("Worse than unlimited: silk in p50, stalls.\n"), "{}", demo.text());
+        demo.runs.truncate(1);
+        assert!(!demo.text().contains("worse") && !demo.text().contains("Worse"));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use evenkeel::{Builder, Db, Options};
 use evenkeel_lab::arguments::positive_seconds;
 use evenkeel_lab::catalog::{filler, find};
 use evenkeel_lab::clock;
-use evenkeel_lab::demo::{Chosen, Demo, SCHEDULES, Shown, Size, THREADS, WORKLOAD, short};
+use evenkeel_lab::demo::{Chosen, Demo, SCHEDULES, SECONDS, Shown, Size, THREADS, WORKLOAD, picture, short};
 use evenkeel_lab::device::Device as Told;
 use evenkeel_lab::document::Document;
 use evenkeel_lab::driver::{self, Dataset, Outcome, Plan};
@@ -37,27 +37,26 @@ use crate::failure::Failure;
 use crate::files;
 use crate::store::{EngineArgs, Target};
 
-/// How long all schedules are measured together, unless somebody says otherwise: two peaks each with their valleys, if there are
-/// three.
-const SECONDS: usize = 60;
+/// The schedules' latencies, beside the page.
+const PICTURE: &str = "demo.svg";
 
 /// Shown below the help.
 pub const EXAMPLES: &str = "\
 Examples:
   keel demo
   keel demo --report result        then open result/report.html
-  keel demo --seconds 60           six peaks instead of two
+  keel demo --seconds 48           six peaks instead of two
   keel demo --json demo.json
 
 It fills a store once, finds out what a device of 64 MiB a second sustains of writes, and offers peaks above that and valleys
 below to copies of the store, each under another schedule. The page is left in the temporary directory unless --report says
-where; the stores are removed. docs/scheduling.md describes the schedules.";
+where, with the schedules' latencies as a picture; the stores are removed. docs/scheduling.md describes the schedules.";
 
 /// See `keel demo --help`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// How long each schedule is measured.
-    #[arg(long, value_name = "S", value_parser = positive_seconds, default_value_t = (SECONDS / SCHEDULES.len()) as f64)]
+    /// How long each schedule is measured; a peak and its valley take 8 seconds.
+    #[arg(long, value_name = "S", value_parser = positive_seconds, default_value_t = SECONDS)]
     seconds: f64,
     /// Data, memtables, cache and device divided by N: to see that it works, not to be quoted.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
@@ -95,8 +94,16 @@ impl Args {
         self.result.print(|| serde_json::to_string_pretty(&demo), || demo.text())?;
         let page = self.result.report.clone().unwrap_or_else(usual_page);
         write_report(&demo.report(), &page)?;
+        files::write_whole(&page.join(PICTURE), &picture(&demo))
+            .map_err(|error| Failure::work(format!("cannot write into {}: {error}", page.display())))?;
         place.leave()
     }
+}
+
+/// Those of the demo's schedules that the engine has.
+fn schedules() -> Vec<&'static str> {
+    let known = |name: &str| evenkeel::schedule::catalog().iter().any(|(form, _)| short(form) == name);
+    SCHEDULES.iter().copied().filter(|schedule| known(short(schedule))).collect()
 }
 
 /// Where the page goes that nobody asked a place for.
@@ -115,9 +122,9 @@ struct Stage<'a> {
 impl Stage<'_> {
     fn play(&self, progress: &DemoProgress) -> Result<Demo, Failure> {
         let load = Chosen::by(self.prepare(progress)?);
-        let mut runs = Vec::new();
-        for schedule in SCHEDULES {
-            progress.next(short(schedule), SCHEDULES.len() - runs.len());
+        let (schedules, mut runs) = (schedules(), Vec::new());
+        for schedule in &schedules {
+            progress.next(short(schedule), schedules.len() - runs.len());
             let document = self.show(schedule, &load, progress)?;
             progress.shown(short(schedule), &document);
             runs.push(Shown { schedule: (*schedule).to_owned(), document });
@@ -128,7 +135,8 @@ impl Stage<'_> {
 
     /// The settled store with a checkpoint for each schedule; what the device sustains of it.
     fn prepare(&self, progress: &DemoProgress) -> Result<Sustained, Failure> {
-        progress.next("preparing", SCHEDULES.len() + 1);
+        let schedules = schedules();
+        progress.next("preparing", schedules.len() + 1);
         let dir = self.dir.join("store");
         let engine = self.open(&dir, Db::builder(&dir))?;
         self.drive(&engine, filler(WORKLOAD.order), None, progress)?;
@@ -141,7 +149,7 @@ impl Stage<'_> {
         self.drive(&engine, overwrite, Some(self.size.overwrites()), progress)?;
         let moved_per_byte = moved(&before, &engine.figures())
             .ok_or_else(|| Failure::work("the engine does not say what it has moved"))?;
-        for schedule in SCHEDULES {
+        for schedule in schedules {
             engine.db.checkpoint(self.copy(schedule))?;
         }
         close(engine)?;
@@ -237,7 +245,10 @@ mod tests {
 
     #[test]
     fn what_is_shown_is_what_the_engine_has() {
-        for schedule in SCHEDULES {
+        for name in ["unlimited", "silk", "dlc-burst-part"] {
+            assert!(schedules().iter().any(|schedule| short(schedule) == name), "no {name}");
+        }
+        for schedule in schedules() {
             crate::store::check_schedule(schedule).ok().unwrap_or_else(|| panic!("{schedule}"));
         }
         let stage = Stage { dir: Path::new("none"), size: Size::part(1000), seed: 1, seconds: 1.0 };

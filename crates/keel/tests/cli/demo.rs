@@ -28,6 +28,7 @@ fn a_demo_shows_every_schedule_and_leaves_only_its_page() {
     let left = list(keel.dir.path());
     assert!(left.len() == 2 && left[0] == "demo.json" && left[1].starts_with("keel-demo-"), "{left:?}");
     let page = read_file(&keel.path(&left[1]).join("report.html"));
+    assert!(read_file(&keel.path(&left[1]).join("demo.svg")).contains(">dlc-burst-part<"));
     for part in ["The same bursts under", "evenkeel · silk", "Latency over time"] {
         assert!(page.contains(part), "no `{part}`");
     }

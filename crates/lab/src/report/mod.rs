@@ -32,6 +32,7 @@ mod tables;
 
 pub(crate) use csv::csv_row;
 pub use numbers::{bytes, count, micros, moment, rate, seconds};
+pub(crate) use page::picture;
 pub use page::whole_page;
 pub use text::text;
 pub(crate) use text::wrapped;

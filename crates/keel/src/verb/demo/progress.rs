@@ -19,7 +19,7 @@ use evenkeel_lab::report::micros;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// What a run takes beside its measurement: opening, reading everything once, settling.
-const BESIDE_SECONDS: f64 = 8.0;
+const BESIDE_SECONDS: f64 = 4.0;
 /// What making the store takes, about.
 const PREPARING_SECONDS: f64 = 15.0;
 const TEMPLATE: &str = "{msg}\n{prefix:15} {wide_bar}";
