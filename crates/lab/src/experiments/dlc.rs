@@ -24,6 +24,11 @@ const MOST_READS: Row = Row { workload: "oltp-9-1", ..OLTP };
 const LONG: Row = Row { load: Load::High { peak: 110.0, valley: 10.0 }, ..OLTP };
 const LONGER: Row = Row { load: Load::High { peak: 220.0, valley: 10.0 }, seconds: 460.0, ..OLTP };
 const SUSTAINED: Row = Row { load: Load::Sustained, seconds: 240.0, ..OLTP };
+/// The paper's threshold of 20 runs is reached after 40 minutes; one of 4 is, and four parts are through, in these ten.
+const BURSTS: Row = Row { load: Load::Sustained, seconds: 600.0, ..OLTP };
+const FULL: Row = BURSTS.under("dlc-burst-full:burst-runs=4").named("dlc-burst-full");
+const PARTS: Row = BURSTS.under("dlc-burst-part:burst-runs=4").named("dlc-burst-part");
+const THRESHOLD: f64 = 4.0;
 
 /// DLC as in most of its figures, and SILK with its estimate.
 const DLC: &str = "dlc-burst-part";
@@ -194,18 +199,22 @@ pub const FIG9: Study = Study {
     id: "dlc-fig9",
     title: "high load without an end: all of the first level resumed, or parts and then all",
     figure: "Fig 9",
-    rows: || vec![SUSTAINED, SUSTAINED.under("dlc-burst-full"), SUSTAINED.under(DLC)],
+    rows: || vec![BURSTS, FULL, PARTS],
     valid: Valid::Overload,
     claims: &[
         Claim {
             id: "dlc-fig9.dip",
             text: "the longest row of seconds with less than 95 % of what came, full less part",
-            number: |t| less(t, SUSTAINED, "dlc-burst-full", DLC, longest_dip),
+            number: |t| {
+                let burst = |row| t.figure(row, most_runs).filter(|runs| *runs >= THRESHOLD);
+                let _ = burst(&FULL)?.min(burst(&PARTS)?);
+                Some(t.figure(&FULL, longest_dip)? - t.figure(&PARTS, longest_dip)?)
+            },
         },
         Claim {
             id: "dlc-fig9.runs",
-            text: "most runs in L0, full: the threshold is 20",
-            number: |t| t.figure(&SUSTAINED.under("dlc-burst-full"), most_runs),
+            text: "most runs in L0, full: the threshold is 4",
+            number: |t| t.figure(&FULL, most_runs),
         },
     ],
 };

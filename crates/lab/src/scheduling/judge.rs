@@ -11,13 +11,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::cells::{Cell, Finished, per_request, sustained};
 use super::row::{Load, Row, STRATEGY};
-use super::study::{Claim, Study, Table, Valid};
+use super::study::{Claim, Study, Table, Valid, short_seconds};
 use crate::comparison::{OTHERS_CORES_MAX, ROUNDS_MIN};
 use crate::design_space::judge::{Claimed, Numbers, StudyVerdict};
 use crate::design_space::study::median;
 use crate::document::Document;
 use crate::expected::Expected;
 use crate::sustained::{Offered, differ, in_trouble, unlike};
+
+/// Where most of the device is for reads, trouble is throughput that drops: in this share of the seconds.
+const SHORT_MIN: f64 = 0.05;
 
 /// All there is to judge by.
 #[derive(Clone, Copy, Debug)]
@@ -128,12 +131,16 @@ fn fault(valid: Valid, rows: &[Row], group: &str, table: &Table<'_>) -> Option<S
         let calm = !in_trouble(baseline, row.setup.l0_limit);
         calm.then(|| "unlimited had no trouble: no stall, and L0 below its limit".to_owned())
     };
+    let at_ease = || {
+        let short = short_seconds(baseline).is_some_and(|share| share >= SHORT_MIN);
+        calm().filter(|_| !short).map(|why| why + ", and it ended what came")
+    };
     match valid {
         _ if row.load == Load::Probe => differ(&alike),
         Valid::Bursts => load().or_else(calm).or_else(|| unlike(&alike)),
-        Valid::High => calm().or_else(|| unlike(&alike)),
+        Valid::High => at_ease().or_else(|| unlike(&alike)),
         Valid::Served => unlike(&alike),
-        Valid::Overload => calm().or_else(|| differ(&alike)),
+        Valid::Overload => at_ease().or_else(|| differ(&alike)),
     }
 }
 

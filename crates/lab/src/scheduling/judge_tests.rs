@@ -114,6 +114,27 @@ fn what_is_not_valid_has_none() {
     assert!(few.holds.is_none() && few.why_not_valid.as_ref().unwrap().contains("2 rounds tell"), "{few:?}");
 }
 
+/// Under DLC's load reads have most of the device: what drops is throughput.
+#[test]
+fn a_load_of_reads_is_trouble_where_throughput_drops() {
+    let study = study("dlc-fig6");
+    let planned = plan(&[study], 3);
+    let judged = |short: u64| {
+        let mut finished: Vec<Finished> = planned.iter().map(finished).collect();
+        for cell in &mut finished {
+            cell.document.stalls.count = Some(0);
+            for window in cell.document.windows.iter_mut() {
+                window.l0_runs = Some(1);
+                window.achieved *= if window.second < short { 0.9 } else { 1.0 };
+            }
+        }
+        let evidence = Evidence { planned: &planned, finished: &finished, failed: &[], quick: false };
+        judge(study, &expected(), &evidence).remove(0)
+    };
+    assert!(judged(1).valid, "{:?}", judged(1));
+    assert!(judged(0).why_not_valid.unwrap().contains("ended what came"));
+}
+
 /// A claim that asks for SILK alone needs to know all the same what its load was.
 #[test]
 fn a_load_without_its_baseline_has_no_verdict() {
