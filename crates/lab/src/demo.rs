@@ -277,7 +277,7 @@ impl Demo {
                 rate(*valley_ops_per_sec),
             ),
             format!(
-                "The device moves {}/s. For each byte that clients write {:.1} are moved, so it keeps up with {}/s of writes (W*)",
+                "The device moves {}/s. For each byte that clients write {:.1} are moved, so it keeps up with {}/s of writes where nothing is read (W*)",
                 bytes(s.device_bytes_per_sec),
                 s.moved_per_byte,
                 bytes(s.bytes_per_sec() as u64),

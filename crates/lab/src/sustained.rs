@@ -2,7 +2,7 @@
 //! schedule. Pure.
 //!
 //! ```text
-//! W* = device / bytes moved for each byte written        what can be written for ever
+//! W* = device / bytes moved for each byte written        what can be written for ever, reads that come with it counted or not
 //! valid: peaks of 1.5 to 2 W*, a mean below it, the baseline in trouble, everybody served, all else alike
 //! ```
 //! A schedule can only move work in time: below W* in every peak there is nothing to move, and above it in the mean nowhere to
@@ -25,12 +25,24 @@ pub const SERVED_MIN: f64 = 0.99;
 pub struct Sustained {
     /// Reads and writes together.
     pub device_bytes_per_sec: u64,
-    /// What log, flushes and compactions read and write for each byte of keys and values that clients write.
+    /// What is moved for each byte of keys and values that clients write: by log, flushes and compactions, and by clients' reads
+    /// where they are counted.
     pub moved_per_byte: f64,
 }
 
 impl Sustained {
-    /// W*: bytes of keys and values that can be written a second, for ever, where nothing is read.
+    /// By what a run moved whose requests write so many bytes each, and by what their reads took from files.
+    pub fn of(document: &Document, written_per_request: f64) -> Option<Sustained> {
+        let read: u64 = document.windows.iter().filter_map(|window| window.client_read_bytes).sum();
+        let written = document.ops as f64 * written_per_request;
+        let read_per_byte = if written > 0.0 { read as f64 / written } else { 0.0 };
+        Some(Sustained {
+            device_bytes_per_sec: document.config.device_bytes_per_sec?,
+            moved_per_byte: document.amplification.moved? + read_per_byte,
+        })
+    }
+
+    /// W*: bytes of keys and values that can be written a second, for ever.
     pub fn bytes_per_sec(&self) -> f64 {
         self.device_bytes_per_sec as f64 / self.moved_per_byte.max(1.0)
     }
@@ -144,6 +156,12 @@ mod tests {
     fn what_is_sustained_follows_from_what_is_moved() {
         let sustained = Sustained { device_bytes_per_sec: 100, moved_per_byte: 20.0 };
         assert_eq!(sustained.bytes_per_sec(), 5.0);
+        let mut document = sample::document("evenkeel", 2);
+        document.config.device_bytes_per_sec = Some(100);
+        (document.ops, document.amplification.moved) = (1000, Some(20.0));
+        document.windows.iter_mut().for_each(|window| window.client_read_bytes = Some(250));
+        let reads = Sustained::of(&document, 0.1).map(|sustained| sustained.moved_per_byte);
+        assert_eq!(reads, Some(25.0), "500 bytes were read beside 100 written ones");
         let of = |name: &str, value| written_per_request(find(name).unwrap(), 16, value);
         assert_eq!((of("ycsb-a", 84), of("ycsb-c", 84), of("fillrandom", 84)), (50.0, 0.0, 100.0));
         // Two updates, and a delete with an insert.

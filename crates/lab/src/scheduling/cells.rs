@@ -145,18 +145,10 @@ fn data(row: &Row, divide: u64) -> Vec<String> {
 
 /// What a probe says of the requests of its workload.
 pub fn found(row: &Row, probe: &Document) -> Option<Found> {
-    let sustained = sustained(probe)?;
     let per_request = per_request(row)?;
+    let sustained = Sustained::of(probe, per_request)?;
     let sustained_ops_per_sec = if per_request > 0.0 { sustained.bytes_per_sec() / per_request } else { 0.0 };
     Some(Found { ops_per_sec: probe.throughput_ops_per_sec, sustained_ops_per_sec })
-}
-
-/// What the device of a run sustains, by what was moved in it.
-pub fn sustained(document: &Document) -> Option<Sustained> {
-    Some(Sustained {
-        device_bytes_per_sec: document.config.device_bytes_per_sec?,
-        moved_per_byte: document.amplification.moved?,
-    })
 }
 
 /// Bytes that a request of this row writes.

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::cells::{Cell, Finished, per_request, sustained};
+use super::cells::{Cell, Finished, per_request};
 use super::row::{Load, Row, STRATEGY};
 use super::study::{Claim, Study, Table, Valid, short_seconds};
 use crate::comparison::{OTHERS_CORES_MAX, ROUNDS_MIN};
@@ -17,7 +17,7 @@ use crate::design_space::judge::{Claimed, Numbers, StudyVerdict};
 use crate::design_space::study::median;
 use crate::document::Document;
 use crate::expected::Expected;
-use crate::sustained::{Offered, differ, in_trouble, unlike};
+use crate::sustained::{Offered, Sustained, differ, in_trouble, unlike};
 
 /// Where most of the device is for reads, trouble is throughput that drops: in this share of the seconds.
 const SHORT_MIN: f64 = 0.05;
@@ -151,7 +151,8 @@ fn is_baseline(row: &Row) -> bool {
 
 /// The writes that a row was asked for, in W* by what it moved.
 fn offered(row: &Row, document: &Document) -> Option<Offered> {
-    Offered::of(document, per_request(row)?, &sustained(document)?)
+    let written = per_request(row)?;
+    Offered::of(document, written, &Sustained::of(document, written)?)
 }
 
 #[cfg(test)]

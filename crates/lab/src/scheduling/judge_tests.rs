@@ -18,7 +18,9 @@ fn document(row: &Row, peak: f64, p99_us: f64) -> Document {
     document.amplification.moved = Some(20.0);
     document.others_cores = Some(0.0);
     document.compaction.wasted_bytes = Some(0);
-    let sustained = sustained(&document).unwrap().bytes_per_sec() / per_request(row).unwrap();
+    document.windows.iter_mut().for_each(|window| window.client_read_bytes = None);
+    let written = per_request(row).unwrap();
+    let sustained = Sustained::of(&document, written).unwrap().bytes_per_sec() / written;
     for window in &mut document.windows {
         (window.offered, window.p99_us) = (Some(peak * sustained), Some(p99_us));
         window.achieved = peak * sustained;
@@ -123,7 +125,7 @@ fn a_load_of_reads_is_trouble_where_throughput_drops() {
         let mut finished: Vec<Finished> = planned.iter().map(finished).collect();
         for cell in &mut finished {
             cell.document.stalls.count = Some(0);
-            for window in cell.document.windows.iter_mut() {
+            for window in &mut cell.document.windows {
                 window.l0_runs = Some(1);
                 window.achieved *= if window.second < short { 0.9 } else { 1.0 };
             }
