@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel::Result;
 use evenkeel::plan::{
@@ -184,7 +185,7 @@ impl<'a> Tree<'a> {
                 .jobs
                 .iter()
                 .enumerate()
-                .map(|(at, job)| (at, Turn { class: job.class, served: 0, left: 0 }));
+                .map(|(at, job)| (at, Turn { class: job.class, served: 0, left: 0, due: Duration::MAX }));
             let Some(chosen) = next_to_step(Order::Strict, open) else { return Ok(0.0) };
             let Some(job) = self.jobs.get_mut(chosen) else { return Ok(0.0) };
             let moved = job.left_bytes.min(budget_bytes);

@@ -310,6 +310,14 @@ impl Strategy {
         self.levels.rest.ttl_ms()
     }
 
+    /// The same, but L0 waits half as long until it is worth what it is merged with.
+    #[must_use]
+    pub fn with_early_l0(&self) -> Strategy {
+        let mut strategy = self.clone();
+        strategy.size.l0_bytes_max = self.size.l0_bytes.midpoint(self.size.l0_bytes_max);
+        strategy
+    }
+
     /// True if some level has such a trigger.
     pub fn has_trigger(&self, is_wanted: impl Fn(&Trigger) -> bool) -> bool {
         self.levels.named().any(|(_, policy)| policy.triggers.iter().any(&is_wanted))

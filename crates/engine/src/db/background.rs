@@ -51,6 +51,8 @@ pub struct Background {
     waiting_for_jobs: AtomicUsize,
     /// How eagerly the threads run.
     pub priorities: Priorities,
+    /// True while the schedule wants them to run as everyone does.
+    pub urgent: AtomicBool,
     /// Pauses in force: while there is one no step begins. Grows under the lock.
     pauses: AtomicUsize,
     /// False where a test steps.
@@ -82,6 +84,8 @@ pub struct BackgroundState {
     pub flush_after_flush: bool,
     /// The compactions' rate.
     pub limiter: RateLimiter,
+    /// The flushes' rate, in bytes of memtables.
+    pub flush_limiter: RateLimiter,
     /// The failure of the last attempt to flush, until one succeeds.
     pub flush_error: Option<Error>,
     /// Why compactions rest: the last failure, until they are looked for again.
@@ -145,10 +149,14 @@ pub struct OpenJob {
     pub served: u64,
     /// When it was picked.
     pub picked_at: Duration,
+    /// By when the schedule wants it done.
+    pub due: Duration,
     /// When it was stepped last, or opened.
     pub stepped_at: Duration,
     /// First input table, which names the seed.
     pub seed: Option<TableId>,
+    /// True if it takes tables that L0 is merged with.
+    pub below_l0: bool,
     /// How much of the bytes it moves it takes out of L0.
     pub l0_share: f64,
     /// Bytes of its input that it had read when it was put back last.
@@ -204,6 +212,7 @@ impl Background {
                 look_at: Duration::ZERO,
                 flush_after_flush: false,
                 limiter: RateLimiter::new(None),
+                flush_limiter: RateLimiter::new(None),
                 flush_error: None,
                 compaction_error: None,
                 failures_in_a_row: 0,
@@ -222,6 +231,7 @@ impl Background {
             waiting: AtomicUsize::new(0),
             waiting_for_jobs: AtomicUsize::new(0),
             priorities: Priorities::default(),
+            urgent: AtomicBool::new(false),
             pauses: AtomicUsize::new(0),
             threaded,
         }

@@ -62,10 +62,12 @@ impl OpenMemtable {
     /// between groups. The caller wakes the flush lane.
     pub fn switch(&mut self) {
         let (writer, fresh) = self.writer.table().next(self.keyspace.memtable_bytes());
+        let bytes = self.writer.table().bytes();
         self.keyspace.update_view(|view| {
             let full = std::mem::replace(&mut view.active, fresh);
             view.immutable.insert(0, full);
         });
+        self.keyspace.sealed(bytes);
         self.writer = writer;
         self.look_at = 0;
     }

@@ -68,7 +68,7 @@ fn write(fs: &Arc<dyn FileSystem>, clock: &dyn Clock, path: &Path) -> Result<u64
 pub fn is_wanted(options: &Options) -> bool {
     options.device_bytes_per_sec == 0
         && options.device_test
-        && parse(&options.schedule).is_ok_and(|policy| policy.needs_device())
+        && parse(&options.schedule).is_ok_and(|policy| policy.wants_device())
 }
 
 /// The speed, measured now.

@@ -40,7 +40,23 @@ pub fn step(store: &Store) -> Stepped {
     let open = {
         let mut state = store.background.lock();
         match state.flush.take() {
-            Some(open) => open,
+            // Who waits for it does not wait for the next plan, nor for a clock that may stand still.
+            Some(open) if store.background.is_waited_for() => {
+                flushes_wait(store, true);
+                open
+            }
+            Some(open) => match state.flush_limiter.grant(store.clock.now(), STEP_BYTES) {
+                Ok(_) => {
+                    flushes_wait(store, true);
+                    open
+                }
+                Err(when) => {
+                    // It could go faster, and would if writers needed it: what they are let in by is how fast it goes while it does.
+                    flushes_wait(store, false);
+                    state.flush = Some(open);
+                    return Stepped::Wait(when);
+                }
+            },
             None if state.flushing => return Stepped::Idle,
             None => match next(store) {
                 None => {
@@ -78,10 +94,10 @@ fn advance(store: &Store, mut open: OpenFlush) -> Stepped {
     let syncs = store.background.lock().syncs_done;
     let left = open.job.bytes_left();
     let outcome = open.job.step(STEP_BYTES);
-    if let Ok((_, moved)) = outcome {
-        charge(store, moved);
-    }
     let still_left = open.job.bytes_left();
+    if let Ok((_, moved)) = outcome {
+        charge(store, moved, left.saturating_sub(still_left));
+    }
     flush_went_on(store, still_left, left.saturating_sub(still_left) as f64);
     let outcome = match outcome {
         Ok((Progress::Finished, _)) => {
@@ -125,9 +141,10 @@ fn advance(store: &Store, mut open: OpenFlush) -> Stepped {
     stepped
 }
 
-/// Where flushes and compactions have one budget, a flush takes of it without asking.
-fn charge(store: &Store, moved: u64) {
+/// Where flushes and compactions have one budget, a flush takes of it without asking. A plan's rate is in bytes of memtables.
+fn charge(store: &Store, moved: u64, of_memtable: u64) {
     let mut state = store.background.lock();
+    state.flush_limiter.charge(of_memtable);
     if state.directive.covers_flushes {
         state.limiter.charge_flush(moved);
     }

@@ -1,6 +1,7 @@
 //! Beginning a compaction that was decided: at once where it only moves tables, else as a job with claims and space.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::background::{JobWatch, OpenJob};
 use super::decisions::words_of;
@@ -14,11 +15,13 @@ use crate::base::error::{Error, Result};
 use crate::base::units::JobId;
 use crate::compaction::commit::move_tables;
 use crate::compaction::compaction::Compaction;
+use crate::compaction::level_sizes::level_below;
 use crate::compaction::picker::Rejected;
 use crate::compaction::placement::Picked;
 use crate::execution::compaction_job::CompactionJob;
 use crate::execution::output::OutputShape;
 use crate::observe::event::Event;
+use crate::scheduler::order::served_at_first;
 use crate::table::meta::Born;
 use crate::version::manifest::ManifestRecord;
 
@@ -149,6 +152,11 @@ fn open(
         direct: options.direct_compaction,
         oldest_tombstone_ms: compaction.tables().filter_map(|t| t.meta.oldest_tombstone_ms).min(),
     };
+    let below_l0 = compaction.class >= Class::Deep && {
+        let (view, strategy) = (keyspace.view.load(), keyspace.strategy.load());
+        let below = level_below(&strategy.strategy.size, &view.version, 0);
+        compaction.inputs.iter().any(|run| run.level == below)
+    };
     let (class, seed) =
         (compaction.class, compaction.tables().next().map(super::super::version::run::TableRef::id));
     // Bytes moved are read and written.
@@ -166,7 +174,7 @@ fn open(
     let job = CompactionJob::new(Arc::clone(&store.job_context), &store.tables, compaction, snapshots, shape);
     let mut state = store.background.lock();
     // Who comes later has no more coming to it than the others.
-    let served = state.jobs.iter().map(|job| job.served).min().unwrap_or(0);
+    let served = served_at_first(state.jobs.iter().map(|job| (job.set_aside, job.served)));
     state.jobs.push(OpenJob {
         id,
         keyspace: Arc::clone(keyspace),
@@ -182,6 +190,8 @@ fn open(
         served,
         started: false,
         picked_at: store.clock.now(),
+        due: Duration::MAX,
+        below_l0,
         stepped_at: store.clock.now(),
         seed,
         l0_share,

@@ -36,6 +36,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 pub fn look_for_work(store: &Store) -> Result<()> {
     loop {
         let (directive, on_conflict) = directive(store);
+        let early = directive.plan.rests;
         if directive.permits_nothing() {
             return Ok(());
         }
@@ -43,7 +44,7 @@ pub fn look_for_work(store: &Store) -> Result<()> {
         let mut failure = None;
         for keyspace in store.keyspaces.load().by_name.values() {
             // What one tree suffers from must not keep the others waiting.
-            match look_in(store, keyspace, &directive.permit_for(keyspace.id), on_conflict) {
+            match look_in(store, keyspace, &directive.permit_for(keyspace.id), on_conflict, early) {
                 Ok(begun) => opened = begun,
                 Err(error) => failure = failure.or(Some(error)),
             }
@@ -65,15 +66,17 @@ fn directive(store: &Store) -> (Directive, OnConflict) {
     (state.directive.clone(), state.policy.on_conflict)
 }
 
-/// Looks for work in one tree; true if some was begun.
+/// Looks for work in one tree; true if some was begun. With `early` L0 waits less for more of it.
 fn look_in(
     store: &Store,
     keyspace: &Arc<KeyspaceState>,
     permit: &Permit,
     on_conflict: OnConflict,
+    early: bool,
 ) -> Result<bool> {
     drop_covered_tables(store, keyspace)?;
     let strategy = keyspace.strategy.load_full();
+    let early = early.then(|| strategy.strategy.with_early_l0());
     if strategy.strategy.has_trigger(|trigger| matches!(trigger, Trigger::SpaceAmp { .. })) {
         keyspace.estimate_space_amp();
     }
@@ -85,7 +88,8 @@ fn look_in(
     };
     // Where what is in L0's way is thrown away, L0 is looked at first: else what was more urgent would be begun again, and again in vain.
     let first = (on_conflict == OnConflict::Discard).then(|| only_l0(permit));
-    let first = first.map(|permit| pick_among(&view, &strategy.strategy, &permit));
+    let wanted = early.as_ref().unwrap_or(&strategy.strategy);
+    let first = first.map(|permit| pick_among(&view, wanted, &permit));
     let (picked, rejected) = match first {
         Some((picked @ Pick::Run(_), rejected)) => (picked, rejected),
         Some((Pick::Blocked { want, by, less_urgent }, rejected))
@@ -93,7 +97,7 @@ fn look_in(
         {
             (Pick::Blocked { want, by, less_urgent }, rejected)
         }
-        _ => pick_among(&view, &strategy.strategy, permit),
+        _ => pick_among(&view, wanted, permit),
     };
     match picked {
         Pick::Run(picked) => {

@@ -73,5 +73,5 @@ fn words_for(open: &OpenJob, limited: bool) -> &'static str {
 /// What the schedule would let start in a keyspace now, and how fast.
 pub fn permit_now(store: &Store, keyspace: KeyspaceId) -> (Permit, Option<u64>) {
     let directive = would_decide(store, &store.background.lock());
-    (directive.permit_for(keyspace), directive.bytes_per_sec)
+    (directive.permit_for(keyspace), directive.plan.rate)
 }

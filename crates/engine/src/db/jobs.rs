@@ -186,7 +186,7 @@ fn runnable(state: &BackgroundState) -> Vec<(usize, Class)> {
     }
     chosen.sort_by_key(|(i, job)| {
         let left = job.compaction.input_bytes.saturating_sub(job.read_bytes);
-        let turn = Turn { class: job.class, served: job.served, left };
+        let turn = Turn { class: job.class, served: job.served, left, due: job.due };
         (!job.yield_requested, state.policy.order.key(&turn), *i)
     });
     chosen.into_iter().map(|(i, job)| (i, job.class)).collect()

@@ -70,6 +70,8 @@ pub struct KeyspaceState {
     /// Runs and bytes in L0: what admission looks at. Stored with each new tree.
     l0_runs: AtomicUsize,
     l0_bytes: AtomicU64,
+    /// Bytes of memtables that have become immutable.
+    sealed_bytes: AtomicU64,
     swapping: Mutex<()>,
     /// What was last looked at for tables under range tombstones: the tree, and the snapshots open then.
     covered_checked: Mutex<Option<(Weak<Version>, Vec<SeqNo>)>>,
@@ -95,6 +97,7 @@ impl KeyspaceState {
             l0_drain: DrainMeter::of_l0(),
             l0_runs: AtomicUsize::new(l0_runs(&view.version)),
             l0_bytes: AtomicU64::new(l0_bytes(&view.version)),
+            sealed_bytes: AtomicU64::new(0),
             id,
             name,
             no_wal,
@@ -157,6 +160,17 @@ impl KeyspaceState {
     /// Runs and bytes in L0.
     pub fn l0(&self) -> (u64, u64) {
         (self.l0_runs() as u64, self.l0_bytes.load(Ordering::Relaxed))
+    }
+
+    /// A memtable of so many bytes has become immutable, and is so in the view.
+    pub fn sealed(&self, bytes: u64) {
+        self.sealed_bytes.fetch_add(bytes, Ordering::Release);
+    }
+
+    /// Bytes that have come into its memtables. Never too many, but while one becomes immutable for a moment too few.
+    pub fn ingested(&self) -> u64 {
+        let sealed = self.sealed_bytes.load(Ordering::Acquire);
+        sealed + self.view.load().active.bytes()
     }
 
     /// Notes what is in L0 of a new tree.

@@ -60,6 +60,7 @@ mod opening_tests;
 pub mod options_file;
 pub mod outbox;
 pub mod pause;
+pub mod planning;
 pub mod pressure;
 pub mod priority;
 pub mod prometheus;

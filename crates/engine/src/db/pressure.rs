@@ -15,6 +15,7 @@ use super::memory::in_use;
 use super::state::Store;
 use crate::base::error::Error;
 use crate::base::units::MIB;
+use crate::compaction::level_sizes::runs_max;
 use crate::observe::event::Event;
 use crate::scheduler::admission::Pressure;
 
@@ -218,12 +219,18 @@ impl L0Debt {
     pub fn of(store: &Store, keyspace: &KeyspaceState) -> L0Debt {
         let (runs, bytes) = keyspace.l0();
         let strategy = keyspace.strategy.load();
-        let wanted = u64::from(strategy.strategy.levels.first.layout.max_runs());
+        let layout = strategy.strategy.levels.first.layout.max_runs();
+        let wanted = u64::from(runs_max(&strategy.strategy.size, &keyspace.view.load().version, 0, layout));
         let unit = keyspace.memtable_bytes();
         let limit = u64::from(store.options.load().l0_limit).max(wanted + 2);
         let capacity = strategy.strategy.size.l0_bytes.max(wanted.saturating_mul(unit));
         let debt = bytes.saturating_sub(capacity).max(runs.saturating_sub(wanted).saturating_mul(unit));
         L0Debt { debt, slack: (limit - wanted).saturating_mul(unit), runs, bytes, limit }
+    }
+
+    /// True if writers are slowed for it.
+    pub fn slows(&self) -> bool {
+        Pressure { debt: self.debt, slack: self.slack, ..Pressure::default() }.is_pressed()
     }
 }
 

@@ -13,6 +13,10 @@ pub struct ScheduleMetrics {
     pub name: String,
     /// Bytes per second for compactions; 0 for no limit.
     pub limit_bytes_per_sec: u64,
+    /// The same for flushes, in bytes of memtables.
+    pub flush_limit_bytes_per_sec: u64,
+    /// True while the schedule has background threads run as everyone does, to be in time.
+    pub is_urgent: bool,
     /// What the device can do, bytes per second; 0 if that is not known.
     pub device_bytes_per_sec: u64,
     /// True while the clients' load is high; `None` where it is not judged.
@@ -45,15 +49,23 @@ pub struct ScheduleMetrics {
 pub fn schedule(store: &Store, state: &BackgroundState) -> ScheduleMetrics {
     let (c, memory) = (&store.counters, &state.policy_state);
     let judged = state.policy.load.is_some();
-    let client = if judged { memory.load.client } else { memory.budget.client };
+    let plans = state.policy.plans();
+    let client = match (judged, plans) {
+        (true, _) => memory.load.client,
+        (false, true) => memory.plan.client(),
+        (false, false) => memory.budget.client,
+    };
     ScheduleMetrics {
         name: state.policy_text.clone(),
         limit_bytes_per_sec: state.limiter.rate().unwrap_or(0),
+        flush_limit_bytes_per_sec: state.flush_limiter.rate().unwrap_or(0),
+        is_urgent: state.directive.plan.urgent,
         device_bytes_per_sec: device_speed(&store.options.load()).unwrap_or(0),
         load_is_high: judged.then_some(memory.load.load == Load::High),
-        client_bytes_per_sec: (judged || state.policy.budget.covers_flushes()).then_some(client as u64),
+        client_bytes_per_sec: (judged || plans || state.policy.budget.covers_flushes())
+            .then_some(client as u64),
         high_loads: memory.load.rises,
-        limit_changes: memory.budget.changes,
+        limit_changes: memory.budget.changes + memory.plan.changes,
         bursts: memory.bursts.begun,
         flushes_delayed: c.flushes_delayed.get(),
         monitor_cpu_seconds: c.monitor_nanos.get() as f64 / 1e9,
@@ -73,6 +85,8 @@ impl ScheduleMetrics {
         let load = self.load_is_high.map(|high| if high { "high" } else { "low" });
         let object = Object::new().text("name", &self.name);
         let object = object.raw("limit_bytes_per_sec", unless_0(self.limit_bytes_per_sec));
+        let object = object.raw("flush_limit_bytes_per_sec", unless_0(self.flush_limit_bytes_per_sec));
+        let object = object.raw("urgent", self.is_urgent);
         let object = object.raw("device_bytes_per_sec", unless_0(self.device_bytes_per_sec));
         let object = object.raw("load", load.map_or_else(|| "null".to_owned(), quoted));
         let object = object.raw("client_bytes_per_sec", known(self.client_bytes_per_sec));

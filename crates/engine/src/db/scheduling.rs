@@ -5,10 +5,13 @@
 //! counters, L0, open jobs ─► decide ─► limiter: rate │ picker: permit │ jobs: set aside, go on, let go
 //! ```
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::background::{BackgroundState, OpenJob};
 use super::keyspace_state::KeyspaceState;
+use super::planning;
+use super::pressure::L0Debt;
 use super::state::Store;
 use crate::base::class::{Class, IoClass};
 use crate::base::error::{Error, Result};
@@ -28,9 +31,14 @@ pub fn decide_now(store: &Store, state: &mut BackgroundState) {
     let memory = std::mem::take(&mut state.policy_state);
     let before = (memory.load.load, memory.bursts.begun);
     let (memory, directive) = decide::decide(&state.policy, memory, &sample, &backlog);
-    tell(store, before, &memory, &directive);
+    tell(store, before, &memory);
     state.policy_state = memory;
-    state.limiter.set_rate(sample.now, directive.bytes_per_sec);
+    state.limiter.set_rate(sample.now, directive.plan.rate);
+    state.flush_limiter.set_rate(sample.now, directive.plan.flush_rate);
+    let urgent = directive.plan.urgent;
+    if !store.background.urgent.swap(urgent, Ordering::Relaxed) && urgent {
+        store.background.priorities.raise_all();
+    }
     set_aside(store, state, &directive);
     let asked = state.jobs.iter_mut().filter(|job| directive.let_go.contains(&job.id));
     for job in asked {
@@ -63,6 +71,7 @@ fn set_aside(store: &Store, state: &mut BackgroundState, directive: &Directive) 
         let wanted =
             keyspaces.by_name.get(&job.keyspace.name).is_some_and(|known| known.id == job.keyspace.id);
         job.aside = directive.aside(job.id).filter(|_| wanted);
+        job.due = directive.plan.due_of(job.id);
         if job.yield_requested {
             continue;
         }
@@ -79,15 +88,15 @@ fn set_aside(store: &Store, state: &mut BackgroundState, directive: &Directive) 
     }
 }
 
-fn tell(store: &Store, before: (Load, [u64; 2]), now: &State, directive: &Directive) {
+fn tell(store: &Store, before: (Load, [u64; 2]), now: &State) {
     if now.load.load != before.0 {
         let client_bytes_per_sec = now.load.client as u64;
         store.event(&Event::LoadChanged { high: now.load.load == Load::High, client_bytes_per_sec });
     }
     if now.bursts.begun != before.1 {
-        for (keyspace, phase) in &directive.bursts {
-            let whole = *phase == crate::scheduler::gates::Phase::Full;
-            store.event(&Event::BurstBegun { keyspace: *keyspace, whole });
+        for (keyspace, phase) in now.bursts.under_way() {
+            let whole = phase == crate::scheduler::gates::Phase::Full;
+            store.event(&Event::BurstBegun { keyspace, whole });
         }
     }
 }
@@ -99,7 +108,13 @@ fn sample(store: &Store, state: &BackgroundState) -> Sample {
         // Whoever never looks at the load has no use for it.
         used: state.policy.every().map_or_else(Usage::default, |_| usage(store)),
         drained: state.limiter.drained(),
+        compaction_cpu: compaction_cpu(store),
     }
+}
+
+fn compaction_cpu(store: &Store) -> Duration {
+    let of = |class: Class| store.counters.cpu_nanos[class as usize].get();
+    Duration::from_nanos(Class::ALL.into_iter().filter(|class| *class > Class::Flush).map(of).sum())
 }
 
 /// What clients and background work have used since the store was opened.
@@ -128,15 +143,22 @@ fn backlog(store: &Store, state: &BackgroundState) -> Backlog {
         aside: job.set_aside,
         read: job.read_bytes,
         left: job.compaction.input_bytes.saturating_sub(job.read_bytes),
+        opened_at: job.picked_at,
+        below_l0: job.below_l0,
     });
-    // Only bursts look at L0.
-    let keyspaces = state.policy.burst.map(|_| store.keyspaces.load_full());
-    let keyspaces = keyspaces.iter().flat_map(|keyspaces| keyspaces.by_name.values());
+    // Only what delays L0 looks at it.
+    let keyspaces = state.policy.delays_l0().then(|| store.keyspaces.load_full());
+    let keyspaces = || keyspaces.iter().flat_map(|keyspaces| keyspaces.by_name.values());
+    let bursting = keyspaces().filter(|_| state.policy.burst.is_some());
+    let slowed = keyspaces().filter(|keyspace| L0Debt::of(store, keyspace).slows());
     Backlog {
         open: open.collect(),
         workers: store.options.load().workers as usize,
-        l0: keyspaces.map(|keyspace| (keyspace.id, l0_of(keyspace, state))).collect(),
+        l0: bursting.map(|keyspace| (keyspace.id, l0_of(keyspace, state))).collect(),
+        slowed: slowed.map(|keyspace| keyspace.id).collect(),
+        trees: if state.policy.plans() { planning::trees(store, state) } else { Vec::new() },
         waited_for: store.background.jobs_are_waited_for(),
+        flushes_waited_for: store.background.is_waited_for(),
     }
 }
 
@@ -206,13 +228,15 @@ pub fn look(store: &Store) -> Option<Duration> {
     if *after == before {
         return Some(every);
     }
-    // A rate alone changes nothing that is looked for, but a worker may be asleep until the old one lets it go on.
-    let same_but_rate = Directive { bytes_per_sec: before.bytes_per_sec, ..after.clone() } == before;
+    // A plan's rates change nothing that is looked for, but a thread may be asleep until the old rate lets it go on.
+    let same_but_plan = Directive { plan: before.plan.clone(), ..after.clone() } == before;
+    let rests = after.plan.rests && !before.plan.rests;
+    let faster = after.plan.is_faster_than(&before.plan);
     drop(state);
-    if same_but_rate {
-        store.background.wake();
-    } else {
+    if !same_but_plan || rests {
         store.background.work_changed();
+    } else if faster {
+        store.background.wake();
     }
     Some(every)
 }

@@ -114,7 +114,7 @@ pub fn change(store: &Store, name: &str, value: &str) -> Result<()> {
     after.set(name, value)?;
     after.validate()?;
     check_schedule(&after)?;
-    if row.name == "schedule" && device_speed::is_wanted(&after) {
+    if ["schedule", "device_bytes_per_sec"].contains(&row.name) && device_speed::is_wanted(&after) {
         after.device_bytes_per_sec = device_speed::measure_here(store)?;
         store.passing().options.remove("device_bytes_per_sec");
         check_schedule(&after)?;

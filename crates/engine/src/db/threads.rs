@@ -1,7 +1,7 @@
 //! The background threads' bodies: loops around one step each.
 //!
 //! They run below the clients' priority, so that nobody feels them, until a deadline nears: a caller waits, writers are slowed or
-//! will be soon because of L0, the memtable after the one being flushed is half full. Then they run as everyone does. A process
+//! will be soon because of L0, the memtable after the one being flushed is half full, or a plan says so. Then they run as everyone does. A process
 //! that may not raise a priority again lowers its workers only as far as they still get their share, and the lanes not at all.
 //!
 //! A panic in one is caught, makes the store read-only, and is reported by the next write (`docs/durability.md`, C13).
@@ -91,7 +91,7 @@ fn work_loop(store: &Store, index: u32) {
     let own = store.background.priorities.join(Priority::Idle, Priority::Nice19);
     let mut choose = jobs::by_schedule();
     while !store.background.is_stopping() {
-        set(&own, store.background.is_waited_for() || writers_are_slowed(store) || l0_fills(store));
+        set(&own, work_is_urgent(store));
         let seen = store.background.changes();
         let wanted = index < store.options.load().workers;
         let stepped = if wanted { jobs::step(store, &mut choose) } else { Stepped::Idle };
@@ -99,6 +99,12 @@ fn work_loop(store: &Store, index: u32) {
             store.background.sleep(seen, longest);
         }
     }
+}
+
+fn work_is_urgent(store: &Store) -> bool {
+    let background = &store.background;
+    let in_plan = background.urgent.load(Ordering::Relaxed);
+    in_plan || background.is_waited_for() || writers_are_slowed(store) || l0_fills(store)
 }
 
 fn set(own: &ThreadPriority, raised: bool) {

@@ -1,10 +1,11 @@
-//! How many bytes a second background work may move. Flushes are never limited: where they share a budget, they take theirs
-//! first (`execution/rate_limiter.rs`).
+//! How many bytes a second background work may move. Flushes are never limited, but by a plan (`plan.rs`): where they share a budget,
+//! they take theirs first (`execution/rate_limiter.rs`).
 
 use std::time::Duration;
 
-use super::classifier::Window;
+use super::classifier::{Window, check_every};
 use super::estimator::{Estimator, Usage};
+use super::plan;
 use super::rate::Rate;
 use crate::base::error::{Error, Result};
 
@@ -55,6 +56,13 @@ pub enum Budget {
         /// How often it is looked at.
         every: Duration,
     },
+    /// What a plan needs for all to be done in time (`plan.rs`).
+    Paced {
+        /// By then what nobody waits for.
+        horizon: Duration,
+        /// How often it is made.
+        every: Duration,
+    },
 }
 
 /// What is remembered of it.
@@ -74,7 +82,7 @@ impl Budget {
     /// The rates in it.
     pub fn rates(&self) -> impl Iterator<Item = Rate> {
         let rates = match *self {
-            Budget::Unlimited => [None; 3],
+            Budget::Unlimited | Budget::Paced { .. } => [None; 3],
             Budget::Fixed(rate) | Budget::AutoTuned { max: rate } => [Some(rate), None, None],
             Budget::Leftover { epsilon, floor, min_change, .. } => {
                 [Some(epsilon), Some(floor), Some(min_change)]
@@ -88,7 +96,7 @@ impl Budget {
         match self {
             Budget::Unlimited | Budget::Fixed(_) => None,
             Budget::AutoTuned { .. } => Some(TUNE_EVERY),
-            Budget::Leftover { every, .. } => Some(*every),
+            Budget::Leftover { every, .. } | Budget::Paced { every, .. } => Some(*every),
         }
     }
 
@@ -96,7 +104,8 @@ impl Budget {
     /// still keep work from it while the load is high.
     pub fn lasting_bytes_per_sec(&self, device: Option<u64>) -> Option<u64> {
         let rate = match *self {
-            Budget::Unlimited => return None,
+            // A plan gives what a deadline needs.
+            Budget::Unlimited | Budget::Paced { .. } => return None,
             Budget::Fixed(rate) | Budget::AutoTuned { max: rate } => rate,
             Budget::Leftover { floor, .. } => floor,
         };
@@ -135,9 +144,8 @@ impl Budget {
             Budget::Leftover { floor, .. } if too_slow(floor) => Err(Error::invalid(format!(
                 "floor is from {RATE_MIN} bytes a second up: L0 would fill while clients use the whole device"
             ))),
-            Budget::Leftover { every, .. } if every < Duration::from_millis(1) => {
-                Err(Error::invalid("the interval is from 1 ms to an hour, like every=10ms"))
-            }
+            Budget::Leftover { every, .. } => check_every(every),
+            Budget::Paced { horizon, every } => plan::check(horizon, every),
             _ => Ok(()),
         }
     }
@@ -162,7 +170,7 @@ impl BudgetState {
     /// The rate from now on. Where the device's speed is needed and not known, there is no limit.
     pub fn look(&mut self, budget: &Budget, look: &Look<'_>) {
         match *budget {
-            Budget::Unlimited => self.rate = None,
+            Budget::Unlimited | Budget::Paced { .. } => self.rate = None,
             Budget::Fixed(rate) => self.rate = rate.at(look.device).map(whole),
             Budget::AutoTuned { max } => self.tune(max.at(look.device), look),
             Budget::Leftover { epsilon, floor, min_change, every } => {

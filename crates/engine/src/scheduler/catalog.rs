@@ -6,6 +6,7 @@ use super::estimator::{Estimator, GAMMA};
 use super::gates::{Act, BURST_PARTS, BURST_RUNS, Burst, DEEP_AT_HIGH, Gate};
 use super::order::{BYTES_PER_SLOT, L0Room, OnConflict, Order, Slots, Victim};
 use super::parameters::{change, rate};
+use super::plan::{HORIZON, PLAN_EVERY};
 use super::policy::SchedulingPolicy;
 use super::rate::Rate;
 use crate::base::class::Class;
@@ -27,6 +28,10 @@ pub const CATALOG: &[(&str, &str)] = &[
     (
         "dlc-burst-part",
         "dlc-full, but 20 flushed runs are merged into one, and all go down after the fourth time",
+    ),
+    (
+        "paced",
+        "what must be done by when, and no faster while clients are busy; all of the device while they rest",
     ),
 ];
 
@@ -104,6 +109,7 @@ fn preset(name: &str) -> Option<SchedulingPolicy> {
         }
         "dlc-burst-full" => SchedulingPolicy { burst: Some(burst(None)), ..dlc() },
         "dlc-burst-part" => SchedulingPolicy { burst: Some(burst(Some(BURST_PARTS))), ..dlc() },
+        "paced" => paced(),
         _ => return None,
     })
 }
@@ -188,6 +194,18 @@ fn dlc() -> SchedulingPolicy {
         on_conflict: OnConflict::Yield,
         l0_room: L0Room::Preempts(Victim::Youngest),
         slots: Slots::Workers,
+    }
+}
+
+/// The engine's own: a plan by deadlines. What clients do counts whether a device or memory answers it: both cost them CPU.
+fn paced() -> SchedulingPolicy {
+    SchedulingPolicy {
+        estimator: Estimator::OpBytes,
+        budget: Budget::Paced { horizon: HORIZON, every: PLAN_EVERY },
+        order: Order::Deadline,
+        l0_room: L0Room::Preempts(Victim::LargestRemaining),
+        slots: Slots::Beside(1),
+        ..unlimited()
     }
 }
 

@@ -71,7 +71,7 @@ impl LoadState {
         let Some(client) = self.window.rate(by, now, used, rule.every) else { return };
         self.client = client;
         let (Some(low), Some(high)) = (rule.low.at(device), rule.high.at(device)) else { return };
-        self.lows = if client < low { self.lows + 1 } else { 0 };
+        self.lows = if client < low { self.lows.saturating_add(1) } else { 0 };
         if client > high {
             self.rises += u64::from(self.load == Load::Low);
             self.load = Load::High;
@@ -126,11 +126,16 @@ impl LoadRule {
         if self.softness == 0 {
             return Err(Error::invalid("softness is at least 1 interval"));
         }
-        if !EVERY.contains(&self.every) {
-            return Err(Error::invalid("the interval is from 1 ms to an hour, like every=10ms"));
-        }
-        Ok(())
+        check_every(self.every)
     }
+}
+
+/// Refuses intervals in which nothing can be measured, or that nobody lives to see the end of.
+pub fn check_every(every: Duration) -> Result<()> {
+    if EVERY.contains(&every) {
+        return Ok(());
+    }
+    Err(Error::invalid("the interval is from 1 ms to an hour, like every=10ms"))
 }
 
 #[cfg(test)]
@@ -182,6 +187,17 @@ mod tests {
         ];
         for (rates, expected) in table {
             assert_eq!(trace(&dlc(), rates), expected, "{rates:?}");
+        }
+    }
+
+    /// At 1 ms, 50 days of low load are more intervals than a counter of 32 bits holds.
+    #[test]
+    fn low_load_may_last_for_ever() {
+        let mut state = LoadState { lows: u32::MAX, ..LoadState::default() };
+        let (device, used) = (Some(350 * MB), Usage::default());
+        for second in 0..3 {
+            state.look(&dlc(), &Estimator::Device, Duration::from_secs(second), &used, device);
+            assert_eq!((state.load, state.lows), (Load::Low, u32::MAX));
         }
     }
 

@@ -7,11 +7,12 @@
 
 use std::time::Duration;
 
-use super::budget::{BudgetState, Look};
+use super::budget::{Budget, BudgetState, Look};
 use super::classifier::{Load, LoadState};
 use super::estimator::Usage;
 use super::gates::{Act, BurstState, L0Backlog, Phase};
 use super::order::{L0Room, OPEN_JOBS_MAX, Victim};
+use super::plan::{Plan, PlanState, TreeBacklog};
 use super::policy::SchedulingPolicy;
 use crate::base::class::{Class, L0Permit, Permit};
 use crate::base::units::{JobId, KeyspaceId};
@@ -25,6 +26,8 @@ pub struct State {
     pub budget: BudgetState,
     /// Of bursts.
     pub bursts: BurstState,
+    /// Of the plan.
+    pub plan: PlanState,
 }
 
 /// What is known of the load at a moment: counters since the store was opened. What an interval used is told from two of these,
@@ -39,6 +42,8 @@ pub struct Sample {
     pub used: Usage,
     /// Refills in which the limiter held work up.
     pub drained: u64,
+    /// CPU time of compactions.
+    pub compaction_cpu: Duration,
 }
 
 /// An open job.
@@ -56,6 +61,10 @@ pub struct OpenJob {
     pub read: u64,
     /// Those.
     pub left: u64,
+    /// When it was opened.
+    pub opened_at: Duration,
+    /// True if it takes tables that L0 is merged with.
+    pub below_l0: bool,
 }
 
 /// What there is to do.
@@ -67,8 +76,14 @@ pub struct Backlog {
     pub workers: usize,
     /// L0 of each keyspace.
     pub l0: Vec<(KeyspaceId, L0Backlog)>,
+    /// Keyspaces whose writers are slowed because of L0: no gate keeps theirs.
+    pub slowed: Vec<KeyspaceId>,
+    /// What a plan is made from, for each keyspace.
+    pub trees: Vec<TreeBacklog>,
     /// Somebody waits for compactions to end: no gate keeps them.
     pub waited_for: bool,
+    /// Somebody waits for background work of any kind.
+    pub flushes_waited_for: bool,
 }
 
 /// Why a job is set aside.
@@ -87,14 +102,14 @@ pub struct Directive {
     pub classes: Vec<Class>,
     /// True where L0 may only be merged within itself.
     pub l0_within: bool,
-    /// Bursts under way: there L0 may start all the same.
+    /// Bursts under way, and keyspaces whose writers are slowed because of L0: there L0 may start all the same.
     pub bursts: Vec<(KeyspaceId, Phase)>,
     /// Keyspaces whose L0 has a job open.
     pub l0_open: Vec<KeyspaceId>,
     /// True if there is a place for another job of L0.
     pub l0_place: bool,
-    /// The rate for compactions; flushes are never limited.
-    pub bytes_per_sec: Option<u64>,
+    /// Rates, and by when what is to be done.
+    pub plan: Plan,
     /// True if what flushes move counts in that rate.
     pub covers_flushes: bool,
     /// Jobs that are not stepped.
@@ -153,17 +168,27 @@ pub fn decide(
         state.load.look(rule, by, sample.now, used, device);
     }
     state.budget.look(&policy.budget, &Look { now: sample.now, by, used, device, drained: sample.drained });
+    let plan = match policy.budget {
+        Budget::Paced { horizon, .. } => state.plan.plan(horizon, by, sample, backlog),
+        _ => Plan { rate: state.budget.rate, ..Plan::default() },
+    };
     let load = if backlog.waited_for { Load::Low } else { state.load.load };
     state.bursts.look(policy.burst.as_ref(), load, &backlog.l0);
+    let mut bursts: Vec<(KeyspaceId, Phase)> = state.bursts.under_way().collect();
+    if load == Load::High && policy.delays_l0() {
+        // What is delayed for the clients' sake is due where they wait for it.
+        bursts.retain(|(id, _)| !backlog.slowed.contains(id));
+        bursts.extend(backlog.slowed.iter().map(|id| (*id, Phase::Full)));
+    }
     let places =
         Places { policy, load, slots: policy.slots.count(backlog.workers, device), open: &backlog.open };
     let mut directive = Directive {
         classes: Class::ALL.into_iter().filter(|class| places.may_start(*class)).collect(),
         l0_within: places.acts_on(Class::L0ToL1).any(|act| act == Act::NoStart),
-        bursts: state.bursts.under_way().collect(),
+        bursts,
         l0_open: backlog.open.iter().filter(|job| is_l0(job.class)).map(|job| job.keyspace).collect(),
         l0_place: places.has_place(Class::L0ToL1),
-        bytes_per_sec: state.budget.rate,
+        plan,
         covers_flushes: policy.budget.covers_flushes(),
         aside: places.aside(),
         let_go: Vec::new(),
@@ -179,7 +204,14 @@ pub fn decide(
 /// takes a place if it needs one.
 pub fn permitted(open: &[Class], slots: usize) -> Vec<Class> {
     let ahead = |class: Class| open.iter().filter(|open| **open <= class).count();
-    Class::ALL.into_iter().filter(|class| ahead(*class) < slots && open.len() < OPEN_JOBS_MAX).collect()
+    let fits = |class: Class| ahead(class) < slots && open.len() < open_max(class);
+    Class::ALL.into_iter().filter(|class| fits(*class)).collect()
+}
+
+/// How many jobs there may be already where one of this class is opened: the last place is for L0, or it would wait for the end of
+/// deeper ones, and at high load for those that are paused.
+fn open_max(class: Class) -> usize {
+    if class < Class::Deep { OPEN_JOBS_MAX } else { OPEN_JOBS_MAX - 1 }
 }
 
 fn is_l0(class: Class) -> bool {
@@ -218,7 +250,7 @@ impl Places<'_> {
             // It has a lane of its own.
             return true;
         }
-        if self.open.len() >= OPEN_JOBS_MAX {
+        if self.open.len() >= open_max(class) {
             return false;
         }
         match self.policy.l0_room {

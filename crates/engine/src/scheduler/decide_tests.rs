@@ -68,7 +68,9 @@ impl Bench {
     fn open(&mut self, class: Class) -> JobId {
         self.last_job += 1;
         let id = JobId(self.last_job);
-        let job = OpenJob { id, keyspace: KeyspaceId(0), class, aside: false, read: 0, left: 1 };
+        let (opened_at, below_l0) = (self.sample.now, false);
+        let keyspace = KeyspaceId(0);
+        let job = OpenJob { id, keyspace, class, aside: false, read: 0, left: 1, opened_at, below_l0 };
         self.backlog.open.push(job);
         self.backlog.l0[0].1.jobs += u32::from(is_l0(class));
         id
@@ -98,7 +100,7 @@ fn may(directive: &Directive) -> String {
 }
 
 fn mb(directive: &Directive) -> Option<u64> {
-    directive.bytes_per_sec.map(|rate| rate / MB)
+    directive.plan.rate.map(|rate| rate / MB)
 }
 
 /// Every preset: what may start at low load and at high load, and at which rate.
@@ -121,7 +123,8 @@ fn every_schedule_under_low_and_high_load() {
         ("dlc-burst-part", all, Some(331), "flush deep", Some(87)),
     ];
     let names: Vec<&str> = crate::scheduler::catalog::CATALOG.iter().map(|(form, _)| *form).collect();
-    for form in names {
+    // A plan's rate does not follow from the load alone: see below.
+    for form in names.into_iter().filter(|form| *form != "paced") {
         let name = form.split([':', '[']).next().unwrap();
         assert!(table.iter().any(|row| row.0.split(':').next() == Some(name)), "{name} is not in the table");
     }
@@ -142,6 +145,35 @@ fn every_schedule_under_low_and_high_load() {
     }
 }
 
+/// A plan holds nothing back, at any load; how fast it goes follows from what is due, and by when (`plan_tests.rs`).
+#[test]
+fn a_plan_decides_how_fast_and_never_what() {
+    let mut bench = Bench::new("paced");
+    let all = "flush intra-l0 l0-to-l1 deep upkeep";
+    for directive in [bench.low(), bench.high(), bench.low()] {
+        assert_eq!(may(&directive), all);
+    }
+    bench.high();
+    let (deep, idle) = (bench.open(Class::Deep), bench.open(Class::Upkeep));
+    bench.backlog.open[0].left = 3000 * MB;
+    let directive = bench.high();
+    // Thirty seconds for it, of which one is over, or what clients leave at the least.
+    assert_eq!(mb(&directive), Some(87), "{directive:?}");
+    bench.backlog.open[0].left = 300 * MB;
+    assert_eq!(mb(&bench.high()), Some(23));
+    let directive = bench.decide();
+    assert!(directive.plan.due_of(deep) <= directive.plan.due_of(idle) && directive.aside.is_empty());
+    // Places are one more than workers: what is left over makes room for L0, and then what has most left.
+    bench.open(Class::L0ToL1);
+    assert!(bench.high().aside.is_empty());
+    bench.open(Class::Deep);
+    assert_eq!(bench.high().aside, [(idle, Aside::Place)]);
+    bench.close(idle);
+    bench.open(Class::Deep);
+    assert_eq!(bench.high().aside, [(deep, Aside::Place)]);
+    assert!(bench.policy.wants_device() && !bench.policy.needs_device());
+}
+
 #[test]
 fn an_l0_job_starts_beside_any_number_of_deep_ones() {
     assert_eq!(permitted(&[], 1), Class::ALL);
@@ -155,6 +187,19 @@ fn an_l0_job_starts_beside_any_number_of_deep_ones() {
         bench.open(Class::Upkeep);
         assert!(may(&bench.low()).starts_with("flush intra-l0 l0-to-l1"), "{schedule}");
     }
+    // As many deep ones as there can be leave a place for it, also while they are paused.
+    for schedule in ["silk:jobs=8", "silk-artifact:jobs=8", "dlc-burst-full:jobs=8"] {
+        let mut bench = Bench::new(schedule);
+        let mut deep = 0;
+        while bench.low().classes.contains(&Class::Deep) {
+            deep += 1;
+            bench.open(Class::Deep);
+        }
+        assert_eq!(deep, OPEN_JOBS_MAX - 1, "{schedule}");
+        bench.l0(20, 20);
+        assert!(may(&bench.high()).starts_with("flush intra-l0 l0-to-l1"), "{schedule}");
+    }
+    assert_eq!(permitted(&[Class::Deep; OPEN_JOBS_MAX - 1], OPEN_JOBS_MAX), Class::ALL[..3]);
     // Without priorities it waits for a place.
     let mut bench = Bench::new("silk-bandwidth:jobs=2");
     bench.open(Class::Deep);
@@ -340,6 +385,33 @@ fn a_burst_of_one_keyspace_is_none_of_another() {
     assert!(high.permit_for(KeyspaceId(1)).allows(Class::L0ToL1));
 }
 
+/// Writers are not slowed for what is delayed to keep them fast: there L0 goes down, one job at a time, and nowhere else.
+#[test]
+fn where_l0_slows_writers_no_gate_keeps_it() {
+    for (schedule, elsewhere) in [
+        ("dlc-full", "flush deep"),
+        ("dlc-part", "flush intra-l0 deep within"),
+        ("dlc-burst-part", "flush deep"),
+    ] {
+        let mut bench = Bench::new(schedule);
+        bench.backlog.slowed = vec![KeyspaceId(0)];
+        let free = "flush intra-l0 l0-to-l1 deep";
+        assert_eq!(may(&bench.low()), format!("{free} upkeep"), "{schedule}");
+        bench.l0(20, 20);
+        let high = bench.high();
+        assert_eq!(may(&high), free, "{schedule}");
+        assert!(!high.permit_for(KeyspaceId(1)).allows(Class::L0ToL1), "{schedule}");
+        let job = bench.open(Class::L0ToL1);
+        let during = bench.high();
+        assert_eq!((may(&during), during.let_go.len()), ("flush deep".to_owned(), 0), "{schedule}");
+        bench.close(job);
+        bench.backlog.slowed.clear();
+        bench.l0(5, 5);
+        bench.high();
+        assert_eq!(may(&bench.high()), elsewhere, "{schedule}");
+    }
+}
+
 /// Time that jumps, forward or not at all, and counters that begin anew.
 #[test]
 fn odd_samples_do_no_harm() {
@@ -353,7 +425,7 @@ fn odd_samples_do_no_harm() {
         bench.pass(Duration::from_secs(1 << 30), 0);
         bench.sample.used = Usage::default();
         let directive = bench.pass(Duration::from_secs(1), 0);
-        assert!(directive.bytes_per_sec.is_none_or(|rate| rate >= 1024), "{name}");
+        assert!(directive.plan.rate.is_none_or(|rate| rate >= 1024), "{name}");
         assert!(directive.classes.contains(&Class::Flush), "{name}");
     }
 }

@@ -9,5 +9,6 @@ pub mod estimator;
 pub mod gates;
 pub mod order;
 pub mod parameters;
+pub mod plan;
 pub mod policy;
 pub mod rate;

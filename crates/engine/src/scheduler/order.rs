@@ -1,5 +1,7 @@
 //! Which open jobs run, and which of them is stepped next.
 
+use std::time::Duration;
+
 use crate::base::class::Class;
 use crate::base::error::{Error, Result};
 use crate::base::units::JobId;
@@ -20,6 +22,8 @@ pub enum Order {
     ShortestRemaining,
     /// No class goes first: all share the rate equally.
     Equal,
+    /// The one that is due first.
+    Deadline,
 }
 
 /// What becomes of a job whose tables a more urgent one needs.
@@ -62,6 +66,8 @@ pub enum L0Room {
 pub enum Slots {
     /// As many as there are workers.
     Workers,
+    /// So many more than there are workers.
+    Beside(u32),
     /// As many as the device has bandwidth for, at least [`SLOTS_MIN`].
     ByBandwidth {
         /// What a job is to have, bytes per second.
@@ -76,6 +82,7 @@ impl Slots {
     pub fn count(self, workers: usize, device: Option<u64>) -> usize {
         match (self, device) {
             (Slots::Exactly(n), _) => n as usize,
+            (Slots::Beside(more), _) => (workers + more as usize).min(OPEN_JOBS_MAX),
             (Slots::ByBandwidth { bytes_per_sec }, Some(speed)) => {
                 let each = bytes_per_sec.max(1);
                 ((speed + each / 2) / each).max(u64::from(SLOTS_MIN)).min(OPEN_JOBS_MAX as u64) as usize
@@ -108,14 +115,19 @@ pub struct Turn {
     pub served: u64,
     /// Bytes of its input that it has not read.
     pub left: u64,
+    /// By when it is to be done.
+    pub due: Duration,
 }
 
 impl Order {
     /// By this open jobs are sorted, who is stepped first in front; equal ones stay as they were opened.
     pub fn key(self, job: &Turn) -> (u8, u64) {
-        let urgency = job.class as u8;
+        // Merges within L0 are of one class with those out of it (SILK-8): they are made while one of these is under way, and would keep
+        // it from its end for ever.
+        let urgency = if job.class == Class::L0ToL1 { Class::IntraL0 } else { job.class } as u8;
         match (self, job.class) {
             (Order::Equal, _) => (0, job.served),
+            (Order::Deadline, _) => (0, u64::try_from(job.due.as_nanos()).unwrap_or(u64::MAX)),
             (Order::Strict, _) | (_, Class::Flush | Class::IntraL0 | Class::L0ToL1) => (urgency, 0),
             (Order::Fair, _) => (urgency, job.served),
             (Order::ShortestRemaining, _) => (urgency, job.left),
@@ -126,6 +138,12 @@ impl Order {
 /// Which open job to step next, as an index into `open`.
 pub fn next_to_step(order: Order, open: impl Iterator<Item = (usize, Turn)>) -> Option<usize> {
     open.min_by_key(|(i, job)| (order.key(job), *i)).map(|(i, _)| i)
+}
+
+/// What a job counts as served when it is opened beside these, each set aside or not: as much as who runs and has had least. Who is set
+/// aside may have had far less, and catches up with nobody when it goes on.
+pub fn served_at_first(open: impl Iterator<Item = (bool, u64)>) -> u64 {
+    open.min().map_or(0, |(_, served)| served)
 }
 
 impl Victim {
@@ -153,7 +171,7 @@ mod tests {
     use super::*;
 
     fn job(class: Class, served: u64, left: u64) -> Turn {
-        Turn { class, served, left }
+        Turn { class, served, left, due: Duration::from_millis(1000_u64.saturating_sub(left)) }
     }
 
     #[test]
@@ -170,11 +188,22 @@ mod tests {
             assert_eq!(next(order, &open), Some(1), "{order:?}: L0 first, first come first served");
         }
         assert_eq!(next(Order::Equal, &open), Some(4));
+        assert_eq!(next(Order::Deadline, &open), Some(1), "whatever its class is");
+        assert_eq!(next(Order::Deadline, &open[2..]), Some(1));
         let deep = [open[0], open[3]];
         assert_eq!(next(Order::Strict, &deep), Some(0));
         assert_eq!(next(Order::Fair, &deep), Some(1));
         assert_eq!(next(Order::ShortestRemaining, &deep), Some(0));
         assert_eq!(next(Order::Strict, &[]), None);
+    }
+
+    /// SILK-8.
+    #[test]
+    fn of_two_jobs_of_l0_the_first_one_goes_on() {
+        let open = [job(Class::Deep, 0, 1), job(Class::L0ToL1, 50, 90), job(Class::IntraL0, 0, 20)];
+        for order in [Order::Strict, Order::Fair, Order::ShortestRemaining] {
+            assert_eq!(next_to_step(order, open.into_iter().enumerate()), Some(1), "{order:?}");
+        }
     }
 
     /// SILK-12: whoever has moved least goes on, so shares stay within a step of each other.
@@ -190,6 +219,14 @@ mod tests {
         assert!(most.unwrap() - least.unwrap() < 300, "{jobs:?}");
     }
 
+    /// SILK-12: upkeep that was set aside long ago gives a new deep job no claim to all that the others have had since.
+    #[test]
+    fn who_comes_later_has_no_more_coming_to_it_than_the_others() {
+        assert_eq!(served_at_first([(true, 5), (false, 900), (false, 700)].into_iter()), 700);
+        assert_eq!(served_at_first([(true, 9), (true, 5)].into_iter()), 5);
+        assert_eq!(served_at_first(std::iter::empty()), 0);
+    }
+
     /// SILK-11.
     #[test]
     fn jobs_side_by_side_follow_from_the_bandwidth() {
@@ -199,6 +236,7 @@ mod tests {
             assert_eq!(by.count(1, Some(mb * 1_000_000)), jobs, "{mb} MB/s");
         }
         assert_eq!(by.count(5, None), 5);
+        assert_eq!((Slots::Beside(1).count(2, None), Slots::Beside(9).count(2, None)), (3, OPEN_JOBS_MAX));
         assert!(Slots::Exactly(0).check().is_err() && Slots::Exactly(9).check().is_err());
     }
 

@@ -19,6 +19,7 @@ pub const KNOBS: &[(&str, &str)] = &[
     ("floor", "what background work has at least, a rate or a part"),
     ("min-change", "smaller changes of the rate are not made, a rate or a part"),
     ("every", "the interval in which clients are looked at, like 10ms or 1s"),
+    ("horizon", "by then deeper work is to be done, like 30s"),
     ("low", "below this for `softness` intervals the load is low, a rate or a part"),
     ("high", "above this it is high, a rate or a part"),
     ("softness", "intervals below `low` that make it low, from 1 up"),
@@ -30,13 +31,13 @@ pub const KNOBS: &[(&str, &str)] = &[
     ),
     ("burst-bytes", "the same in bytes"),
     ("parts", "merges of flushed runs alone before all of L0 goes down; 0 for none"),
-    ("order", "strict, fair, shortest-remaining or equal"),
+    ("order", "strict, fair, shortest-remaining, equal or deadline"),
     ("conflict", "a deep job that has tables L0 needs: wait, yield or discard"),
     (
         "victim",
         "the deep job that makes room for L0: random, youngest, least-progress, largest-remaining, extra or none",
     ),
-    ("jobs", "jobs side by side: workers, a number, or bandwidth@RATE a job"),
+    ("jobs", "jobs side by side: workers, workers+N, a number, or bandwidth@RATE a job"),
 ];
 
 /// Changes what `knob`, like `floor=25%`, says.
@@ -78,6 +79,12 @@ fn set(policy: &mut SchedulingPolicy, name: &str, value: &str) -> Option<bool> {
             rule.softness = n;
         }
         "every" => return set_every(policy, time(value)?),
+        "horizon" => {
+            let (value, Budget::Paced { horizon, .. }) = (time(value)?, &mut policy.budget) else {
+                return Some(false);
+            };
+            *horizon = value;
+        }
         "deep" => return set_deep(policy, value),
         "l0" => return set_l0(policy, value),
         "burst-runs" | "burst-bytes" | "parts" => return set_burst(policy, name, value),
@@ -102,7 +109,7 @@ fn set_budget(policy: &mut SchedulingPolicy, name: &str, rate: Rate) -> Option<b
 
 fn set_every(policy: &mut SchedulingPolicy, value: Duration) -> Option<bool> {
     let mut used = false;
-    if let Budget::Leftover { every, .. } = &mut policy.budget {
+    if let Budget::Leftover { every, .. } | Budget::Paced { every, .. } = &mut policy.budget {
         (*every, used) = (value, true);
     }
     if let Some(rule) = &mut policy.load {
@@ -193,6 +200,7 @@ fn order(text: &str) -> Option<Order> {
         "fair" => Order::Fair,
         "shortest-remaining" => Order::ShortestRemaining,
         "equal" => Order::Equal,
+        "deadline" => Order::Deadline,
         _ => return None,
     })
 }
@@ -223,6 +231,7 @@ fn slots(text: &str) -> Option<Slots> {
         Some(("bandwidth", rate)) => Slots::ByBandwidth { bytes_per_sec: parse_size(rate)? },
         Some(_) => return None,
         None if text == "workers" => Slots::Workers,
+        None if text.starts_with("workers+") => Slots::Beside(text["workers+".len()..].parse().ok()?),
         None => Slots::Exactly(text.parse().ok()?),
     })
 }

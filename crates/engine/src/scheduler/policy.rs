@@ -36,6 +36,11 @@ pub struct SchedulingPolicy {
 }
 
 impl SchedulingPolicy {
+    /// True if it goes better where the device's speed is known.
+    pub fn wants_device(&self) -> bool {
+        self.needs_device() || self.plans()
+    }
+
     /// True if it cannot be carried out without the device's speed.
     pub fn needs_device(&self) -> bool {
         let load = self.load.iter().flat_map(|rule| [rule.low, rule.high]);
@@ -50,9 +55,19 @@ impl SchedulingPolicy {
         load.into_iter().chain(self.budget.every()).min()
     }
 
+    /// True if it needs to know what there is to do, and how much room is left.
+    pub fn plans(&self) -> bool {
+        matches!(self.budget, Budget::Paced { .. })
+    }
+
     /// True if there are gates: then what is due is not always permitted.
     pub fn holds_back(&self) -> bool {
         !self.gates.is_empty()
+    }
+
+    /// True if there are gates that keep work in L0 from starting.
+    pub fn delays_l0(&self) -> bool {
+        self.gates.iter().any(|gate| gate.act == Act::NoStart)
     }
 
     /// True if the clients' operations have to be counted one by one.

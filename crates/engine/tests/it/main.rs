@@ -35,6 +35,8 @@ mod ranges;
 mod schedules;
 /// Jobs side by side: on one thread, and on real threads with a real disk.
 mod side_by_side;
+/// Load that flips, schedules that change, kills in between; and chance that is the same twice.
+mod storms;
 /// Strategies changed on a live store.
 mod switching;
 /// How tables are written and read: compression, direct I/O, readahead, prefixes.

@@ -1,0 +1,369 @@
+//! The plan of `paced`: what has to be done by when, so that nobody ever waits for it, and the least rate at which all of it is.
+//!
+//! ```text
+//! demand              done by
+//! full memtable       a quarter of the next one is used
+//! work in L0          as much has come in as makes L0 due again, and before writers are slowed
+//! what L0 lies on     L0 is due again
+//! deeper work         the horizon, or half of the time that is kept for deletes
+//! ```
+//! Time follows from bytes: how much may still come in, over how fast clients write, soon as now and later as in the mean. The rate is that of the
+//! earliest deadlines first: the most, over all deadlines, of the bytes due by then over the time until then. Beyond it goes only what
+//! clients leave when they do less than they usually do, all of it while they do nothing.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::decide::{Backlog, OpenJob, Sample};
+use super::estimator::{Estimator, Usage};
+use crate::base::class::Class;
+use crate::base::error::{Error, Result};
+use crate::base::units::{JobId, KeyspaceId, MIB};
+
+/// Deeper work is done within so long.
+pub const HORIZON: Duration = Duration::from_secs(30);
+/// The plan is made anew so often.
+pub const PLAN_EVERY: Duration = Duration::from_millis(10);
+
+/// What clients do is smoothed over this time; a rise counts at once, over this one.
+const SMOOTH: Duration = Duration::from_secs(1);
+const RISE: Duration = Duration::from_millis(50);
+/// What is usual follows what is, e-fold in this time downward and twenty times as fast upward: so it is that of peaks that come again,
+/// however high a single one was. A bulk load of seconds changes little in it.
+const USUAL: Duration = Duration::from_secs(60);
+const USUAL_RISES: f64 = 20.0;
+/// Where it begins, and the least it is, bytes per second: whoever does less does nothing.
+const USUAL_MIN: f64 = 65_536.0;
+/// The mean is over this time, and clients are expected to go on as they do for this one.
+const MEAN: Duration = Duration::from_secs(60);
+const GO_ON: Duration = Duration::from_secs(10);
+/// A load that is lower than usual by less than this part of it is as high as usual.
+const UNEVEN: f64 = 0.2;
+/// L0 is merged before it has to be where so much of a load is missing.
+const REST: f64 = 0.5;
+/// The plan keeps so much of a rate in hand, for syncs and what bytes do not tell.
+const MARGIN: f64 = 1.1;
+/// Of the room that is left, so much is planned with.
+const ROOM: f64 = 0.8;
+/// A rate that differs by less from the one in force is not changed.
+const CHANGE_MIN: f64 = 0.05;
+/// Background threads run as everyone does from this part of what they can do at most.
+const URGENT: f64 = 0.5;
+/// Deeper work has at least this part of the device, whatever clients use.
+const FLOOR: f64 = 0.25;
+/// No rate is below this: a job that is nearly done is not drawn out.
+const RATE_MIN: u64 = 2 * MIB;
+/// A flush that takes longer holds on to its memory for nothing.
+const FLUSH_RATE_MIN: f64 = (16 * MIB) as f64;
+/// What is due is not planned closer than this.
+const SOON: f64 = 0.01;
+
+/// A tree's part in the plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TreeBacklog {
+    /// The keyspace.
+    pub keyspace: KeyspaceId,
+    /// Bytes that have come into its memtables since the store was opened.
+    pub ingested: u64,
+    /// Bytes of full memtables that are not in tables yet.
+    pub flush_left: u64,
+    /// Bytes that may come in until those should be.
+    pub flush_room: u64,
+    /// Bytes that may come in until writers are slowed because of L0.
+    pub l0_room: u64,
+    /// Bytes that come in between two compactions of L0.
+    pub l0_round: u64,
+    /// Bytes that may come in until L0 is due.
+    pub l0_due: u64,
+    /// Bytes to move out of L0 that is due, and no job has.
+    pub l0_pending: u64,
+    /// The same below L0.
+    pub deep_pending: u64,
+    /// A job may take so long where deletes have a time.
+    pub ttl: Option<Duration>,
+}
+
+/// What the plan comes to until the next one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// The rate for compactions, bytes per second; `None` for as fast as they go.
+    pub rate: Option<u64>,
+    /// The rate for flushes, in bytes of memtables.
+    pub flush_rate: Option<u64>,
+    /// True if background threads must run as everyone does to be in time.
+    pub urgent: bool,
+    /// True while clients do much less than usual: what waits to be worth more may begin.
+    pub rests: bool,
+    /// By when each open job is to be done.
+    pub due: Vec<(JobId, Duration)>,
+}
+
+impl Plan {
+    /// By when a job is to be done; one that was not planned for has time.
+    pub fn due_of(&self, job: JobId) -> Duration {
+        self.due.iter().find(|(id, _)| *id == job).map_or(Duration::MAX, |(_, due)| *due)
+    }
+
+    /// True if some rate is higher than in the other.
+    pub fn is_faster_than(&self, other: &Plan) -> bool {
+        let is_higher =
+            |now: Option<u64>, then: Option<u64>| now.unwrap_or(u64::MAX) > then.unwrap_or(u64::MAX);
+        is_higher(self.rate, other.rate) || is_higher(self.flush_rate, other.flush_rate)
+    }
+}
+
+/// What is remembered between two plans.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PlanState {
+    before: Option<(Duration, Usage, Duration)>,
+    writes: BTreeMap<KeyspaceId, (u64, Pace)>,
+    /// What clients do, by the estimator: it tells how busy they are.
+    client: Pace,
+    /// What they use of the device.
+    device: Pace,
+    /// Bytes that compactions move in a second of CPU.
+    bytes_per_cpu: f64,
+    rates: [Option<u64>; 2],
+    /// Times that a rate was changed.
+    pub changes: u64,
+}
+
+/// Bytes per second: of late, as it rises, as usual, and in the mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Pace {
+    smooth: f64,
+    rising: f64,
+    usual: f64,
+    mean: f64,
+    seconds: f64,
+}
+
+impl Pace {
+    fn moved(&mut self, bytes: f64, elapsed: f64) {
+        let towards = |from: f64, over: Duration| {
+            let kept = (-elapsed / over.as_secs_f64()).exp();
+            from * kept + bytes / elapsed * (1.0 - kept)
+        };
+        self.smooth = towards(self.smooth, SMOOTH);
+        self.rising = towards(self.rising, RISE);
+        self.seconds += elapsed;
+        // Until the time is over, of all there was.
+        self.mean = towards(self.mean, MEAN.min(seconds(self.seconds)));
+        let steps = elapsed / USUAL.as_secs_f64();
+        let towards = if self.smooth > self.usual { USUAL_RISES * steps } else { -steps };
+        // Not past what is: it would swing around it.
+        let moved = self.usual.max(USUAL_MIN) * towards.exp();
+        self.usual =
+            if towards > 0.0 { moved.min(self.smooth) } else { moved.max(self.smooth) }.max(USUAL_MIN);
+    }
+
+    fn now(&self) -> f64 {
+        self.smooth.max(self.rising)
+    }
+
+    /// Seconds until so many bytes have come.
+    fn until(&self, bytes: u64) -> f64 {
+        let (bytes, now, soon) = (bytes as f64, self.now().max(USUAL_MIN), GO_ON.as_secs_f64());
+        if bytes <= now * soon { bytes / now } else { soon + (bytes - now * soon) / self.mean.max(USUAL_MIN) }
+    }
+
+    /// How much less than usual, from 0 to 1: 1 where nothing is done, 0 where the load is only uneven.
+    fn idleness(&self) -> f64 {
+        let less = if self.now() < USUAL_MIN { 1.0 } else { 1.0 - self.now() / self.usual };
+        ((less - UNEVEN) / (1.0 - UNEVEN)).clamp(0.0, 1.0)
+    }
+}
+
+/// Bytes to move until then.
+#[derive(Clone, Copy, Debug)]
+struct Demand {
+    /// Seconds from now.
+    due_in: f64,
+    bytes: f64,
+    /// Writers would wait for it.
+    pressing: bool,
+}
+
+/// Refuses a horizon that makes no plan.
+pub fn check(horizon: Duration, every: Duration) -> Result<()> {
+    if horizon < Duration::from_secs(1) || horizon > Duration::from_secs(24 * 3600) {
+        return Err(Error::invalid("horizon is from 1 s to a day, like 30s"));
+    }
+    if every < Duration::from_millis(1) || every > Duration::from_secs(1) {
+        return Err(Error::invalid("a plan is made each 1 ms to 1 s, like every=10ms"));
+    }
+    Ok(())
+}
+
+impl PlanState {
+    /// What clients use, bytes per second.
+    pub fn client(&self) -> f64 {
+        self.client.smooth
+    }
+
+    /// Plans.
+    pub fn plan(&mut self, horizon: Duration, by: &Estimator, sample: &Sample, backlog: &Backlog) -> Plan {
+        self.measure(by, sample, backlog);
+        let due: Vec<(JobId, f64)> =
+            backlog.open.iter().map(|job| (job.id, self.due_in(job, horizon, sample.now, backlog))).collect();
+        let mut demands: Vec<Demand> = backlog
+            .open
+            .iter()
+            .zip(&due)
+            .map(|(job, (_, due_in))| Demand {
+                due_in: *due_in,
+                // What is read is written.
+                bytes: 2.0 * job.left as f64,
+                pressing: job.class <= Class::L0ToL1,
+            })
+            .collect();
+        for tree in &backlog.trees {
+            let within = tree.ttl.map_or(horizon, |ttl| ttl.min(horizon)).as_secs_f64();
+            let pending =
+                |bytes: u64, due_in: f64, pressing| Demand { due_in, bytes: bytes as f64, pressing };
+            demands.push(pending(tree.l0_pending, self.l0_due_in(tree, horizon).min(within), true));
+            demands.push(pending(tree.deep_pending, within, false));
+        }
+        demands.retain(|demand| demand.bytes > 0.0);
+        demands.sort_by(|a, b| a.due_in.total_cmp(&b.due_in));
+        let pressing = rate(demands.iter().filter(|demand| demand.pressing));
+        let all = rate(demands.iter());
+        let left = sample.device.map(|speed| (speed as f64 - self.device.now()).max(speed as f64 * FLOOR));
+        let needed = pressing.max(left.map_or(all, |left| all.min(left)));
+        let idle = self.client.idleness();
+        let rest = left.map_or(if idle > 0.99 { f64::INFINITY } else { 0.0 }, |left| left * idle);
+        let late = demands.iter().any(|demand| demand.pressing && demand.due_in <= SOON);
+        let at_most = self.at_most(sample.device, backlog.workers);
+        let unlimited = backlog.waited_for || late;
+        Plan {
+            rate: self.settle(0, if unlimited { f64::INFINITY } else { needed.max(rest) }),
+            flush_rate: self.flush_rate(backlog, rest),
+            rests: idle >= REST,
+            urgent: late || at_most.is_some_and(|most| needed > most * URGENT),
+            due: due
+                .into_iter()
+                .map(|(job, due_in)| (job, sample.now.saturating_add(seconds(due_in))))
+                .collect(),
+        }
+    }
+
+    fn measure(&mut self, by: &Estimator, sample: &Sample, backlog: &Backlog) {
+        let Some((since, used, cpu)) = self.before else {
+            self.before = Some((sample.now, sample.used, sample.compaction_cpu));
+            self.writes = backlog.trees.iter().map(|t| (t.keyspace, (t.ingested, Pace::default()))).collect();
+            return;
+        };
+        let elapsed = sample.now.saturating_sub(since);
+        if elapsed < Duration::from_millis(1) {
+            return;
+        }
+        self.before = Some((sample.now, sample.used, sample.compaction_cpu));
+        let elapsed = elapsed.as_secs_f64();
+        let grown = sample.used.since(&used);
+        self.client.moved(by.bytes(&grown), elapsed);
+        self.device.moved(Estimator::Device.bytes(&grown), elapsed);
+        self.writes.retain(|id, _| backlog.trees.iter().any(|tree| tree.keyspace == *id));
+        for tree in &backlog.trees {
+            let (before, pace) = self.writes.entry(tree.keyspace).or_insert((tree.ingested, Pace::default()));
+            // One that is being switched seems to have less for a moment.
+            pace.moved(tree.ingested.saturating_sub(*before) as f64, elapsed);
+            *before = tree.ingested.max(*before);
+        }
+        let cpu = sample.compaction_cpu.saturating_sub(cpu).as_secs_f64();
+        let moved: u64 = Class::ALL.iter().zip(grown.internal).skip(1).map(|(_, bytes)| bytes).sum();
+        if cpu > 0.0 && moved > 0 {
+            let kept = (-cpu / SMOOTH.as_secs_f64()).exp();
+            let now = moved as f64 / cpu;
+            self.bytes_per_cpu =
+                if self.bytes_per_cpu > 0.0 { self.bytes_per_cpu * kept + now * (1.0 - kept) } else { now };
+        }
+    }
+
+    /// Seconds until so many bytes will have come into a tree.
+    fn until(&self, keyspace: KeyspaceId, bytes: u64) -> f64 {
+        self.writes.get(&keyspace).map_or_else(Pace::default, |(_, pace)| *pace).until(bytes)
+    }
+
+    /// Seconds until work in L0 must be done that has not begun.
+    fn l0_due_in(&self, tree: &TreeBacklog, horizon: Duration) -> f64 {
+        let room = self.until(tree.keyspace, tree.l0_room) * ROOM;
+        room.min(self.until(tree.keyspace, tree.l0_round)).min(horizon.as_secs_f64())
+    }
+
+    /// Seconds until an open job should be done; 0 if it should be by now.
+    fn due_in(&self, job: &OpenJob, horizon: Duration, now: Duration, backlog: &Backlog) -> f64 {
+        let open = now.saturating_sub(job.opened_at).as_secs_f64();
+        let within = horizon.as_secs_f64();
+        let Some(tree) = backlog.trees.iter().find(|tree| tree.keyspace == job.keyspace) else {
+            return (within - open).max(0.0);
+        };
+        let within = tree.ttl.map_or(within, |ttl| ttl.as_secs_f64().min(within)) - open;
+        let due = match job.class {
+            Class::Flush | Class::IntraL0 | Class::L0ToL1 => {
+                let round = self.until(tree.keyspace, tree.l0_round) - open;
+                round.min(self.until(tree.keyspace, tree.l0_room) * ROOM).min(within)
+            }
+            Class::Deep if job.below_l0 => within.min(self.until(tree.keyspace, tree.l0_due)),
+            Class::Deep | Class::Upkeep => within,
+        };
+        due.max(0.0)
+    }
+
+    /// The rate at which full memtables are gone in time. Where the caller waits, or there is no room, there is no limit.
+    fn flush_rate(&mut self, backlog: &Backlog, rest: f64) -> Option<u64> {
+        let waiting = backlog.trees.iter().filter(|tree| tree.flush_left > 0);
+        let mut needed = 0.0;
+        for tree in waiting {
+            if tree.flush_room == 0 {
+                needed = f64::INFINITY;
+            } else {
+                needed +=
+                    tree.flush_left as f64 / self.until(tree.keyspace, tree.flush_room).max(SOON) * MARGIN;
+            }
+        }
+        if backlog.flushes_waited_for {
+            needed = f64::INFINITY;
+        }
+        self.settle(1, needed.max(rest).max(FLUSH_RATE_MIN))
+    }
+
+    /// What compactions can move at most, with all the CPU they may have.
+    fn at_most(&self, device: Option<u64>, workers: usize) -> Option<f64> {
+        let by_cpu = (self.bytes_per_cpu > 0.0).then_some(self.bytes_per_cpu * workers as f64);
+        let by_device = device.map(|speed| speed as f64);
+        by_cpu.into_iter().chain(by_device).reduce(f64::min)
+    }
+
+    /// The rate in force from now on: the old one where the new one is about the same.
+    fn settle(&mut self, which: usize, wanted: f64) -> Option<u64> {
+        let rate = &mut self.rates[which];
+        let new = wanted.is_finite().then(|| (wanted as u64).max(RATE_MIN));
+        let same = match (*rate, new) {
+            (Some(old), Some(new)) => (new as f64 - old as f64).abs() < old as f64 * CHANGE_MIN,
+            (old, new) => old == new,
+        };
+        if !same {
+            *rate = new;
+            self.changes += 1;
+        }
+        *rate
+    }
+}
+
+/// The least rate at which all of these, the earliest first, are done in time.
+fn rate<'a>(demands: impl Iterator<Item = &'a Demand>) -> f64 {
+    let (mut bytes, mut most) = (0.0, 0.0_f64);
+    for demand in demands {
+        bytes += demand.bytes;
+        most = most.max(bytes / demand.due_in.max(SOON));
+    }
+    most * MARGIN
+}
+
+fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

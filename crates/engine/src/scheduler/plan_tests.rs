@@ -1,0 +1,278 @@
+//! Plans from what there is to do and how fast clients write, on a clock that the test moves.
+
+use super::*;
+use crate::base::random::Random;
+
+const MB: u64 = 1_000_000;
+const DEVICE: u64 = 1000 * MB;
+
+/// A tree whose clients write at a rate, and what is to be done in it.
+struct Bench {
+    state: PlanState,
+    sample: Sample,
+    backlog: Backlog,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let tree = TreeBacklog {
+            l0_room: 500 * MB,
+            l0_round: 250 * MB,
+            l0_due: 100 * MB,
+            flush_room: 1,
+            ..TreeBacklog::default()
+        };
+        Bench {
+            state: PlanState::default(),
+            sample: Sample { device: Some(DEVICE), ..Sample::default() },
+            backlog: Backlog { workers: 1, trees: vec![tree], ..Backlog::default() },
+        }
+    }
+
+    /// A plan each 10 ms while clients write so many MB a second.
+    fn pass(&mut self, seconds: f64, mb: u64) -> Plan {
+        let mut plan = Plan::default();
+        for _ in 0..(seconds * 100.0) as u64 {
+            self.sample.now += PLAN_EVERY;
+            self.backlog.trees[0].ingested += mb * MB / 100;
+            self.sample.used.write_bytes += mb * MB / 100;
+            self.sample.used.log_bytes += mb * MB / 100;
+            plan = self.plan();
+        }
+        plan
+    }
+
+    fn plan(&mut self) -> Plan {
+        self.state.plan(HORIZON, &Estimator::OpBytes, &self.sample, &self.backlog)
+    }
+
+    fn tree(&mut self) -> &mut TreeBacklog {
+        &mut self.backlog.trees[0]
+    }
+
+    fn open(&mut self, class: Class, left: u64, below_l0: bool) -> JobId {
+        let id = JobId(self.backlog.open.len() as u64);
+        let (keyspace, opened_at) = (KeyspaceId(0), self.sample.now);
+        self.backlog.open.push(OpenJob {
+            id,
+            keyspace,
+            class,
+            aside: false,
+            read: 0,
+            left,
+            opened_at,
+            below_l0,
+        });
+        id
+    }
+}
+
+fn mb(rate: Option<u64>) -> f64 {
+    rate.map_or(f64::INFINITY, |rate| rate as f64 / MB as f64)
+}
+
+fn about(got: f64, wanted: f64) {
+    assert!((got / wanted - 1.0).abs() < 0.08, "{got}, not {wanted}");
+}
+
+/// 10 MB a second: a round of L0 is 25 s, its room 40 s, and 300 MB to read take 600 of device.
+#[test]
+fn a_job_of_l0_takes_the_time_until_the_next_one() {
+    let mut bench = Bench::new();
+    bench.pass(5.0, 10);
+    bench.open(Class::L0ToL1, 300 * MB, false);
+    let plan = bench.pass(0.1, 10);
+    about(mb(plan.rate), 600.0 / 25.0 * MARGIN);
+    assert!(!plan.urgent);
+    // On time it goes on as it began; the due time stays.
+    let due = plan.due[0].1;
+    bench.backlog.open[0].left = 180 * MB;
+    let plan = bench.pass(10.0, 10);
+    about(mb(plan.rate), 600.0 / 25.0 * MARGIN);
+    about(plan.due[0].1.as_secs_f64(), due.as_secs_f64());
+    // Clients that write ten times as fast need it done ten times as soon, at once.
+    let plan = bench.pass(0.2, 100);
+    assert!(mb(plan.rate) > 100.0, "{plan:?}");
+    // Overdue, nothing limits it, and its threads are urgent.
+    let plan = bench.pass(3.0, 100);
+    assert_eq!((plan.rate, plan.urgent), (None, true));
+}
+
+#[test]
+fn less_room_is_less_time() {
+    let mut bench = Bench::new();
+    bench.pass(5.0, 10);
+    bench.open(Class::L0ToL1, 300 * MB, false);
+    bench.tree().l0_room = 100 * MB;
+    about(mb(bench.pass(0.1, 10).rate), 600.0 / (10.0 * ROOM) * MARGIN);
+    bench.tree().l0_room = 0;
+    assert_eq!(bench.pass(0.1, 10).rate, None);
+}
+
+#[test]
+fn deeper_work_has_the_horizon_and_what_l0_lies_on_until_l0_is_due() {
+    let mut bench = Bench::new();
+    bench.pass(5.0, 10);
+    bench.open(Class::Deep, 300 * MB, false);
+    about(mb(bench.pass(0.1, 10).rate), 600.0 / 30.0 * MARGIN);
+    bench.backlog.open[0].below_l0 = true;
+    about(mb(bench.pass(0.1, 10).rate), 600.0 / 10.0 * MARGIN);
+    // The earliest first: both are due, one in 10 s and one in 30 s, and the first needs more alone.
+    let later = bench.open(Class::Deep, 300 * MB, false);
+    let plan = bench.pass(0.1, 10);
+    about(mb(plan.rate), 600.0 / 10.0 * MARGIN);
+    assert!(plan.due_of(JobId(0)) < plan.due_of(later));
+    // Together they need more than the first alone.
+    bench.backlog.open[1].left = 1200 * MB;
+    about(mb(bench.pass(0.1, 10).rate), 3000.0 / 30.0 * MARGIN);
+    // Deletes have a time.
+    bench.tree().ttl = Some(Duration::from_secs(15));
+    about(mb(bench.pass(0.1, 10).rate), 3000.0 / 14.5 * MARGIN);
+}
+
+/// Deeper work takes what clients leave, and never less than a quarter; what writers would wait for takes what it needs.
+#[test]
+fn deeper_work_never_takes_what_clients_use() {
+    let mut bench = Bench::new();
+    bench.pass(9.0, 600);
+    bench.tree().deep_pending = 100_000 * MB;
+    about(mb(bench.pass(0.1, 600).rate), 400.0);
+    bench.pass(5.0, 990);
+    about(mb(bench.pass(0.1, 990).rate), 250.0);
+    bench.tree().l0_pending = 1000 * MB;
+    assert!(mb(bench.pass(0.1, 990).rate) > 1000.0);
+}
+
+#[test]
+fn what_clients_leave_when_they_do_less_is_used() {
+    let mut bench = Bench::new();
+    // Peaks and valleys: what is usual is a peak. A bulk load changes little in it.
+    bench.pass(1.0, 900);
+    for _ in 0..6 {
+        bench.pass(10.0, 200);
+        bench.pass(10.0, 100);
+    }
+    // A load that is uneven is no rest.
+    bench.pass(10.0, 200);
+    about(mb(bench.pass(2.0, 180).rate), RATE_MIN as f64 / MB as f64);
+    let valley = mb(bench.pass(4.0, 100).rate);
+    assert!((200.0..450.0).contains(&valley), "{valley}");
+    let rest = mb(bench.pass(8.0, 0).rate);
+    assert!(rest > 900.0, "{rest}");
+    // They come back: at once there is no more than is needed.
+    let plan = bench.pass(0.2, 200);
+    assert!(mb(plan.rate) < 100.0, "{plan:?}");
+}
+
+#[test]
+fn a_full_memtable_is_gone_when_its_room_is() {
+    let mut bench = Bench::new();
+    bench.pass(5.0, 10);
+    (bench.tree().flush_left, bench.tree().flush_room) = (64 * MB, 16 * MB);
+    about(mb(bench.pass(0.1, 10).flush_rate), 64.0 / 1.6 * MARGIN);
+    bench.tree().flush_room = 0;
+    assert_eq!(bench.pass(0.1, 10).flush_rate, None);
+    bench.tree().flush_room = 16 * MB;
+    bench.backlog.flushes_waited_for = true;
+    assert_eq!(bench.pass(0.1, 10).flush_rate, None);
+}
+
+/// A thread that is given too little CPU falls behind, and so becomes urgent before it is late.
+#[test]
+fn what_falls_behind_becomes_urgent_in_time() {
+    let mut bench = Bench::new();
+    bench.sample.compaction_cpu = Duration::from_secs(1);
+    bench.pass(5.0, 10);
+    // 300 MB for a second of CPU.
+    bench.sample.compaction_cpu += Duration::from_secs(1);
+    bench.sample.used.internal[Class::Deep as usize] += 300 * MB;
+    bench.open(Class::L0ToL1, 300 * MB, false);
+    assert!(!bench.pass(0.1, 10).urgent);
+    let mut waited = 0.0;
+    while !bench.pass(0.1, 10).urgent {
+        waited += 0.1;
+    }
+    // 600 MB to move, at 150 of the 300 it can: four seconds are left.
+    assert!((19.0..22.0).contains(&waited), "{waited}");
+}
+
+#[test]
+fn who_waits_for_compactions_lifts_the_rate() {
+    let mut bench = Bench::new();
+    bench.pass(5.0, 10);
+    bench.backlog.waited_for = true;
+    assert_eq!(bench.pass(0.1, 10).rate, None);
+}
+
+/// Clocks that stand still or jump, counters that go back, and numbers without measure make no plan that stops work.
+#[test]
+fn whatever_comes_in_there_is_a_rate() {
+    let mut random = Random::new(7);
+    let mut bench = Bench::new();
+    for _ in 0..20_000 {
+        let mut any = || match random.next_u64() % 6 {
+            0 => 0,
+            1 => u64::MAX,
+            2 => random.next_u64() % 1000,
+            _ => random.next_u64() % (1 << 40),
+        };
+        bench.sample.now = Duration::from_micros(any());
+        bench.sample.device = Some(any()).filter(|speed| speed % 3 > 0);
+        bench.sample.used.write_bytes = any();
+        bench.sample.compaction_cpu = Duration::from_nanos(any());
+        bench.sample.used.internal[Class::Deep as usize] = any();
+        let ttl = Some(Duration::from_micros(any())).filter(|ttl| ttl.as_micros() % 2 == 0);
+        bench.backlog.trees[0] = TreeBacklog {
+            keyspace: KeyspaceId(0),
+            ingested: any(),
+            flush_left: any(),
+            flush_room: any(),
+            l0_room: any(),
+            l0_round: any(),
+            l0_due: any(),
+            l0_pending: any(),
+            deep_pending: any(),
+            ttl,
+        };
+        bench.backlog.open.clear();
+        let (class, left) = (Class::ALL[1 + (any() % 4) as usize], any());
+        bench.open(class, left, true);
+        bench.backlog.open[0].opened_at = Duration::from_micros(any());
+        let plan = bench.plan();
+        for rate in [plan.rate, plan.flush_rate] {
+            assert!(rate.is_none_or(|rate| rate >= RATE_MIN), "{plan:?}");
+        }
+    }
+}
+
+/// In a peak that may end, and did before, there is more time than if it went on for ever; while it goes on there is less and less.
+#[test]
+fn a_peak_is_not_expected_to_last() {
+    let mut bench = Bench::new();
+    for _ in 0..4 {
+        bench.pass(10.0, 100);
+        bench.pass(10.0, 10);
+    }
+    bench.pass(1.0, 100);
+    bench.open(Class::L0ToL1, 1000 * MB, false);
+    (bench.tree().l0_room, bench.tree().l0_round) = (2000 * MB, 2000 * MB);
+    let first = mb(bench.pass(0.1, 100).rate);
+    // 1600 MB at 100 would be 16 s; ten like that and the rest at the mean of 55 are 21.
+    assert!((90.0..115.0).contains(&first), "{first}");
+    let mut last = first;
+    for _ in 0..5 {
+        bench.tree().l0_room -= 200 * MB;
+        let now = mb(bench.pass(2.0, 100).rate);
+        assert!(now > last, "{now} after {last}");
+        last = now;
+    }
+}
+
+#[test]
+fn a_rest_is_when_much_of_the_load_is_missing() {
+    let mut bench = Bench::new();
+    assert!(!bench.pass(30.0, 100).rests);
+    assert!(!bench.pass(4.0, 70).rests);
+    assert!(bench.pass(5.0, 10).rests);
+    assert!(!bench.pass(0.2, 100).rests);
+}
