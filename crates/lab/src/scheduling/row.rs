@@ -108,11 +108,10 @@ pub enum Load {
     Share(u32),
 }
 
-/// Peaks, in the W* of the probe. Bursts move up to a sixth more for each byte than a store that is always busy, so that by what
-/// they move these are 1.65 to 1.9 W*.
+/// Peaks, in the W* of the probe; by what bursts move themselves they are a little more or less.
 pub const PEAK: f64 = 1.65;
-/// Peaks that last long are as low as they may be.
-const PEAK_MIN: f64 = 1.5;
+/// Peaks of random length are as low as they may be: by what they moved, those of 1.5 were 1.45.
+const PEAK_MIN: f64 = 1.6;
 /// The mean that is aimed at, likewise.
 const MEAN: f64 = 0.8;
 /// Valleys, as a part of a peak.
