@@ -101,7 +101,7 @@ impl Engine for EvenkeelEngine {
     fn figures(&self) -> Figures {
         // Figures that cannot be read are unknown; `keel stats` says what is wrong with them.
         serde_json::from_str(&self.db.metrics().to_json())
-            .map_or_else(|_| Figures::default(), |json| figures(&json))
+            .map_or_else(|_| Figures::default(), |json| figures(&json, self.keyspace.name()))
     }
 
     fn disk_bytes(&self) -> u64 {
@@ -138,11 +138,21 @@ impl Answers for EvenkeelEngine {
     }
 }
 
-/// The figures by their names in the engine's JSON.
-fn figures(json: &Value) -> Figures {
+/// Classes of bytes but for what clients read.
+const INTERNAL: [&str; 7] = ["wal", "manifest", "flush", "intra-l0", "l0-to-l1", "deep", "upkeep"];
+
+/// The figures by their names in the engine's JSON; levels are those of the keyspace that is measured.
+fn figures(json: &Value, keyspace: &str) -> Figures {
     let number = |path: &str| json.pointer(path).and_then(Value::as_f64);
     let whole = |path: &str| json.pointer(path).and_then(Value::as_u64);
     let sum = |paths: &[&str]| paths.iter().map(|path| whole(path)).sum::<Option<u64>>();
+    let io = |class: &str| {
+        let (read, written) = (format!("/io/{class}/read"), format!("/io/{class}/written"));
+        sum(&[read.as_str(), written.as_str()])
+    };
+    let of_keyspace = |one: &&Value| one.get("name").and_then(Value::as_str) == Some(keyspace);
+    let keyspaces = json.get("keyspaces").and_then(Value::as_array);
+    let levels = keyspaces.and_then(|all| all.iter().find(of_keyspace)?.get("levels"));
     Figures {
         write_amplification: number("/amplification/write"),
         read_amplification: number("/amplification/read"),
@@ -154,10 +164,16 @@ fn figures(json: &Value) -> Figures {
         wasted_bytes: whole("/compactions/wasted_bytes"),
         stalls: whole("/stalls/count"),
         stall_seconds: number("/stalls/seconds"),
+        user_bytes: whole("/user_bytes"),
+        internal_bytes: INTERNAL.iter().map(|class| io(class)).sum::<Option<u64>>(),
+        client_read_bytes: whole("/io/client/read"),
+        client_estimate: number("/schedule/client_bytes_per_sec"),
+        flushes_delayed: whole("/schedule/flushes_delayed"),
+        jobs_open: whole("/jobs/open"),
         flush_bytes: whole("/io/flush/written"),
         l0_bytes: sum(&["/io/intra-l0/written", "/io/l0-to-l1/written"]),
         deep_bytes: sum(&["/io/deep/written", "/io/upkeep/written"]),
-        l0_runs: json.pointer("/levels/0/runs").and_then(Value::as_u64),
+        l0_runs: levels.and_then(|levels| levels.pointer("/0/runs")).and_then(Value::as_u64),
         internal_limit: number("/schedule/limit_bytes_per_sec"),
     }
 }
@@ -168,12 +184,12 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_unknown() {
-        assert_eq!(figures(&serde_json::json!({})), Figures::default());
+        assert_eq!(figures(&serde_json::json!({}), "default"), Figures::default());
         let json = serde_json::json!({
             "amplification": {"write": 4.5}, "compactions": {"count": 3},
             "io": {"deep": {"written": 10}, "upkeep": {"written": 1}, "intra-l0": {"written": 5}},
         });
-        let seen = figures(&json);
+        let seen = figures(&json, "default");
         assert_eq!((seen.write_amplification, seen.compactions), (Some(4.5), Some(3)));
         assert_eq!((seen.deep_bytes, seen.l0_bytes, seen.flush_bytes), (Some(11), None, None));
     }

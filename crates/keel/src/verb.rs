@@ -5,6 +5,7 @@ pub mod bench;
 mod checkpoint;
 mod compact;
 mod delete;
+mod demo;
 mod dump;
 mod explain;
 mod get;
@@ -103,6 +104,9 @@ pub enum Verb {
     /// Record the operations of a running store, and replay them.
     #[command(after_help = trace::EXAMPLES)]
     Trace(trace::Args),
+    /// Show in two minutes what a schedule does for latency under bursts.
+    #[command(after_help = demo::EXAMPLES)]
+    Demo(demo::Args),
     /// Measure a workload on this machine.
     #[command(after_help = bench::EXAMPLES)]
     Bench(Box<bench::Args>),
@@ -138,6 +142,7 @@ impl Verb {
             Verb::Option(args) => args.run(target),
             Verb::Keyspace(args) => args.run(target),
             Verb::Trace(args) => args.run(target),
+            Verb::Demo(args) => args.run(target),
             Verb::Bench(args) => args.run(target),
             Verb::Sim(args) => args.run(target),
             Verb::Lab(args) => args.run(target),

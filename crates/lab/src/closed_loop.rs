@@ -73,6 +73,7 @@ impl<E: Engine> Run<'_, E> {
             start,
             stop_after: self.seconds.map(Duration::from_secs_f64),
             by_time: self.seconds.is_some(),
+            windows: &windows,
         };
         let (results, samples) = std::thread::scope(|scope| {
             let mut threads = Vec::new();

@@ -132,6 +132,18 @@ pub struct WindowRow {
     pub deep_bytes: Option<u64>,
     pub l0_runs: Option<u64>,
     pub internal_limit: Option<f64>,
+    #[serde(default)]
+    pub internal_bytes: Option<u64>,
+    #[serde(default)]
+    pub client_read_bytes: Option<u64>,
+    #[serde(default)]
+    pub client_estimate: Option<f64>,
+    #[serde(default)]
+    pub flushes_delayed: Option<u64>,
+    #[serde(default)]
+    pub stall_seconds: Option<f64>,
+    #[serde(default)]
+    pub jobs_open: Option<u64>,
     pub others_cores: Option<f64>,
 }
 
@@ -151,6 +163,8 @@ pub struct Amplification {
     pub write: Option<f64>,
     pub read: Option<f64>,
     pub space: Option<f64>,
+    #[serde(default)]
+    pub moved: Option<f64>,
 }
 
 /// Compactions since the store was opened.
@@ -234,6 +248,7 @@ impl Document {
                 write: figures.write_amplification,
                 read: figures.read_amplification,
                 space: Some(outcome.disk_bytes as f64 / outcome.live_bytes.max(1) as f64),
+                moved: figures.moved_per_user_byte(),
             },
             compaction: compaction(figures),
             stalls: Stalls { count: figures.stalls, seconds: figures.stall_seconds },
@@ -367,6 +382,12 @@ fn windows(outcome: &Outcome) -> Vec<WindowRow> {
             deep_bytes: sample.deep_bytes,
             l0_runs: sample.l0_runs,
             internal_limit: sample.internal_limit,
+            internal_bytes: sample.internal_bytes,
+            client_read_bytes: sample.client_read_bytes,
+            client_estimate: sample.client_estimate,
+            flushes_delayed: sample.flushes_delayed,
+            stall_seconds: sample.stall_seconds,
+            jobs_open: sample.jobs_open,
             others_cores,
         }
     };
@@ -410,6 +431,12 @@ mod tests {
             deep_bytes: None,
             l0_runs: None,
             internal_limit: None,
+            internal_bytes: None,
+            client_read_bytes: None,
+            client_estimate: None,
+            flushes_delayed: None,
+            stall_seconds: None,
+            jobs_open: None,
             others_cores: None,
         };
         let some = Percentiles::default();
@@ -475,7 +502,7 @@ mod tests {
             wrong_reads: 0,
             load: Some(Load { seconds: 1.0, throughput_ops_per_sec: 1.0, idle_seconds: 1.0 }),
             idle_seconds: 0.0,
-            amplification: Amplification { write: None, read: None, space: None },
+            amplification: Amplification { write: None, read: None, space: None, moved: None },
             compaction: compaction(&Figures::default()),
             stalls: Stalls { count: None, seconds: None },
             cpu_seconds: None,

@@ -121,6 +121,18 @@ pub struct Figures {
     pub stalls: Option<u64>,
     /// How long writers waited altogether.
     pub stall_seconds: Option<f64>,
+    /// Bytes of keys and values that clients wrote.
+    pub user_bytes: Option<u64>,
+    /// Bytes that log, flushes and compactions read and wrote: everything but what clients read.
+    pub internal_bytes: Option<u64>,
+    /// Bytes that clients' reads took from files.
+    pub client_read_bytes: Option<u64>,
+    /// What the engine takes clients to use of the device, in bytes a second.
+    pub client_estimate: Option<f64>,
+    /// Flushes that waited for another one.
+    pub flushes_delayed: Option<u64>,
+    /// Compactions that are open now, those set aside among them.
+    pub jobs_open: Option<u64>,
     /// Bytes that flushes wrote.
     pub flush_bytes: Option<u64>,
     /// Bytes that work on the first level wrote: within it, and out of it.
@@ -131,4 +143,12 @@ pub struct Figures {
     pub l0_runs: Option<u64>,
     /// What background work may write now, in bytes a second.
     pub internal_limit: Option<f64>,
+}
+
+impl Figures {
+    /// Bytes that log, flushes and compactions read and wrote for each byte that clients wrote.
+    pub fn moved_per_user_byte(&self) -> Option<f64> {
+        let (moved, user) = (self.internal_bytes?, self.user_bytes?);
+        (user > 0).then(|| moved as f64 / user as f64)
+    }
 }

@@ -4,11 +4,14 @@
 use crate::design_space::point::Point;
 use crate::design_space::study::Study;
 use crate::experiment::Experiment;
+use crate::scheduling;
 
 mod cds;
 mod cds_tuning;
 mod cds_workload;
+mod dlc;
 mod peers;
+mod silk;
 
 /// All, in the order in which they are listed and run.
 pub const ALL: &[&Experiment] = &[
@@ -41,13 +44,59 @@ pub const STUDIES: &[&Study] = &[
     &cds_tuning::FIG14,
 ];
 
-/// Stands for all experiments over a figure of many parts.
-pub const FIGURES: &[&str] = &["cds-fig8"];
+/// Those over schedules, in the same order.
+pub const SCHEDULES: &[&scheduling::study::Study] = &[
+    &silk::FIG4,
+    &silk::FIG5,
+    &silk::FIG8A,
+    &silk::FIG8B,
+    &silk::FIG8C,
+    &silk::FIG9,
+    &silk::FIG10,
+    &silk::FIG11,
+    &silk::FIG12,
+    &silk::FIG13,
+    &dlc::FIG1,
+    &dlc::FIG2,
+    &dlc::FIG3,
+    &dlc::FIG4,
+    &dlc::FIG6,
+    &dlc::FIG7,
+    &dlc::FIG8,
+    &dlc::FIG9,
+    &dlc::FIG10,
+];
 
-/// True if `typed` names this study, or the figure that it is a part of.
-pub fn names(typed: &str, study: &Study) -> bool {
+/// Figures of the papers on schedules that are not reproduced, and why.
+pub const NOT_REPRODUCED: &[(&str, &str)] = &[
+    ("silk-fig1", "needs an engine that drops a full memtable instead of flushing it; there is none"),
+    (
+        "silk-fig2, silk-fig3",
+        "timelines of single jobs; `keel bench --report` draws them for each run of silk-fig4",
+    ),
+    (
+        "silk-fig6",
+        "PebblesDB runs out of memory after eight hours; a tree of that kind is not in the catalogue",
+    ),
+    ("silk-fig7", "the production load itself: `keel bench nutanix --shape nutanix`"),
+    (
+        "silk-fig8b, peaks of 10 to 100 s",
+        "with valleys of 10 s the mean is above what the device sustains; only the peak without an end is run",
+    ),
+    ("dlc-fig5", "a drawing of the mechanism"),
+    (
+        "dlc-fig11, dlc-fig12",
+        "gets and scans while L0 grows step by step; `keel bench readwhilewriting --schedule dlc-full`",
+    ),
+];
+
+/// Stands for all experiments over a figure of many parts.
+pub const FIGURES: &[&str] = &["cds-fig8", "silk-fig8"];
+
+/// True if `typed` is the name of an experiment, or of the figure that it is a part of.
+pub fn names(typed: &str, id: &str) -> bool {
     let part = |rest: &str| rest.len() == 1 && rest.chars().all(|c| c.is_ascii_lowercase());
-    typed == study.id || (FIGURES.contains(&typed) && study.id.strip_prefix(typed).is_some_and(part))
+    typed == id || (FIGURES.contains(&typed) && id.strip_prefix(typed).is_some_and(part))
 }
 
 /// The point of this name.
@@ -108,6 +157,13 @@ mod tests {
                 assert!(bars[claim.id].paper.is_some(), "{}: what did the paper find?", claim.id);
             }
         }
+        for study in SCHEDULES {
+            for claim in study.claims {
+                assert_eq!(claim.id.split('.').next(), Some(study.id), "{}", claim.id);
+                assert!(named.insert(claim.id.to_owned()), "{} is there twice", claim.id);
+                assert!(!bars[claim.id].bar.is_ratio() && bars[claim.id].paper.is_some(), "{}", claim.id);
+            }
+        }
         assert_eq!(named, bars.keys().cloned().collect());
     }
 
@@ -142,6 +198,40 @@ mod tests {
         }
     }
 
+    /// What a claim asks for is what its study runs, on workloads that there are, beside a run without a schedule.
+    #[test]
+    fn claims_over_schedules_ask_for_rows_that_run() {
+        let document = crate::report::sample::document("evenkeel", 60);
+        let mut groups: std::collections::BTreeMap<String, scheduling::row::Row> = Default::default();
+        for study in SCHEDULES {
+            let rows = (study.rows)();
+            for row in &rows {
+                assert!(catalog::find(row.workload).is_some(), "{}", row.workload);
+                assert_eq!(*groups.entry(row.id()).or_insert(*row), *row, "{} is two rows", row.id());
+                let baseline = |other: &scheduling::row::Row| {
+                    other.group() == row.group() && other.schedule == "unlimited"
+                };
+                assert!(rows.iter().any(baseline), "{}: nothing to compare with", row.id());
+            }
+            let table = scheduling::study::Table::new(rows.iter().map(|row| (row.id(), &document)));
+            for claim in study.claims {
+                let _ = (claim.number)(&table);
+                let ids: BTreeSet<String> = rows.iter().map(scheduling::row::Row::id).collect();
+                assert!(table.asked().is_subset(&ids) && !table.asked().is_empty(), "{}", claim.id);
+            }
+        }
+        let cells = scheduling::cells::plan(SCHEDULES, 3);
+        let before = |cell: &scheduling::cells::Cell| cells.iter().position(|other| other == cell);
+        for cell in &cells {
+            let probe = scheduling::cells::Cell { row: cell.row.probe(), round: 1 };
+            assert!(
+                cell.row == probe.row || before(&probe) < before(cell),
+                "{} comes before its probe",
+                cell.title()
+            );
+        }
+    }
+
     #[test]
     fn no_two_points_have_one_name() {
         let mut named: std::collections::BTreeMap<String, Point> = Default::default();
@@ -151,9 +241,9 @@ mod tests {
             assert_eq!(find_point(&name), Some(point));
         }
         assert_eq!(find_point("lo+1-11M"), None);
-        let eight: Vec<&str> = STUDIES.iter().filter(|s| names("cds-fig8", s)).map(|s| s.id).collect();
+        let eight: Vec<&str> = STUDIES.iter().filter(|s| names("cds-fig8", s.id)).map(|s| s.id).collect();
         assert_eq!(eight.len(), 6, "{eight:?}");
-        assert!(!names("cds-fig1", STUDIES[0]) && names("cds-fig4", STUDIES[0]));
+        assert!(!names("cds-fig1", "cds-fig14") && names("cds-fig4", STUDIES[0].id));
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //!                                                  └─ of several engines and runs ─► comparison ─► its table
 //! experiment ─► cells ─► documents ─► judging ─► verdicts ─► table, page          engines beside each other
 //! design space ─► cells ─► figures ─► judge ─► verdicts ─► table, page            strategies beside each other
+//! scheduling ─► cells ─► documents ─► judge ─► verdicts ─► table, page            schedules beside each other
 //! ```
 //!
 //! The lab knows no engine: whoever wants to be measured implements [`engine::Engine`]. Files are listed bottom-up; a
@@ -84,6 +85,14 @@ pub mod judging;
 pub mod verdict_page;
 pub mod verdict_table;
 
+pub mod sustained;
+
+pub mod kept;
+
+pub mod demo;
+
 pub mod design_space;
+
+pub mod scheduling;
 
 pub mod experiments;

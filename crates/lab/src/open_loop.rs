@@ -173,7 +173,15 @@ impl<E: Engine> OpenRun<'_, E> {
         let drain = Duration::from_secs_f64(seconds + self.drain_seconds);
         let paced = !schedule.is_closed();
         let stop_after = paced.then_some(drain);
-        let attendant = Attendant { engine, control, watch: self.watch, start, stop_after, by_time: paced };
+        let attendant = Attendant {
+            engine,
+            control,
+            watch: self.watch,
+            start,
+            stop_after,
+            by_time: paced,
+            windows: &windows,
+        };
         let (results, samples) = std::thread::scope(|scope| {
             let mut threads = Vec::new();
             for (thread, requests) in requests.into_iter().enumerate() {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::clock;
 use crate::engine::{Engine, EngineError, Figures};
 use crate::machine::{self, Cpu};
-use crate::recorder::{Latencies, Window, merge};
+use crate::recorder::{Latencies, Window, Windows, merge};
 use crate::workload::OpKind;
 
 /// The key of the first request to a store that was opened; no workload has it.
@@ -47,6 +47,8 @@ pub trait Watch {
     fn begin(&self, phase: Phase, total: Total);
     /// So many operations or milliseconds of it are done; the second number is operations in either case.
     fn advance(&self, done: u64, ops: u64);
+    /// Once a second of the measurement: the seconds that are over, as far as every thread has told of them.
+    fn seconds(&self, _: &[Window]) {}
     /// All is done.
     fn end(&self);
 }
@@ -94,7 +96,8 @@ impl Watch for Crash<'_> {
 /// What a second's look at engine and machine gave.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// What the engine did in it, by its own account: differences, but for `l0_runs` and `internal_limit`.
+    /// What the engine did in it, by its own account: differences, but for `l0_runs`, `jobs_open`, `client_estimate` and
+    /// `internal_limit`.
     pub figures: Figures,
     /// Cores that other processes used in it.
     pub others_cores: Option<f64>,
@@ -197,6 +200,8 @@ pub(crate) struct Attendant<'a, E> {
     pub(crate) stop_after: Option<Duration>,
     /// Progress is time, not operations.
     pub(crate) by_time: bool,
+    /// Where the threads record.
+    pub(crate) windows: &'a Windows,
 }
 
 impl<E: Engine> Attendant<'_, E> {
@@ -217,6 +222,7 @@ impl<E: Engine> Attendant<'_, E> {
             if elapsed.as_secs() > second {
                 drop(running);
                 let now = self.look();
+                self.windows.so_far(|seconds| self.watch.seconds(seconds));
                 samples.insert(second, difference(&now, &last));
                 (last, second) = (now, elapsed.as_secs());
                 running = control.running.lock().unwrap_or_else(PoisonError::into_inner);
@@ -252,6 +258,12 @@ fn difference(now: &Look, before: &Look) -> Sample {
         flush_bytes: less(n.flush_bytes, b.flush_bytes),
         l0_bytes: less(n.l0_bytes, b.l0_bytes),
         deep_bytes: less(n.deep_bytes, b.deep_bytes),
+        user_bytes: less(n.user_bytes, b.user_bytes),
+        internal_bytes: less(n.internal_bytes, b.internal_bytes),
+        client_read_bytes: less(n.client_read_bytes, b.client_read_bytes),
+        flushes_delayed: less(n.flushes_delayed, b.flushes_delayed),
+        stalls: less(n.stalls, b.stalls),
+        stall_seconds: n.stall_seconds.map(|now| now - b.stall_seconds.unwrap_or(0.0)),
         ..*n
     };
     let seconds = now.at.duration_since(before.at).as_secs_f64();

@@ -97,6 +97,12 @@ impl Windows {
         Windows { state: Mutex::new(State { at: vec![0; threads], open: BTreeMap::new(), done: Vec::new() }) }
     }
 
+    /// Shows the seconds that no thread can add to any more.
+    pub(crate) fn so_far(&self, look: impl FnOnce(&[Window])) {
+        let done = self.state.lock().unwrap_or_else(PoisonError::into_inner).done.clone();
+        look(&done);
+    }
+
     /// All seconds in which an operation ended, once all threads have finished.
     pub fn into_rows(self) -> Vec<Window> {
         self.state.into_inner().unwrap_or_else(PoisonError::into_inner).done

@@ -81,7 +81,8 @@ fn measure<E: Engine>(
     let windows = Windows::new(1);
     let start = clock::now();
     let (control, done) = (&Control::new(1), &AtomicU64::new(0));
-    let attendant = Attendant { engine, control, watch, start, stop_after: None, by_time: false };
+    let attendant =
+        Attendant { engine, control, watch, start, stop_after: None, by_time: false, windows: &windows };
     let recorder = Recorder::new(&windows, 0, start);
     let (result, samples) = std::thread::scope(|scope| {
         let thread = scope.spawn(move || {

@@ -26,11 +26,11 @@ pub struct About<'a> {
     pub notes: &'a [String],
     /// Name and address of each work's own page.
     pub pages: &'a [(String, String)],
-    /// Experiments over the design space.
+    /// Experiments over the design space and over schedules.
     pub studies: &'a Studies,
 }
 
-/// What the page has of experiments over the design space.
+/// What the page has of experiments over the design space, or over schedules.
 #[derive(Debug, Default)]
 pub struct Studies {
     /// Their names.
@@ -45,6 +45,23 @@ pub struct Studies {
     pub repeats: u32,
     /// Only a part was run.
     pub quick: bool,
+    /// Their cells are in points.csv.
+    pub points: bool,
+}
+
+impl Studies {
+    /// These and others.
+    #[must_use]
+    pub fn and(mut self, more: Studies) -> Studies {
+        self.names.extend(more.names);
+        self.sections.extend(more.sections);
+        self.cells += more.cells;
+        self.busiest = self.busiest.into_iter().chain(more.busiest).reduce(f64::max);
+        self.repeats += more.repeats;
+        self.quick |= more.quick;
+        self.points |= more.points;
+        self
+    }
 }
 
 /// The whole file.
@@ -64,7 +81,7 @@ pub fn page(about: &About<'_>, verdicts: &[Verdict], finished: &[Finished]) -> S
         }
         footer { p {
             "As data: " a href="verdicts.json" { "verdicts.json" } ", " a href="cells.csv" { "cells.csv" }
-            @if !about.studies.names.is_empty() { ", " a href="points.csv" { "points.csv" } }
+            @if about.studies.points { ", " a href="points.csv" { "points.csv" } }
             "; docs/lab.md says how to read them."
         } }
     };

@@ -96,7 +96,7 @@ Writers: held back
 
 Under way: 2 compactions
   job 7, l0-to-l1, L0 to L1, 1.0 MiB of 3.0 MiB read, for 1.50 s
-    because of runs, score 1.25 at L0; running, to be done in 12 s
+    because of runs, score 1.25 at L0; running, to be done in 12.00 s
   job 5, deep, L1 to L2, 3.0 MiB, for 1.50 s
     because of runs, score 1.25 at L0; set aside for a more urgent job
 

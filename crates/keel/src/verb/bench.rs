@@ -44,7 +44,7 @@ use crate::progress::BenchProgress;
 use crate::store::{EngineArgs, Store, Target};
 use crate::tracing::{TraceArgs, TracedMeasurement};
 
-pub use result::ResultArgs;
+pub use result::{ResultArgs, write_report};
 
 /// The workload that is none of the lab's table.
 const SOAK: &str = "soak";
@@ -373,14 +373,16 @@ impl Args {
 }
 
 /// The directory of the run.
-struct Workspace {
-    dir: PathBuf,
+pub struct Workspace {
+    /// Where it is; nothing is made yet.
+    pub dir: PathBuf,
     /// Removed at the end, whichever way the run ends.
     temporary: bool,
 }
 
 impl Workspace {
-    fn choose(target: &Target, keep: bool) -> Result<Workspace, Failure> {
+    /// The directory that is asked for, or a temporary one.
+    pub fn choose(target: &Target, keep: bool) -> Result<Workspace, Failure> {
         if let Some(dir) = &target.db {
             return Ok(Workspace { dir: dir.clone(), temporary: false });
         }
@@ -396,7 +398,7 @@ impl Workspace {
     }
 
     /// Says where the store is, if it stays.
-    fn leave(self) -> Result<(), Failure> {
+    pub fn leave(self) -> Result<(), Failure> {
         if !self.temporary {
             note(&format!("keel: the store stays in {}", self.dir.display()));
         }
@@ -500,7 +502,8 @@ pub fn outdate_notes(dir: &Path) -> Result<(), Failure> {
     notes.write(dir)
 }
 
-fn close(engine: EvenkeelEngine) -> Result<(), Failure> {
+/// Closes the store under measurement.
+pub fn close(engine: EvenkeelEngine) -> Result<(), Failure> {
     let EvenkeelEngine { db, keyspace, .. } = engine;
     drop(keyspace);
     Ok(db.close()?)

@@ -7,39 +7,45 @@
 
 /// One cell of the design space.
 mod cell;
+/// What there is.
+mod list;
 /// Verdicts, pages and tables.
 mod results;
 /// Runs what is not finished yet.
 mod runner;
+/// The same over schedules.
+mod schedule_runner;
 /// Settled stores, and copies of them.
 mod stores;
+/// What the runners of studies have in common.
+mod study_cells;
 /// The same over the design space.
 mod study_runner;
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
-use evenkeel_lab::cells::{self, Cell, Scale};
+use evenkeel_lab::cells::{self, Scale};
 use evenkeel_lab::clock;
-use evenkeel_lab::comparison::Unit;
-use evenkeel_lab::comparison_table::COLUMNS;
 use evenkeel_lab::design_space;
 use evenkeel_lab::design_space::cells::ROUNDS;
 use evenkeel_lab::design_space::study::Study;
-use evenkeel_lab::expected::expected;
 use evenkeel_lab::experiment::Experiment;
-use evenkeel_lab::experiments::{ALL, BASELINE, ENGINES, FIGURES, STUDIES, names};
+use evenkeel_lab::experiments::{ALL, BASELINE, ENGINES, FIGURES, SCHEDULES, STUDIES, names};
+use evenkeel_lab::scheduling;
 use evenkeel_lab::settings::{OURS, PEERS, Settings};
 
-use self::results::{Engines, Space};
+use self::list::list;
+use self::results::{Engines, Schedules, Space};
 use self::runner::{Ended, Programs, Ran, Runner};
+use self::schedule_runner::{ScheduleRan, ScheduleRunner};
+use self::study_cells::Folder;
 use self::study_runner::{StudyRan, StudyRunner};
 use super::bench::process;
 use crate::failure::Failure;
 use crate::files::{self, Place};
-use crate::output::{Output, note};
+use crate::output::note;
 use crate::store::Target;
 
 /// Stands for the name of each experiment.
@@ -53,6 +59,7 @@ Examples:
   keel lab run peers-read --engine evenkeel --engine rocksdb --out read
   keel lab run peers-ycsb --work a-50 --settings equal             the tails of one rate
   keel lab run cds-fig4 cds-fig8 --quick                           compaction strategies beside each other
+  keel lab run silk-fig8 dlc-fig6 --quick                          schedules beside each other
   keel lab run all --budget 8h --out night                         again goes on where it stopped
   open night/report.html
 
@@ -137,7 +144,7 @@ impl Args {
 
 impl RunArgs {
     fn run(&self) -> Result<(), Failure> {
-        let (chosen, studies) = (self.chosen(), self.studies());
+        let (chosen, studies, schedules) = (self.chosen(), self.studies(), self.schedules());
         let engines = self.engines_for(&chosen)?;
         let peers = match engines.iter().any(|engine| engine != OURS) {
             true => Some(process::find_peers(self.peers.as_deref())?),
@@ -150,20 +157,25 @@ impl RunArgs {
             cells = cells::only(cells, &self.works).map_err(Failure::usage)?;
         }
         let points = design_space::cells::plan(&studies, scale.rounds_or(ROUNDS));
+        let rows = scheduling::cells::plan(&schedules, scale.rounds_or(scheduling::cells::ROUNDS));
         let _claimed = self.claim_out()?;
         let programs = Programs::new(peers)?;
         let program = programs.fingerprint(OURS).to_owned();
         let (out, budget) = (self.out.as_path(), self.budget);
         let runner = Runner { out, programs, scale, started, budget, keep: self.keep };
         let ran = runner.run(&cells)?;
-        let runner = StudyRunner { out, program, divide: scale.divide(), started, budget };
-        let space = runner.run(&points)?;
+        let folder = Folder { out, program, divide: scale.divide(), started, budget };
+        let space = StudyRunner(folder.clone()).run(&points)?;
+        let ran_rows = ScheduleRunner { folder, keep: self.keep }.run(&rows)?;
         let beside = Engines { chosen: &chosen, planned: &cells, ran: &ran };
         let over = Space { chosen: &studies, planned: &points, ran: &space };
-        results::write(out, &beside, &over, scale)?;
+        let under = Schedules { chosen: &schedules, planned: &rows, ran: &ran_rows };
+        results::write(out, &beside, &over, &under, scale)?;
         note(&format!("keel: the report is {}", self.out.join(results::PAGE).display()));
-        ran.left_note().into_iter().chain(space.left_note()).for_each(|line| note(&line));
-        failure(&ran, &space)
+        let (of_space, under) =
+            (space.left_note("of the design space"), ran_rows.left_note("over schedules"));
+        ran.left_note().into_iter().chain(of_space).chain(under).for_each(|line| note(&line));
+        failure(&ran, &space, &ran_rows)
     }
 
     /// The engines that the chosen experiments run on.
@@ -204,8 +216,14 @@ impl RunArgs {
     }
 
     fn studies(&self) -> Vec<&'static Study> {
-        let named = |study: &&&Study| self.names.iter().any(|name| name == EVERY || names(name, study));
+        let named = |study: &&&Study| self.names.iter().any(|name| name == EVERY || names(name, study.id));
         STUDIES.iter().filter(named).copied().collect()
+    }
+
+    fn schedules(&self) -> Vec<&'static scheduling::study::Study> {
+        let named =
+            |s: &&&scheduling::study::Study| self.names.iter().any(|name| name == EVERY || names(name, s.id));
+        SCHEDULES.iter().filter(named).copied().collect()
     }
 
     fn scale(&self) -> Scale {
@@ -225,8 +243,8 @@ impl RunArgs {
 }
 
 /// What the command ends with.
-fn failure(ran: &Ran, space: &StudyRan) -> Result<(), Failure> {
-    if ran.ended == Ended::Interrupted || space.ended == Ended::Interrupted {
+fn failure(ran: &Ran, space: &StudyRan, under: &ScheduleRan) -> Result<(), Failure> {
+    if [ran.ended, space.ended, under.ended].contains(&Ended::Interrupted) {
         return Err(Failure::work("interrupted; what is finished stays, and the same command goes on"));
     }
     if let Some(first) = ran.failed.first() {
@@ -239,117 +257,24 @@ fn failure(ran: &Ran, space: &StudyRan) -> Result<(), Failure> {
             first.why
         )));
     }
-    match space.failed.first() {
-        Some((point, why)) => Err(Failure::work(format!(
-            "{} cells of the design space failed, the first {point}: {why}",
-            space.failed.len()
-        ))),
-        None => Ok(()),
+    for (failed, what) in [(&space.failed, "of the design space"), (&under.failed, "over schedules")] {
+        if let Some((first, why)) = failed.first() {
+            let n = failed.len();
+            return Err(Failure::work(format!("{n} cells {what} failed, the first {first}: {why}")));
+        }
     }
+    Ok(())
 }
 
 /// Every name that can be typed.
 fn typed() -> impl Iterator<Item = &'static str> {
     let studies = STUDIES.iter().map(|study| study.id);
-    ALL.iter().map(|e| e.id).chain(studies).chain(FIGURES.iter().copied()).chain([EVERY])
+    let schedules = SCHEDULES.iter().map(|study| study.id);
+    ALL.iter().map(|e| e.id).chain(studies).chain(schedules).chain(FIGURES.iter().copied()).chain([EVERY])
 }
 
 fn look(dir: &std::path::Path) -> Result<Place, Failure> {
     files::look(dir).map_err(|error| Failure::work(format!("cannot look into {}: {error}", dir.display())))
-}
-
-/// What there is.
-fn list(json: bool) -> Result<(), Failure> {
-    let engines = ENGINES.map(str::to_owned);
-    let settings = Settings::ALL.map(|(_, settings)| settings);
-    let bars = expected();
-    let mut out = Output::new();
-    let mut objects = Vec::new();
-    for experiment in ALL {
-        let scale = Scale::full(None);
-        let all = cells::plan(&[*experiment], ALL, &engines, &settings, BASELINE, scale);
-        let duo: Vec<Cell> = all
-            .iter()
-            .filter(|cell| [OURS, BASELINE].contains(&cell.system.engine.as_str()))
-            .cloned()
-            .collect();
-        if json {
-            let claims = experiment.claims.iter().map(|claim| {
-                serde_json::json!({ "id": claim.id, "claim": claim.text, "expected": bars.get(claim.id) })
-            });
-            objects.push(serde_json::json!({
-                "id": experiment.id, "title": experiment.title, "cells": all.len(),
-                "seconds": runner::estimate(&all, scale).round(), "claims": claims.collect::<Vec<_>>(),
-            }));
-            continue;
-        }
-        let mut text = String::new();
-        // Writing to a string does not fail.
-        let _ = writeln!(
-            text,
-            "{}: {}\n  about {} with {} engines ({} runs), {} with {OURS} and {BASELINE} alone",
-            experiment.id,
-            experiment.title,
-            duration(runner::estimate(&all, scale)),
-            engines.len(),
-            all.len(),
-            duration(runner::estimate(&duo, scale))
-        );
-        for claim in experiment.claims {
-            let bar = bars.get(claim.id);
-            let unit = claim.take.unit();
-            let goal =
-                bar.and_then(|b| b.goal).map_or_else(String::new, |g| format!(", goal {}", g.text(unit)));
-            let bar = bar.map_or_else(String::new, |b| b.bar.text(unit));
-            let _ = writeln!(text, "  {:<32} {}: {bar}{goal}", claim.id, claim.text);
-        }
-        debug_assert!(text.lines().all(|line| line.chars().count() <= COLUMNS + 20));
-        out.text(&text)?;
-    }
-    for study in STUDIES {
-        let cells = design_space::cells::plan(&[*study], ROUNDS);
-        let seconds: f64 = cells.iter().map(|cell| cell.estimate(1)).sum();
-        match json {
-            true => objects.push(study_json(study, &cells, seconds)),
-            false => out.text(&study_text(study, &cells, seconds))?,
-        }
-    }
-    if json {
-        let text = serde_json::to_string_pretty(&objects);
-        return out.line(&text.map_err(|error| Failure::work(format!("the list is no JSON: {error}")))?);
-    }
-    Ok(())
-}
-
-/// A study as the list has it.
-fn study_json(study: &Study, cells: &[design_space::cells::Cell], seconds: f64) -> serde_json::Value {
-    let bars = expected();
-    let claims = study.claims.iter().map(|claim| {
-        serde_json::json!({
-            "id": claim.id, "observation": claim.observation, "claim": claim.text, "expected": bars.get(claim.id),
-        })
-    });
-    let mut points: Vec<String> = cells.iter().map(|cell| cell.point.name()).collect();
-    points.dedup();
-    points.truncate(cells.len() / usize::from(ROUNDS));
-    serde_json::json!({
-        "id": study.id, "title": study.title, "cells": cells.len(), "seconds": seconds.round(), "points": points,
-        "claims": claims.collect::<Vec<_>>(),
-    })
-}
-
-/// The same for people.
-fn study_text(study: &Study, cells: &[design_space::cells::Cell], seconds: f64) -> String {
-    let bars = expected();
-    let mut text = String::new();
-    // Writing to a string does not fail.
-    let _ =
-        writeln!(text, "{}: {}\n  about {}, {} runs", study.id, study.title, duration(seconds), cells.len());
-    for claim in study.claims {
-        let bar = bars.get(claim.id).map_or_else(String::new, |b| b.bar.text(Unit::Times));
-        let _ = writeln!(text, "  {:<4} {:<30} {}: {bar}", claim.observation, claim.id, claim.text);
-    }
-    text
 }
 
 /// For people: two units at most.

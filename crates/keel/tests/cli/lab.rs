@@ -311,3 +311,49 @@ fn a_cell_is_run_by_its_name() {
     let parent = keel.dir.path().to_str().unwrap().to_owned();
     keel.bare(&["lab", "cell", "tier-10M", "--dir", &parent]).fails(2, &["not empty"]);
 }
+
+/// Schedules are beside each other in copies of one store, at rates that a probe found once.
+#[test]
+fn schedules_run_at_rates_that_were_found() {
+    let keel = Keel::new();
+    let first = run(&keel, &["silk-fig5"]);
+    assert_eq!((first.code, ran(&first)), (0, 3), "{first:?}");
+    let cells = list(&keel.path("out/cells/schedules"));
+    let names = [
+        "s-ycsb-a-probe-120s-unlimited-42.json",
+        "s-ycsb-a-sustained-240s-triad-42.json",
+        "s-ycsb-a-sustained-240s-unlimited-42.json",
+    ];
+    assert_eq!(cells, names);
+    let cell = json(&keel, "cells/schedules/s-ycsb-a-sustained-240s-triad-42.json");
+    let words = cell["arguments"].as_array().unwrap();
+    let after = |flag: &str| words[words.iter().position(|word| word == flag).unwrap() + 1].as_str().unwrap();
+    let document = &cell["document"];
+    assert_eq!((after("--strategy"), after("--schedule")), ("triad", "unlimited"));
+    assert_eq!(document["config"]["device"], "emulated, 4 MiB/s");
+    assert_eq!((&document["records"], &document["load"]), (&1000.into(), &serde_json::Value::Null));
+    let probe = json(&keel, "cells/schedules/s-ycsb-a-probe-120s-unlimited-42.json");
+    let highest = probe["document"]["throughput_ops_per_sec"].as_f64().unwrap();
+    let rate: f64 = after("--shape").strip_prefix("constant:").unwrap().parse().unwrap();
+    assert!((rate - 0.9 * highest).abs() <= 1.0, "{rate} of {highest}");
+    assert!(
+        document["windows"][0]["internal_bytes"].is_u64() && document["windows"][0]["jobs_open"].is_u64()
+    );
+    // Whether so little tells is for the machine; what does not has no verdict.
+    let v = verdict(&keel, "silk-fig5.as-high");
+    assert_eq!((&v["quick"], v["valid"] == false), (&true.into(), v["holds"].is_null()), "{v}");
+    assert!(v["expected"]["paper"].is_string() && v["observation"] == "Fig 5", "{v}");
+    let page = read_file(&keel.path("out/report.html"));
+    let load = "works/schedules/s-ycsb-a-sustained-240s/report.html";
+    assert!(page.contains(load) && page.contains("silk-fig5.later") && !page.contains("points.csv"));
+    let load = read_file(&keel.path("out").join(load));
+    assert!(load.contains("evenkeel · triad") && load.contains("evenkeel · unlimited"));
+    assert_eq!(list(&keel.path("out/stores")), [""; 0]);
+
+    let again = run(&keel, &["silk-fig5"]);
+    assert_eq!((again.code, ran(&again)), (0, 0), "{again:?}");
+    let listed = keel.bare(&["lab", "list"]).ok();
+    for part in ["dlc-fig9.dip", "silk-fig8a.unlimited", "not reproduced:", "silk-fig6: "] {
+        assert!(listed.contains(part), "no `{part}` in {listed}");
+    }
+}

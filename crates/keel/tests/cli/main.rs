@@ -5,6 +5,8 @@
 mod background;
 /// `bench`.
 mod bench;
+/// `demo`.
+mod demo;
 /// `--device`.
 mod device;
 /// Durability modes.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::measure::Figures;
 use super::point::{Point, Reads};
 use super::study::Study;
+use crate::kept::Kept;
 use crate::provenance::Host;
 
 /// The first round's seed; each further one has the next.
@@ -57,6 +58,16 @@ pub struct Measured {
     pub others_cores: Option<f64>,
     /// The file system took direct I/O.
     pub direct_io: bool,
+}
+
+impl Kept for Finished {
+    fn arguments(&self) -> &[String] {
+        &self.arguments
+    }
+
+    fn program(&self) -> &str {
+        &self.program
+    }
 }
 
 impl Cell {

@@ -23,11 +23,11 @@ pub struct StudyVerdict {
     pub id: String,
     /// The experiment that claims it.
     pub experiment: String,
-    /// The paper's observation.
+    /// The paper's observation, or its figure.
     pub observation: String,
     /// What the number is.
     pub claim: String,
-    /// The preset: always `cds`.
+    /// The preset `cds`, or `schedules`.
     pub settings: String,
     /// What was wanted, and the paper's own figures.
     pub expected: Expected,
@@ -49,6 +49,50 @@ pub struct StudyVerdict {
     pub quick: bool,
     /// If it does not hold: why it need not.
     pub note: Option<String>,
+    /// What the rows were asked to serve, where a claim is valid under some loads only.
+    #[serde(default)]
+    pub load: Option<String>,
+}
+
+/// A claim as its verdict names it.
+pub(crate) struct Claimed {
+    pub(crate) id: &'static str,
+    pub(crate) experiment: &'static str,
+    pub(crate) observation: &'static str,
+    pub(crate) text: &'static str,
+    pub(crate) settings: &'static str,
+    /// Why it need not hold; empty if nothing is known.
+    pub(crate) reason: &'static str,
+}
+
+impl StudyVerdict {
+    /// What a claim's numbers say, one of each round; nothing if there is a reason not to believe them.
+    pub(crate) fn of(claim: &Claimed, expected: Expected, numbers: Numbers, quick: bool) -> StudyVerdict {
+        let Numbers { values, why_not } = numbers;
+        let measured = median(&values);
+        let met = |value: f64| expected.bar.met(value);
+        let valid = why_not.is_none() && measured.is_some();
+        let holds = measured.filter(|_| valid).map(met);
+        let reason = (holds == Some(false) && !claim.reason.is_empty()).then(|| claim.reason.to_owned());
+        StudyVerdict {
+            id: claim.id.to_owned(),
+            experiment: claim.experiment.to_owned(),
+            observation: claim.observation.to_owned(),
+            claim: claim.text.to_owned(),
+            settings: claim.settings.to_owned(),
+            measured,
+            spread: least(&values).zip(most(&values)),
+            runs: values.len(),
+            valid,
+            why_not_valid: why_not,
+            clear: holds.map(|holds| values.iter().all(|value| met(*value) == holds)),
+            holds,
+            quick,
+            note: reason,
+            load: None,
+            expected,
+        }
+    }
 }
 
 /// All there is to judge by.
@@ -67,39 +111,25 @@ pub struct Evidence<'a> {
 /// A verdict for each claim of a study that has a bar.
 pub fn judge(study: &Study, bars: &BTreeMap<String, Expected>, evidence: &Evidence<'_>) -> Vec<StudyVerdict> {
     let with_bars = study.claims.iter().filter_map(|claim| Some((claim, bars.get(claim.id)?.clone())));
-    with_bars.map(|(claim, expected)| verdict(study.id, claim, expected, evidence)).collect()
+    with_bars.map(|(claim, expected)| verdict(study, claim, expected, evidence)).collect()
 }
 
-fn verdict(study: &str, claim: &Claim, expected: Expected, evidence: &Evidence<'_>) -> StudyVerdict {
-    let Numbers { values, why_not } = numbers(claim, evidence);
-    let measured = median(&values);
-    let met = |value: f64| expected.bar.met(value);
-    let valid = why_not.is_none() && measured.is_some();
-    let holds = measured.filter(|_| valid).map(met);
-    let reason = (holds == Some(false) && !claim.reason.is_empty()).then(|| claim.reason.to_owned());
-    StudyVerdict {
-        id: claim.id.to_owned(),
-        experiment: study.to_owned(),
-        observation: claim.observation.to_owned(),
-        claim: claim.text.to_owned(),
-        settings: "cds".to_owned(),
-        measured,
-        spread: least(&values).zip(most(&values)),
-        runs: values.len(),
-        valid,
-        why_not_valid: why_not,
-        clear: holds.map(|holds| values.iter().all(|value| met(*value) == holds)),
-        holds,
-        quick: evidence.quick,
-        note: reason,
-        expected,
-    }
+fn verdict(study: &Study, claim: &Claim, expected: Expected, evidence: &Evidence<'_>) -> StudyVerdict {
+    let claimed = Claimed {
+        id: claim.id,
+        experiment: study.id,
+        observation: claim.observation,
+        text: claim.text,
+        settings: "cds",
+        reason: claim.reason,
+    };
+    StudyVerdict::of(&claimed, expected, numbers(claim, evidence), evidence.quick)
 }
 
 /// A claim's number in each round, and the first reason why they say nothing.
-struct Numbers {
-    values: Vec<f64>,
-    why_not: Option<String>,
+pub(crate) struct Numbers {
+    pub(crate) values: Vec<f64>,
+    pub(crate) why_not: Option<String>,
 }
 
 fn numbers(claim: &Claim, evidence: &Evidence<'_>) -> Numbers {

@@ -29,7 +29,7 @@ pub fn text(verdicts: &[StudyVerdict]) -> String {
         let _ = table(&mut out, group);
     }
     if verdicts.iter().any(|v| v.quick) {
-        let why = "Only a part of the data was written: this shows that it works, and is not to be quoted.";
+        let why = "Only a part was run: this shows that it works, and is not to be quoted.";
         let _ = writeln!(out, "\n{why}");
     }
     out
@@ -38,11 +38,14 @@ pub fn text(verdicts: &[StudyVerdict]) -> String {
 fn table(out: &mut String, group: &[StudyVerdict]) -> std::fmt::Result {
     let Some(first) = group.first() else { return Ok(()) };
     writeln!(out, "\n{:<34} {:>13} {:>8} {:>15}  verdict", first.experiment, "wanted", "found", "spread")?;
+    if let Some(load) = &first.load {
+        writeln!(out, "  under {load}")?;
+    }
     for v in group {
         let short = v.id.split_once('.').map_or(v.id.as_str(), |(_, short)| short);
         writeln!(
             out,
-            "  {:<4} {short:<27} {:>13} {:>8} {:>15}  {}",
+            "  {:<7}{short:<25} {:>13} {:>8} {:>15}  {}",
             v.observation,
             v.expected.bar.text(Unit::Times),
             number(v.measured),
@@ -93,18 +96,25 @@ fn section(study: &Study, verdicts: &[StudyVerdict], finished: &[Finished]) -> M
         section {
             h2 { (study.id) }
             p.note { (study.title) "." }
-            div.scroll role="region" aria-label="Verdicts" tabindex="0" { table {
-                thead { tr {
-                    th scope="col" { "observed" }
-                    th scope="col" { "claim" }
-                    @for name in ["wanted", "found", "spread"] { th.number scope="col" { (name) } }
-                    th scope="col" { "verdict" }
-                    th scope="col" { "the paper" }
-                } }
-                tbody { @for v in verdicts.iter().filter(|v| v.experiment == study.id) { (row(v)) } }
-            } }
+            (verdict_table(study.id, verdicts))
             @if !drawn.is_empty() { div.charts { @for figure in drawn { (figure) } } }
         }
+    }
+}
+
+/// The verdicts of an experiment as a table of the page.
+pub(crate) fn verdict_table(experiment: &str, verdicts: &[StudyVerdict]) -> Markup {
+    html! {
+        div.scroll role="region" aria-label="Verdicts" tabindex="0" { table {
+            thead { tr {
+                th scope="col" { "observed" }
+                th scope="col" { "claim" }
+                @for name in ["wanted", "found", "spread"] { th.number scope="col" { (name) } }
+                th scope="col" { "verdict" }
+                th scope="col" { "the paper" }
+            } }
+            tbody { @for v in verdicts.iter().filter(|v| v.experiment == experiment) { (row(v)) } }
+        } }
     }
 }
 
@@ -136,6 +146,7 @@ pub fn on_page(studies: &[&'static Study], verdicts: &[StudyVerdict], finished: 
         busiest: finished.iter().filter_map(|cell| cell.measured.others_cores).reduce(f64::max),
         repeats: finished.iter().map(|cell| cell.repeats).sum(),
         quick: verdicts.iter().any(|v| v.quick),
+        points: !studies.is_empty(),
     }
 }
 

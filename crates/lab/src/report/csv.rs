@@ -42,7 +42,7 @@ const SUMMARY: &str = "engine settings workload version records ops seconds thro
     cpu_seconds others_cores peak_rss_bytes idle_seconds wrong_reads";
 
 const WINDOWS: &str = "engine settings second offered achieved queue p99_us max_us client_bytes flush_bytes \
-    l0_bytes deep_bytes l0_runs internal_limit others_cores";
+    l0_bytes deep_bytes l0_runs internal_limit internal_bytes client_read_bytes client_estimate flushes_delayed stall_seconds jobs_open others_cores";
 
 fn summary_row(run: &Run) -> Vec<String> {
     let d = &run.document;
@@ -83,6 +83,12 @@ fn window_rows(doc: &Document) -> impl Iterator<Item = Vec<String>> {
             whole(w.deep_bytes),
             whole(w.l0_runs),
             maybe(w.internal_limit),
+            whole(w.internal_bytes),
+            whole(w.client_read_bytes),
+            maybe(w.client_estimate),
+            whole(w.flushes_delayed),
+            maybe(w.stall_seconds),
+            whole(w.jobs_open),
             maybe(w.others_cores),
         ]
     })
@@ -166,11 +172,15 @@ mod tests {
         let rows: Vec<&str> = windows.lines().collect();
         assert_eq!(rows.len(), 3);
         assert!(
-            rows[1].ends_with(",x=1,0,,19000,3,35,5000,20971520,10485760,8388608,31457280,0,100000000,0.01"),
+            rows[1].ends_with(
+                ",x=1,0,,19000,3,35,5000,20971520,10485760,8388608,31457280,0,100000000,73400320,31457280,31000000,0,0,2,0.01"
+            ),
             "{windows}"
         );
         assert!(
-            rows[2].ends_with(",x=1,1,20000,19500,3,36,5000,20971520,,8388608,31457280,1,100000000,0.01"),
+            rows[2].ends_with(
+                ",x=1,1,20000,19500,3,36,5000,20971520,,8388608,31457280,1,100000000,73400320,31457280,31000000,0,0,2,0.01"
+            ),
             "{windows}"
         );
         assert_eq!(percentiles.lines().count(), 1 + 2 * 4);

@@ -32,8 +32,10 @@ mod tables;
 
 pub(crate) use csv::csv_row;
 pub use numbers::{bytes, count, micros, moment, rate, seconds};
+pub(crate) use page::picture;
 pub use page::whole_page;
 pub use text::text;
+pub(crate) use text::wrapped;
 
 /// Runs to be looked at together. One run is a report as well.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -38,6 +38,16 @@ pub fn whole_page(title: &str, body: &Markup) -> String {
     page.into_string() + "\n"
 }
 
+/// The latencies over time alone: a drawing that needs nothing else, on paper of its own.
+pub fn picture(report: &Report) -> String {
+    let Some(chart) = charts(report).into_iter().next() else { return String::new() };
+    let alone = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"720\" \
+        style=\"background: var(--paper); font-family: system-ui, sans-serif\" ";
+    let drawing = chart.drawing.into_string().replacen("<svg ", alone, 1);
+    let styled = format!("><style>{STYLE}</style>");
+    drawing.replacen('>', &styled, 1) + "\n"
+}
+
 fn content(report: &Report) -> Markup {
     html! {
         (tables::head(report))

@@ -51,7 +51,12 @@ pub fn document(engine: &str, seconds: u64) -> Document {
         wrong_reads: 0,
         load: Some(Load { seconds: 1.5, throughput_ops_per_sec: 66_000.0, idle_seconds: 0.5 }),
         idle_seconds: 0.25,
-        amplification: Amplification { write: Some(5.25), read: Some(2.0), space: Some(1.1) },
+        amplification: Amplification {
+            write: Some(5.25),
+            read: Some(2.0),
+            space: Some(1.1),
+            moved: Some(9.5),
+        },
         compaction: Compaction {
             count: Some(12),
             bytes_read: Some(1 << 30),
@@ -98,6 +103,12 @@ fn window(second: u64) -> WindowRow {
         deep_bytes: Some(30 << 20),
         l0_runs: Some(second % 5),
         internal_limit: Some(1e8),
+        internal_bytes: Some(70 << 20),
+        client_read_bytes: Some(30 << 20),
+        client_estimate: Some(31e6),
+        flushes_delayed: Some(0),
+        stall_seconds: Some(0.0),
+        jobs_open: Some(2),
         others_cores: Some(0.01),
     }
 }

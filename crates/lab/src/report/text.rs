@@ -61,7 +61,7 @@ pub fn asked(doc: &Document) -> [String; 5] {
 }
 
 /// Lines of at most so many characters, broken at blanks where there are any.
-fn wrapped(text: &str, columns: usize) -> Vec<String> {
+pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut length = 0;
     for word in text.split(' ') {

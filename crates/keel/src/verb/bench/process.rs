@@ -142,6 +142,13 @@ impl Process {
     }
 }
 
+/// This command again, with these words.
+pub fn again(words: &[String]) -> Result<Process, Failure> {
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::work(format!("cannot find this command to start it again: {error}")))?;
+    Ok(Process { program, arguments: words.iter().map(OsString::from).collect() })
+}
+
 /// What the user typed and every process gets.
 pub fn typed() -> Vec<OsString> {
     passed_on(std::env::args_os().skip(1))

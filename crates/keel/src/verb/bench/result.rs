@@ -35,12 +35,10 @@ impl ResultArgs {
 
     /// Writes the report, if one is wanted.
     pub fn report(&self, runs: Vec<Run>) -> Result<(), Failure> {
-        let Some(dir) = &self.report else { return Ok(()) };
-        let failed =
-            |error| Failure::work(format!("cannot write the report into {}: {error}", dir.display()));
-        Report::new(runs).write(dir).map_err(failed)?;
-        note(&format!("keel: the report is {}", dir.join(report::PAGE).display()));
-        Ok(())
+        match &self.report {
+            Some(dir) => write_report(&Report::new(runs), dir),
+            None => Ok(()),
+        }
     }
 
     /// The result as JSON where that is asked for, and else, or beside a file, as text.
@@ -60,4 +58,12 @@ impl ResultArgs {
             None => Output::new().text(&text()),
         }
     }
+}
+
+/// Writes a report into a directory, and says where it is.
+pub fn write_report(report: &Report, dir: &Path) -> Result<(), Failure> {
+    let failed = |error| Failure::work(format!("cannot write the report into {}: {error}", dir.display()));
+    report.write(dir).map_err(failed)?;
+    note(&format!("keel: the report is {}", dir.join(report::PAGE).display()));
+    Ok(())
 }

@@ -15,10 +15,12 @@ use evenkeel_lab::experiments::BASELINE;
 use evenkeel_lab::judging::{Evidence, Verdict, judge};
 use evenkeel_lab::provenance::{Provenance, commit};
 use evenkeel_lab::report::{self, Report};
+use evenkeel_lab::scheduling;
 use evenkeel_lab::verdict_page::{self, About};
 use evenkeel_lab::verdict_table;
 
 use super::runner::Ran;
+use super::schedule_runner::ScheduleRan;
 use super::study_runner::StudyRan;
 use crate::failure::Failure;
 use crate::files;
@@ -47,8 +49,24 @@ pub struct Space<'a> {
     pub ran: &'a StudyRan,
 }
 
+/// Schedules beside each other: the same.
+pub struct Schedules<'a> {
+    /// The experiments.
+    pub chosen: &'a [&'static scheduling::study::Study],
+    /// Their cells.
+    pub planned: &'a [scheduling::cells::Cell],
+    /// What came of them.
+    pub ran: &'a ScheduleRan,
+}
+
 /// Judges, writes everything and prints the verdicts.
-pub fn write(out: &Path, engines: &Engines<'_>, space: &Space<'_>, scale: Scale) -> Result<(), Failure> {
+pub fn write(
+    out: &Path,
+    engines: &Engines<'_>,
+    space: &Space<'_>,
+    under: &Schedules<'_>,
+    scale: Scale,
+) -> Result<(), Failure> {
     let Engines { chosen, planned, ran } = *engines;
     let evidence = Evidence {
         planned,
@@ -67,18 +85,30 @@ pub fn write(out: &Path, engines: &Engines<'_>, space: &Space<'_>, scale: Scale)
     };
     let of_space: Vec<StudyVerdict> =
         space.chosen.iter().flat_map(|study| design_space::judge::judge(study, &bars, &of_space)).collect();
+    let of_schedules = scheduling::judge::Evidence {
+        planned: under.planned,
+        finished: &under.ran.finished,
+        failed: &under.ran.failed,
+        quick: scale.is_quick(),
+    };
+    let of_schedules: Vec<StudyVerdict> =
+        under.chosen.iter().flat_map(|study| scheduling::judge::judge(study, &bars, &of_schedules)).collect();
     let failed =
         |error: std::io::Error| Failure::work(format!("cannot write into {}: {error}", out.display()));
-    let json = all_as_json(&verdicts, &of_space)
+    let studied = [of_space, of_schedules].concat();
+    let json = all_as_json(&verdicts, &studied)
         .map_err(|error| Failure::work(format!("the verdicts are no JSON: {error}")))?;
-    let notes = notes(engines, space);
-    let studies = design_space::verdicts::on_page(space.chosen, &of_space, &space.ran.finished);
+    let notes = notes(engines, space, under);
+    let studies = design_space::verdicts::on_page(space.chosen, &studied, &space.ran.finished)
+        .and(scheduling::page::on_page(under.chosen, &studied, &under.ran.finished));
+    let mut pages = works(out, planned, &ran.finished, scale).map_err(failed)?;
+    pages.extend(loads(out, under).map_err(failed)?);
     let (commit, provenance) = (commit(), Provenance::here(clock::wall_ms(), out));
     let about = About {
         provenance: &provenance,
         commit: commit.as_deref(),
         notes: &notes,
-        pages: &works(out, planned, &ran.finished, scale).map_err(failed)?,
+        pages: &pages,
         studies: &studies,
     };
     for (name, text) in [
@@ -92,7 +122,7 @@ pub fn write(out: &Path, engines: &Engines<'_>, space: &Space<'_>, scale: Scale)
         let points = design_space::verdicts::csv(&space.ran.finished);
         files::write_whole(&out.join("points.csv"), &points).map_err(failed)?;
     }
-    let text = verdict_table::text(&verdicts) + &design_space::verdicts::text(&of_space);
+    let text = verdict_table::text(&verdicts) + &design_space::verdicts::text(&studied);
     Output::new().text(&text)
 }
 
@@ -108,15 +138,22 @@ fn all_as_json(verdicts: &[Verdict], of_space: &[StudyVerdict]) -> serde_json::R
     serde_json::to_string_pretty(&all)
 }
 
-fn notes(engines: &Engines<'_>, space: &Space<'_>) -> Vec<String> {
+fn notes(engines: &Engines<'_>, space: &Space<'_>, under: &Schedules<'_>) -> Vec<String> {
     let ran = engines.ran;
     let mut notes = vec![format!(
         "{} of {} cells are finished, {} of them by this command.",
-        ran.finished.len() + space.ran.finished.len(),
-        engines.planned.len() + space.planned.len(),
-        ran.run + space.ran.run
+        ran.finished.len() + space.ran.finished.len() + under.ran.finished.len(),
+        engines.planned.len() + space.planned.len() + under.planned.len(),
+        ran.run + space.ran.run + under.ran.run
     )];
-    notes.extend(space.ran.failed.iter().map(|(point, why)| format!("{point} failed: {why}.")));
+    notes.extend(
+        space
+            .ran
+            .failed
+            .iter()
+            .chain(&under.ran.failed)
+            .map(|(point, why)| format!("{point} failed: {why}.")),
+    );
     notes.extend(
         ran.failed.iter().map(|f| {
             format!("{}, {}, failed in {} {}: {}.", f.engine, f.settings, f.experiment, f.work, f.why)
@@ -157,6 +194,34 @@ fn works(
         report.write(&dir)?;
         files::write(&dir.join("comparison.txt"), &comparison_table::text(&compared))?;
         pages.push((name, format!("{folder}/{}", report::PAGE)));
+    }
+    Ok(pages)
+}
+
+/// A folder for each load of an experiment over schedules, with its first round's runs on one page.
+fn loads(out: &Path, under: &Schedules<'_>) -> std::io::Result<Vec<(String, String)>> {
+    let mut pages: Vec<(String, String)> = Vec::new();
+    for cell in under.planned {
+        let group = cell.row.group();
+        if pages.iter().any(|(known, _)| *known == group) {
+            continue;
+        }
+        let of_group = under.planned.iter().filter(|other| other.row.group() == group && other.round == 1);
+        let document = |cell: &scheduling::cells::Cell| {
+            let (id, seed) = (cell.row.id(), cell.seed());
+            let finished = under.ran.finished.iter().find(|f| f.row == id && f.seed == seed)?;
+            Some(report::Run::new(cell.row.name, finished.document.clone()))
+        };
+        let runs: Vec<report::Run> = of_group.filter_map(document).collect();
+        if runs.is_empty() {
+            continue;
+        }
+        let folder = format!("works/schedules/{group}");
+        let mut report = Report::new(runs);
+        report.title = group.clone();
+        report.notes.push("The first round.".to_owned());
+        report.write(&out.join(&folder))?;
+        pages.push((group, format!("{folder}/{}", report::PAGE)));
     }
     Ok(pages)
 }

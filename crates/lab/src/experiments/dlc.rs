@@ -1,0 +1,234 @@
+//! After *DLC: A New Compaction Scheme for LSM-tree with High Stability and Low Latency* (EDBT 2021), lab D: sysbench's
+//! transactions at 90 % of what the store can do, and at a quarter of that in between.
+
+use crate::document::Document;
+use crate::scheduling::row::{D, Load, Row, STRATEGY};
+use crate::scheduling::study::{
+    Claim, Study, Table, Valid, decay, estimate_error, longest_dip, most_runs, short_seconds, throughput,
+};
+
+const OLTP: Row = Row {
+    setup: &D,
+    workload: "oltp",
+    load: Load::High { peak: 100.0, valley: 20.0 },
+    seconds: 360.0,
+    name: "unlimited",
+    schedule: "unlimited",
+    strategy: STRATEGY,
+    memory: 1,
+};
+const CALM: Row = Row { load: Load::Share(60), seconds: 60.0, ..OLTP };
+const HALF_READS: Row = Row { workload: "oltp-5-5", ..OLTP };
+const FEW_READS: Row = Row { workload: "oltp-1-9", ..OLTP };
+const MOST_READS: Row = Row { workload: "oltp-9-1", ..OLTP };
+const LONG: Row = Row { load: Load::High { peak: 110.0, valley: 10.0 }, ..OLTP };
+const LONGER: Row = Row { load: Load::High { peak: 220.0, valley: 10.0 }, seconds: 460.0, ..OLTP };
+const SUSTAINED: Row = Row { load: Load::Sustained, seconds: 240.0, ..OLTP };
+/// The paper's threshold of 20 runs is reached after 40 minutes; one of 4 is, and four parts are through, in these ten.
+const BURSTS: Row = Row { load: Load::Sustained, seconds: 600.0, ..OLTP };
+const FULL: Row = BURSTS.under("dlc-burst-full:burst-runs=4").named("dlc-burst-full");
+const PARTS: Row = BURSTS.under("dlc-burst-part:burst-runs=4").named("dlc-burst-part");
+const THRESHOLD: f64 = 4.0;
+
+/// DLC as in most of its figures, and SILK with its estimate.
+const DLC: &str = "dlc-burst-part";
+const SILK: &str = "silk-star";
+
+fn three(row: Row) -> Vec<Row> {
+    vec![row, row.under(SILK), row.under(DLC)]
+}
+
+/// The difference of a figure between two schedules under one load.
+fn less(
+    t: &Table<'_>,
+    row: Row,
+    of: &'static str,
+    by: &'static str,
+    figure: fn(&Document) -> Option<f64>,
+) -> Option<f64> {
+    let by = t.figure(&row.under(by), figure);
+    Some(t.figure(&row.under(of), figure)? - by?)
+}
+
+/// Drops of the baseline.
+pub const FIG1: Study = Study {
+    id: "dlc-fig1",
+    title: "without a schedule, throughput drops at high load",
+    figure: "Fig 1",
+    rows: || three(OLTP),
+    valid: Valid::High,
+    claims: &[Claim {
+        id: "dlc-fig1.drops",
+        text: "share of the seconds in which less than 95 % of what came ended, unlimited",
+        number: |t| t.figure(&OLTP, short_seconds),
+    }],
+};
+
+/// Drops of SILK.
+pub const FIG2: Study = Study {
+    id: "dlc-fig2",
+    title: "SILK drops, too, once the first level is merged at high load",
+    figure: "Fig 2",
+    rows: || three(OLTP),
+    valid: Valid::High,
+    claims: &[Claim {
+        id: "dlc-fig2.drops",
+        text: "share of the seconds in which less than 95 % of what came ended, SILK*",
+        number: |t| t.figure(&OLTP.under(SILK), short_seconds),
+    }],
+};
+
+/// Estimates of what clients use.
+pub const FIG3: Study = Study {
+    id: "dlc-fig3",
+    title: "what clients use of the device, as SILK and as DLC estimate it",
+    figure: "Fig 3",
+    rows: || vec![CALM, CALM.under("silk"), CALM.under(SILK)],
+    valid: Valid::Served,
+    claims: &[
+        Claim {
+            id: "dlc-fig3.dlc",
+            text: "how far the estimate by cache fills is off, over the run",
+            number: |t| t.figure(&CALM.under(SILK), estimate_error),
+        },
+        Claim {
+            id: "dlc-fig3.silk",
+            text: "how far the estimate by bytes of operations is off",
+            number: |t| t.figure(&CALM.under("silk"), estimate_error),
+        },
+    ],
+};
+
+/// No bursts.
+pub const FIG4: Study = Study {
+    id: "dlc-fig4",
+    title: "high load without an end, and nothing resumed: the first level grows",
+    figure: "Fig 4",
+    rows: || vec![SUSTAINED, SUSTAINED.under("dlc-full")],
+    valid: Valid::Overload,
+    claims: &[Claim {
+        id: "dlc-fig4.decay",
+        text: "operations a second in the last quarter by those in the second",
+        number: |t| t.figure(&SUSTAINED.under("dlc-full"), decay),
+    }],
+};
+
+/// The default transactions.
+pub const FIG6: Study = Study {
+    id: "dlc-fig6",
+    title: "sysbench's default transactions, 100 seconds high and 20 low",
+    figure: "Fig 6",
+    rows: || three(OLTP),
+    valid: Valid::High,
+    claims: &[
+        Claim {
+            id: "dlc-fig6.dlc",
+            text: "share of the seconds in which less than 95 % of what came ended, DLC",
+            number: |t| t.figure(&OLTP.under(DLC), short_seconds),
+        },
+        Claim {
+            id: "dlc-fig6.silk",
+            text: "the same share, SILK* less DLC",
+            number: |t| less(t, OLTP, SILK, DLC, short_seconds),
+        },
+        Claim {
+            id: "dlc-fig6.unlimited",
+            text: "the same share, unlimited less SILK*",
+            number: |t| less(t, OLTP, "unlimited", SILK, short_seconds),
+        },
+    ],
+};
+
+/// Reads to writes.
+pub const FIG7: Study = Study {
+    id: "dlc-fig7",
+    title: "as many reads as writes, and one to nine",
+    figure: "Fig 7",
+    rows: || [three(HALF_READS), three(FEW_READS)].concat(),
+    valid: Valid::High,
+    claims: &[
+        Claim {
+            id: "dlc-fig7.5-5",
+            text: "share of seconds with less than 95 % of what came, unlimited less DLC, 5:5",
+            number: |t| less(t, HALF_READS, "unlimited", DLC, short_seconds),
+        },
+        Claim {
+            id: "dlc-fig7.1-9",
+            text: "the same, 1:9",
+            number: |t| less(t, FEW_READS, "unlimited", DLC, short_seconds),
+        },
+        Claim {
+            id: "dlc-fig7.gap",
+            text: "the second of these less the first",
+            number: |t| {
+                let few = less(t, FEW_READS, "unlimited", DLC, short_seconds);
+                Some(few? - less(t, HALF_READS, "unlimited", DLC, short_seconds)?)
+            },
+        },
+    ],
+};
+
+/// Long peaks.
+pub const FIG8: Study = Study {
+    id: "dlc-fig8",
+    title: "high for 110 and for 220 seconds, low for 10",
+    figure: "Fig 8",
+    rows: || vec![LONG, LONG.under(DLC), LONGER, LONGER.under(DLC)],
+    valid: Valid::High,
+    claims: &[
+        Claim {
+            id: "dlc-fig8.long",
+            text: "share of seconds with less than 95 % of what came, DLC, 110 s",
+            number: |t| t.figure(&LONG.under(DLC), short_seconds),
+        },
+        Claim {
+            id: "dlc-fig8.longer",
+            text: "the same, 220 s",
+            number: |t| t.figure(&LONGER.under(DLC), short_seconds),
+        },
+        Claim {
+            id: "dlc-fig8.runs",
+            text: "most runs in L0, 220 s by 110 s",
+            number: |t| t.ratio(&LONGER.under(DLC), &LONG.under(DLC), most_runs),
+        },
+    ],
+};
+
+/// Bursts.
+pub const FIG9: Study = Study {
+    id: "dlc-fig9",
+    title: "high load without an end: all of the first level resumed, or parts and then all",
+    figure: "Fig 9",
+    rows: || vec![BURSTS, FULL, PARTS],
+    valid: Valid::Overload,
+    claims: &[
+        Claim {
+            id: "dlc-fig9.dip",
+            text: "the longest row of seconds with less than 95 % of what came, full less part",
+            number: |t| {
+                let burst = |row| t.figure(row, most_runs).filter(|runs| *runs >= THRESHOLD);
+                let _ = burst(&FULL)?.min(burst(&PARTS)?);
+                Some(t.figure(&FULL, longest_dip)? - t.figure(&PARTS, longest_dip)?)
+            },
+        },
+        Claim {
+            id: "dlc-fig9.runs",
+            text: "most runs in L0, full: the threshold is 4",
+            number: |t| t.figure(&FULL, most_runs),
+        },
+    ],
+};
+
+/// Many reads.
+pub const FIG10: Study = Study {
+    id: "dlc-fig10",
+    title: "nine reads for a write",
+    figure: "Fig 10",
+    rows: || three(MOST_READS),
+    valid: Valid::Served,
+    claims: &[Claim {
+        id: "dlc-fig10.throughput",
+        text: "throughput, DLC by SILK*",
+        number: |t| t.ratio(&MOST_READS.under(DLC), &MOST_READS.under(SILK), throughput),
+    }],
+};

@@ -1,0 +1,292 @@
+//! After *SILK: Preventing Latency Spikes in Log-Structured Merge Key-Value Stores* (ATC 2019), lab S: peaks of 1.5 to 2 times
+//! what the device sustains of writes, and a mean below it.
+
+use crate::scheduling::row::{Load, Row, S, S_NUTANIX, STRATEGY};
+use crate::scheduling::study::{
+    Claim, Study, Table, Valid, delayed_flushes, early_median, first_above, first_slow, least_followed, lost,
+    median, mirrored, most_jobs, p99, slow_seconds, stalled_seconds, throughput, trend, worst_second,
+    worst_seconds,
+};
+
+/// Half reads, half updates, evenly.
+const HALVES: Row = Row {
+    setup: &S,
+    workload: "ycsb-a",
+    load: Load::Bursts { peak: 100.0, valley: 120.0 },
+    seconds: 440.0,
+    name: "unlimited",
+    schedule: "unlimited",
+    strategy: STRATEGY,
+    memory: 1,
+};
+/// The production load of Figure 7.
+const NUTANIX: Row =
+    Row { setup: &S_NUTANIX, workload: "nutanix", load: Load::Nutanix, seconds: 300.0, ..HALVES };
+const HOUR: Row = Row { seconds: 3600.0, ..NUTANIX };
+/// As much as can be served all the time, so that what is put off comes due.
+const STEADY: Row = Row { load: Load::Sustained, seconds: 240.0, ..HALVES };
+const TRIAD: Row = Row { strategy: "triad", ..STEADY.named("triad") };
+const MEMORY: Row = Row { memory: 8, ..STEADY.named("memory8") };
+const FIXED: [Row; 3] = [STEADY.under("fixed:25%"), STEADY.under("fixed:37%"), STEADY.under("fixed:45%")];
+/// What nobody can serve for ever.
+const ENDLESS: Row = Row { load: Load::Endless, seconds: 300.0, ..HALVES };
+const YCSB: [&str; 6] = ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f"];
+
+/// A workload of YCSB's as fast as it goes.
+fn closed(workload: &'static str, schedule: &'static str) -> Row {
+    Row { workload, ..HALVES }.probe().under(schedule)
+}
+
+/// The same at 60 % of that.
+fn open(workload: &'static str) -> Row {
+    Row { workload, load: Load::Share(60), seconds: 240.0, ..HALVES }
+}
+
+/// Fixed limits.
+pub const FIG4: Study = Study {
+    id: "silk-fig4",
+    title: "fixed limits on background work, and more memory, only postpone the first spike",
+    figure: "Fig 4",
+    rows: || [STEADY, MEMORY].into_iter().chain(FIXED).collect(),
+    valid: Valid::Overload,
+    claims: &[
+        Claim {
+            id: "silk-fig4.25-37",
+            text: "seconds from the first spike at a limit of 25 % to that at 37 %",
+            number: |t| later(t, &FIXED[1], &FIXED[0]),
+        },
+        Claim {
+            id: "silk-fig4.37-45",
+            text: "seconds from the first spike at a limit of 37 % to that at 45 %",
+            number: |t| later(t, &FIXED[2], &FIXED[1]),
+        },
+        Claim {
+            id: "silk-fig4.memory",
+            text: "seconds from the first spike to that with 8 times the memory",
+            number: |t| later(t, &MEMORY, &STEADY),
+        },
+    ],
+};
+
+fn later(t: &Table<'_>, row: &Row, than: &Row) -> Option<f64> {
+    let (late, early) = (t.figure(row, first_slow), t.figure(than, first_slow));
+    Some(late? - early?)
+}
+
+/// TRIAD.
+pub const FIG5: Study = Study {
+    id: "silk-fig5",
+    title: "TRIAD's first level is merged late: spikes come later, and are no smaller",
+    figure: "Fig 5",
+    rows: || vec![STEADY, TRIAD],
+    valid: Valid::Overload,
+    claims: &[
+        Claim {
+            id: "silk-fig5.later",
+            text: "seconds from the first spike to that of TRIAD",
+            number: |t| later(t, &TRIAD, &STEADY),
+        },
+        Claim {
+            id: "silk-fig5.as-high",
+            text: "worst second of TRIAD by that without",
+            number: |t| t.ratio(&TRIAD, &STEADY, worst_second),
+        },
+    ],
+};
+
+/// The production load.
+pub const FIG8A: Study = Study {
+    id: "silk-fig8a",
+    title: "the production load under SILK, an auto-tuned limit and none",
+    figure: "Fig 8a",
+    rows: || vec![NUTANIX, NUTANIX.under("autotuned"), NUTANIX.under("silk")],
+    valid: Valid::Bursts,
+    claims: &[
+        Claim {
+            id: "silk-fig8a.autotuned",
+            text: "p99 of the worst 5 % of seconds, SILK by auto-tuned",
+            number: |t| t.ratio(&NUTANIX.under("silk"), &NUTANIX.under("autotuned"), worst_seconds),
+        },
+        Claim {
+            id: "silk-fig8a.unlimited",
+            text: "p99 of the worst 5 % of seconds, SILK by unlimited",
+            number: |t| t.ratio(&NUTANIX.under("silk"), &NUTANIX, worst_seconds),
+        },
+        Claim {
+            id: "silk-fig8a.follows",
+            text: "what SILK ended of what came, in the second where that is least",
+            number: |t| t.figure(&NUTANIX.under("silk"), least_followed),
+        },
+        Claim {
+            id: "silk-fig8a.lost",
+            text: "bytes that SILK wrote and threw away when work was preempted, by all that compactions wrote",
+            number: |t| t.figure(&NUTANIX.under("silk"), lost),
+        },
+    ],
+};
+
+/// Peaks without an end.
+pub const FIG8B: Study = Study {
+    id: "silk-fig8b",
+    title: "a peak without an end: how long it takes until latencies rise",
+    figure: "Fig 8b",
+    rows: || vec![ENDLESS, ENDLESS.under("silk")],
+    valid: Valid::Overload,
+    claims: &[Claim {
+        id: "silk-fig8b.later",
+        text: "seconds until a p99 is ten times the median of the calmer run's first tenth, SILK less unlimited",
+        number: |t| {
+            let (silk, unlimited) = (t.of(&ENDLESS.under("silk")), t.of(&ENDLESS));
+            let (silk, unlimited) = (silk?, unlimited?);
+            let limit_us = 10.0 * early_median(silk)?.min(early_median(unlimited)?);
+            Some(first_above(silk, limit_us) - first_above(unlimited, limit_us))
+        },
+    }],
+};
+
+/// SILK's halves.
+pub const FIG8C: Study = Study {
+    id: "silk-fig8c",
+    title: "SILK's two halves apart, under peaks of 100 seconds",
+    figure: "Fig 8c",
+    rows: || ["unlimited", "silk", "silk-bandwidth", "silk-priority"].map(|name| HALVES.under(name)).into(),
+    valid: Valid::Bursts,
+    claims: &[
+        Claim {
+            id: "silk-fig8c.bandwidth",
+            text: "share of seconds above 50 ms, bandwidth alone less both",
+            number: |t| more(t, "silk-bandwidth"),
+        },
+        Claim {
+            id: "silk-fig8c.priority",
+            text: "share of seconds above 50 ms, priority alone less both",
+            number: |t| more(t, "silk-priority"),
+        },
+        Claim {
+            id: "silk-fig8c.unlimited",
+            text: "share of seconds above 50 ms, unlimited less both",
+            number: |t| more(t, "unlimited"),
+        },
+    ],
+};
+
+fn more(t: &Table<'_>, half: &'static str) -> Option<f64> {
+    let both = t.figure(&HALVES.under("silk"), slow_seconds);
+    Some(t.figure(&HALVES.under(half), slow_seconds)? - both?)
+}
+
+/// Flushes that wait.
+pub const FIG9: Study = Study {
+    id: "silk-fig9",
+    title: "flushes that wait for another one, and writers that wait, under the production load",
+    figure: "Fig 9",
+    rows: FIG8A.rows,
+    valid: Valid::Bursts,
+    claims: &[
+        Claim {
+            id: "silk-fig9.silk",
+            text: "delayed flushes of SILK",
+            number: |t| t.figure(&NUTANIX.under("silk"), delayed_flushes),
+        },
+        Claim {
+            id: "silk-fig9.stalled",
+            text: "seconds that writers waited under SILK",
+            number: |t| t.figure(&NUTANIX.under("silk"), stalled_seconds),
+        },
+        Claim {
+            id: "silk-fig9.autotuned",
+            text: "seconds that writers waited, auto-tuned less SILK",
+            number: |t| {
+                let silk = t.figure(&NUTANIX.under("silk"), stalled_seconds);
+                Some(t.figure(&NUTANIX.under("autotuned"), stalled_seconds)? - silk?)
+            },
+        },
+        Claim {
+            id: "silk-fig9.unlimited",
+            text: "delayed flushes without a limit",
+            number: |t| t.figure(&NUTANIX, delayed_flushes),
+        },
+    ],
+};
+
+/// For long.
+pub const FIG10: Study = Study {
+    id: "silk-fig10",
+    title: "an hour of the production load: nothing piles up",
+    figure: "Fig 10",
+    rows: || vec![HOUR, HOUR.under("silk")],
+    valid: Valid::Bursts,
+    claims: &[
+        Claim {
+            id: "silk-fig10.queue",
+            text: "open compactions at most",
+            number: |t| t.figure(&HOUR.under("silk"), most_jobs),
+        },
+        Claim {
+            id: "silk-fig10.trend",
+            text: "p99 of the seconds of the second half by the first's",
+            number: |t| t.figure(&HOUR.under("silk"), trend),
+        },
+    ],
+};
+
+/// What background work does while clients do.
+pub const FIG11: Study = Study {
+    id: "silk-fig11",
+    title: "what background work moves mirrors what clients do",
+    figure: "Fig 11",
+    rows: FIG8A.rows,
+    valid: Valid::Bursts,
+    claims: &[Claim {
+        id: "silk-fig11.mirror",
+        text: "correlation of clients' and background bytes from second to second, SILK",
+        number: |t| t.figure(&NUTANIX.under("silk"), mirrored),
+    }],
+};
+
+/// Throughput of YCSB.
+pub const FIG12: Study = Study {
+    id: "silk-fig12",
+    title: "YCSB as fast as it goes: what SILK costs",
+    figure: "Fig 12",
+    rows: || YCSB.iter().flat_map(|name| [closed(name, "unlimited"), closed(name, "silk")]).collect(),
+    valid: Valid::Served,
+    claims: &[Claim {
+        id: "silk-fig12.loss",
+        text: "throughput, SILK by unlimited, of the workload that loses most",
+        number: |t| {
+            let ratio =
+                |name: &&'static str| t.ratio(&closed(name, "silk"), &closed(name, "unlimited"), throughput);
+            let all: Option<Vec<f64>> = YCSB.iter().map(ratio).collect();
+            all?.into_iter().reduce(f64::min)
+        },
+    }],
+};
+
+/// Latencies of YCSB.
+pub const FIG13: Study = Study {
+    id: "silk-fig13",
+    title: "YCSB A and F at 60 % of what the store can do",
+    figure: "Fig 13",
+    rows: || {
+        ["ycsb-a", "ycsb-f"].into_iter().flat_map(|name| [open(name), open(name).under("silk")]).collect()
+    },
+    valid: Valid::Served,
+    claims: &[
+        Claim {
+            id: "silk-fig13.p99",
+            text: "p99, SILK by unlimited, of the workload where it is more",
+            number: |t| most(t, p99),
+        },
+        Claim {
+            id: "silk-fig13.median",
+            text: "p50, SILK by unlimited, of the workload where it is more",
+            number: |t| most(t, median),
+        },
+    ],
+};
+
+fn most(t: &Table<'_>, figure: fn(&crate::document::Document) -> Option<f64>) -> Option<f64> {
+    let ratio = |name: &'static str| t.ratio(&open(name).under("silk"), &open(name), figure);
+    Some(ratio("ycsb-a")?.max(ratio("ycsb-f")?))
+}

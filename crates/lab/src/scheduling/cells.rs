@@ -1,0 +1,180 @@
+//! From studies to cells: a row in a round, with the words that ask for it. Pure.
+//!
+//! Probes come first, one for each setup and workload: the rates of all other cells follow from them. All rows of a study are
+//! through before its next round begins; a cell that several studies need is run once.
+
+use serde::{Deserialize, Serialize};
+
+use super::row::{Found, Load, Row, STRATEGY};
+use super::study::Study;
+use crate::catalog::find;
+use crate::document::Document;
+use crate::kept::Kept;
+use crate::sustained::{Sustained, written_per_request};
+
+/// The first round's seed; each further one has the next.
+pub const FIRST_SEED: u64 = 42;
+
+/// Rounds, unless somebody says otherwise.
+pub const ROUNDS: u16 = 3;
+
+/// Where the records are: a keyspace without a log, as in both papers no log was on the device.
+const KEYSPACE: &str = "bench";
+
+/// A row in a round.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cell {
+    /// What is run.
+    pub row: Row,
+    /// From 1.
+    pub round: u16,
+}
+
+/// What a finished cell leaves.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Finished {
+    /// The row's id.
+    pub row: String,
+    /// Decides on keys and operations.
+    pub seed: u64,
+    /// The words that asked for it.
+    pub arguments: Vec<String>,
+    /// What tells one build of the command from another.
+    pub program: String,
+    /// How long it took, repetitions included.
+    pub wall_seconds: f64,
+    /// How often it was run again because others were busy.
+    pub repeats: u32,
+    /// What came out.
+    pub document: Document,
+}
+
+impl Kept for Finished {
+    fn arguments(&self) -> &[String] {
+        &self.arguments
+    }
+
+    fn program(&self) -> &str {
+        &self.program
+    }
+}
+
+impl Cell {
+    /// Decides on keys and operations.
+    pub fn seed(&self) -> u64 {
+        FIRST_SEED + u64::from(self.round) - 1
+    }
+
+    /// Where it is kept, below the directory of cells.
+    pub fn file(&self) -> String {
+        format!("schedules/{}-{}.json", self.row.id(), self.seed())
+    }
+
+    /// For people.
+    pub fn title(&self) -> String {
+        format!("{}, round {}", self.row.id(), self.round)
+    }
+
+    /// The settled store that it starts from: a setup's in a round, and another one for each strategy, as a tree that was
+    /// settled by one is due by the next.
+    pub fn store(&self) -> String {
+        match self.row.strategy {
+            STRATEGY => format!("{}-{}", self.row.setup.name, self.seed()),
+            other => format!("{}-{other}-{}", self.row.setup.name, self.seed()),
+        }
+    }
+
+    /// What fills and settles that store, on the disk as it is.
+    pub fn filling(&self, divide: u64) -> Vec<String> {
+        let mut words = vec!["bench".to_owned(), self.row.setup.filler.to_owned()];
+        words.extend(self.common(divide, 1));
+        words.extend(data(&self.row, divide));
+        words
+    }
+
+    /// What asks for it; `found` is what its probe found.
+    pub fn arguments(&self, divide: u64, found: Option<Found>) -> Vec<String> {
+        let row = &self.row;
+        let mut words = vec!["bench".to_owned(), row.workload.to_owned()];
+        words.extend(self.common(divide, row.memory));
+        let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
+        flag("--threads", row.setup.threads.to_string());
+        flag("--seconds", row.seconds(divide).to_string());
+        flag("--device", row.setup.device(divide).to_string());
+        flag("--schedule", row.schedule.to_owned());
+        // Both papers ask for records evenly, but for sysbench's transactions.
+        if find(row.workload).is_some_and(|workload| workload.transaction.reads == 0) {
+            flag("--distribution", "uniform".to_owned());
+        }
+        if let Some(shape) = row.shape(found, divide, self.seed()) {
+            flag("--shape", shape);
+        }
+        words
+    }
+
+    fn common(&self, divide: u64, memory: u64) -> Vec<String> {
+        let row = &self.row;
+        let mut words: Vec<String> = ["--keyspace", KEYSPACE, "--sync", "no-wal", "--strategy", row.strategy]
+            .map(str::to_owned)
+            .into();
+        words.extend(["--seed".to_owned(), self.seed().to_string()]);
+        for (name, value) in row.setup.options(divide, memory) {
+            words.extend(["--set".to_owned(), format!("{name}={value}")]);
+        }
+        words
+    }
+
+    /// About how long it takes, in seconds, until cells of its kind have said better: the data are read once before.
+    pub fn estimate(&self, divide: u64) -> f64 {
+        let setup = self.row.setup;
+        let data = setup.records(divide) * (setup.key_bytes + setup.value_mean);
+        self.row.seconds(divide) * 1.2 + data as f64 / setup.device(divide) as f64 + 5.0
+    }
+}
+
+/// The records, as the bench is told them.
+fn data(row: &Row, divide: u64) -> Vec<String> {
+    let setup = row.setup;
+    let words = [
+        ("--records", setup.records(divide).to_string()),
+        ("--key-bytes", setup.key_bytes.to_string()),
+        ("--value-bytes", setup.value_bytes.to_owned()),
+    ];
+    words.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()
+}
+
+/// What a probe says of the requests of its workload.
+pub fn found(row: &Row, probe: &Document) -> Option<Found> {
+    let per_request = per_request(row)?;
+    let sustained = Sustained::of(probe, per_request)?;
+    let sustained_ops_per_sec = if per_request > 0.0 { sustained.bytes_per_sec() / per_request } else { 0.0 };
+    Some(Found { ops_per_sec: probe.throughput_ops_per_sec, sustained_ops_per_sec })
+}
+
+/// Bytes that a request of this row writes.
+pub fn per_request(row: &Row) -> Option<f64> {
+    let setup = row.setup;
+    Some(written_per_request(find(row.workload)?, setup.key_bytes as usize, setup.value_mean as usize))
+}
+
+/// The cells of these studies, each once, in the order in which they run: probes first.
+pub fn plan(studies: &[&'static Study], rounds: u16) -> Vec<Cell> {
+    let rows = || studies.iter().flat_map(|study| (study.rows)());
+    let mut cells: Vec<Cell> = Vec::new();
+    let mut add = |cell: Cell| {
+        if !cells.contains(&cell) {
+            cells.push(cell);
+        }
+    };
+    for row in rows().filter(|row| row.load != Load::Probe) {
+        add(Cell { row: row.probe(), round: 1 });
+    }
+    for study in studies {
+        for round in 1..=rounds {
+            (study.rows)().into_iter().for_each(|row| add(Cell { row, round }));
+        }
+    }
+    // One store at a time is on the disk.
+    cells.sort_by_key(|cell| (cell.store(), cell.row.load != Load::Probe));
+    cells
+}

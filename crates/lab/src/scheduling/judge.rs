@@ -1,0 +1,160 @@
+//! From the documents of finished cells to verdicts on claims. Pure.
+//!
+//! ```text
+//! rows of a round ─► the claim's number ─┐
+//!    of the next  ─► its number there   ─┴► median, spread ─► bar ─► holds
+//!        └─ all there? undisturbed? one machine? the load as the study wants it, in every round?  ─► valid
+//! ```
+//! A result that is not valid has no verdict, whatever its numbers are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::cells::{Cell, Finished, per_request};
+use super::row::{Load, Row, STRATEGY};
+use super::study::{Claim, Study, Table, Valid, short_seconds};
+use crate::comparison::{OTHERS_CORES_MAX, ROUNDS_MIN};
+use crate::design_space::judge::{Claimed, Numbers, StudyVerdict};
+use crate::design_space::study::median;
+use crate::document::Document;
+use crate::expected::Expected;
+use crate::sustained::{Offered, Sustained, differ, in_trouble, unlike};
+
+/// Where most of the device is for reads, trouble is throughput that drops: in this share of the seconds.
+const SHORT_MIN: f64 = 0.05;
+
+/// All there is to judge by.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    /// Every cell that was to be run.
+    pub planned: &'a [Cell],
+    /// Those that have run.
+    pub finished: &'a [Finished],
+    /// Rows that could not run, and why.
+    pub failed: &'a [(String, String)],
+    /// Only a part of the experiment was run.
+    pub quick: bool,
+}
+
+/// A verdict for each claim of a study that has a bar.
+pub fn judge(study: &Study, bars: &BTreeMap<String, Expected>, evidence: &Evidence<'_>) -> Vec<StudyVerdict> {
+    let with_bars = study.claims.iter().filter_map(|claim| Some((claim, bars.get(claim.id)?.clone())));
+    with_bars.map(|(claim, expected)| verdict(study, claim, expected, evidence)).collect()
+}
+
+fn verdict(study: &Study, claim: &Claim, expected: Expected, evidence: &Evidence<'_>) -> StudyVerdict {
+    let claimed = Claimed {
+        id: claim.id,
+        experiment: study.id,
+        observation: study.figure,
+        text: claim.text,
+        settings: "schedules",
+        reason: "",
+    };
+    let load = load(study, evidence);
+    StudyVerdict {
+        load,
+        ..StudyVerdict::of(&claimed, expected, numbers(study, claim, evidence), evidence.quick)
+    }
+}
+
+/// What the baseline was asked to write in peaks and valleys, in W*: the medians of the rounds.
+fn load(study: &Study, evidence: &Evidence<'_>) -> Option<String> {
+    let rows = (study.rows)();
+    let row = rows.iter().find(|row| is_baseline(row)).filter(|_| study.valid == Valid::Bursts)?;
+    let mine = evidence.finished.iter().filter(|cell| cell.row == row.id());
+    let offered: Vec<Offered> = mine.filter_map(|cell| offered(row, &cell.document)).collect();
+    let of = |part: fn(&Offered) -> f64| median(&offered.iter().map(part).collect::<Vec<_>>());
+    let (peak, mean) = of(|o| o.peak).zip(of(|o| o.mean))?;
+    Some(format!("peaks of {peak:.2} W*, a mean of {mean:.2}, by what {} moved", row.name))
+}
+
+/// A claim's number in each round, and the first reason why they say nothing.
+fn numbers(study: &Study, claim: &Claim, evidence: &Evidence<'_>) -> Numbers {
+    let rows = (study.rows)();
+    let planned = evidence.planned.iter().filter(|cell| rows.contains(&cell.row));
+    let seeds: BTreeSet<u64> = planned.map(Cell::seed).collect();
+    let (mut values, mut why_not, mut missing) = (Vec::new(), None, 0);
+    let mut hosts = Vec::new();
+    for seed in &seeds {
+        let round: Vec<&Finished> = evidence.finished.iter().filter(|cell| cell.seed == *seed).collect();
+        let table = Table::new(round.iter().map(|cell| (cell.row.clone(), &cell.document)));
+        let number = (claim.number)(&table).filter(|number| number.is_finite());
+        let used = table.asked();
+        if let Some((row, why)) = evidence.failed.iter().find(|(row, _)| used.contains(row)) {
+            why_not.get_or_insert_with(|| format!("{row} failed: {why}"));
+        }
+        let here: BTreeSet<&str> = round.iter().map(|cell| cell.row.as_str()).collect();
+        match number {
+            _ if !used.iter().all(|row| here.contains(row.as_str())) => missing += 1,
+            Some(number) => values.push(number),
+            None => drop(why_not.get_or_insert_with(|| "the cells do not tell this".to_owned())),
+        }
+        let groups: BTreeSet<String> =
+            rows.iter().filter(|r| used.contains(&r.id())).map(Row::group).collect();
+        for group in groups {
+            why_not = why_not.or_else(|| fault(study.valid, &rows, &group, &table));
+        }
+        let mine = || round.iter().filter(|cell| used.contains(&cell.row));
+        let busy = mine().find(|cell| cell.document.others_cores.is_some_and(|n| n > OTHERS_CORES_MAX));
+        if let Some(cell) = busy {
+            why_not.get_or_insert_with(|| format!("others used the CPU while {} was measured", cell.row));
+        }
+        hosts.extend(mine().map(|cell| cell.document.provenance.as_ref().map(|p| &p.host)));
+    }
+    if missing > 0 {
+        why_not.get_or_insert_with(|| format!("not run: {missing} of {} rounds", seeds.len()));
+    }
+    if values.len() < ROUNDS_MIN && !evidence.quick {
+        why_not.get_or_insert_with(|| format!("{} rounds tell; this needs {ROUNDS_MIN}", values.len()));
+    }
+    if hosts.windows(2).any(|two| two[0] != two[1]) {
+        why_not.get_or_insert_with(|| "the cells are not of one machine and disk".to_owned());
+    }
+    Numbers { values, why_not }
+}
+
+/// Why the rows of a study under one load say nothing about schedules, if they do not.
+fn fault(valid: Valid, rows: &[Row], group: &str, table: &Table<'_>) -> Option<String> {
+    let rows: Vec<&Row> = rows.iter().filter(|row| row.group() == group).collect();
+    let runs: Vec<(&Row, &Document)> = rows.iter().filter_map(|row| Some((*row, table.of(row)?))).collect();
+    let Some((row, baseline)) = runs.iter().find(|(row, _)| is_baseline(row)) else {
+        return Some(format!("without unlimited under {group} nobody knows what this load is"));
+    };
+    // More memory is what its row is about.
+    let alike: Vec<(&str, &Document)> =
+        runs.iter().filter(|(row, _)| row.memory == 1).map(|(row, document)| (row.name, *document)).collect();
+    let load = || match offered(row, baseline) {
+        Some(offered) => offered.fault(),
+        None => Some("unlimited does not tell what was offered or moved".to_owned()),
+    };
+    let calm = || {
+        let calm = !in_trouble(baseline, row.setup.l0_limit);
+        calm.then(|| "unlimited had no trouble: no stall, and L0 below its limit".to_owned())
+    };
+    let at_ease = || {
+        let short = short_seconds(baseline).is_some_and(|share| share >= SHORT_MIN);
+        calm().filter(|_| !short).map(|why| why + ", and it ended what came")
+    };
+    match valid {
+        _ if row.load == Load::Probe => differ(&alike),
+        Valid::Bursts => load().or_else(calm).or_else(|| unlike(&alike)),
+        Valid::High => at_ease().or_else(|| unlike(&alike)),
+        Valid::Served => unlike(&alike),
+        Valid::Overload => at_ease().or_else(|| differ(&alike)),
+    }
+}
+
+/// What others are compared with.
+fn is_baseline(row: &Row) -> bool {
+    row.schedule == "unlimited" && row.memory == 1 && row.strategy == STRATEGY
+}
+
+/// The writes that a row was asked for, in W* by what it moved.
+fn offered(row: &Row, document: &Document) -> Option<Offered> {
+    let written = per_request(row)?;
+    Offered::of(document, written, &Sustained::of(document, written)?)
+}
+
+#[cfg(test)]
+#[path = "judge_tests.rs"]
+mod tests;

@@ -1,0 +1,151 @@
+//! Verdicts over schedules: what a load must be like for one, and what keeps it back.
+
+use super::*;
+use crate::arrivals::Spacing;
+use crate::document::OpenLoop;
+use crate::expected::expected;
+use crate::experiments::SCHEDULES;
+use crate::report::sample;
+use crate::scheduling::cells::plan;
+
+fn study(id: &str) -> &'static Study {
+    SCHEDULES.iter().find(|study| study.id == id).unwrap()
+}
+
+/// A run of a row: requests whose writes are `peak` W* in each second, and its p99.
+fn document(row: &Row, peak: f64, p99_us: f64) -> Document {
+    let mut document = sample::document("evenkeel", 20);
+    document.amplification.moved = Some(20.0);
+    document.others_cores = Some(0.0);
+    document.compaction.wasted_bytes = Some(0);
+    document.windows.iter_mut().for_each(|window| window.client_read_bytes = None);
+    let written = per_request(row).unwrap();
+    let sustained = Sustained::of(&document, written).unwrap().bytes_per_sec() / written;
+    for window in &mut document.windows {
+        (window.offered, window.p99_us) = (Some(peak * sustained), Some(p99_us));
+        window.achieved = peak * sustained;
+    }
+    document.open_loop = Some(OpenLoop {
+        shape: "nutanix".to_owned(),
+        spacing: Spacing::Even,
+        requests: 1000,
+        seconds: 20.0,
+        offered_ops_per_sec: 0.8 * sustained,
+        completed_share: 1.0,
+        queue_at_end: 0,
+        queue_max: 0,
+        unfinished: 0,
+        wake_up_us: Default::default(),
+        held: true,
+    });
+    document
+}
+
+/// A cell that has run: SILK's p99 is 1 ms, the others' 100 ms.
+fn finished(cell: &Cell) -> Finished {
+    Finished {
+        row: cell.row.id(),
+        seed: cell.seed(),
+        arguments: Vec::new(),
+        program: String::new(),
+        wall_seconds: 1.0,
+        repeats: 0,
+        document: document(&cell.row, 1.7, if cell.row.name == "silk" { 1e3 } else { 1e5 }),
+    }
+}
+
+/// The verdicts of SILK's Figure 8a, after a change of each run.
+fn verdicts(rounds: u16, change: impl Fn(&Cell, &mut Document)) -> Vec<StudyVerdict> {
+    let study = study("silk-fig8a");
+    let planned = plan(&[study], rounds);
+    let mut finished: Vec<Finished> = planned.iter().map(finished).collect();
+    planned.iter().zip(&mut finished).for_each(|(cell, finished)| change(cell, &mut finished.document));
+    judge(study, &expected(), &Evidence { planned: &planned, finished: &finished, failed: &[], quick: false })
+}
+
+#[test]
+fn what_is_valid_has_a_verdict() {
+    let all = verdicts(3, |_, _| ());
+    assert_eq!(all.len(), study("silk-fig8a").claims.len());
+    for verdict in &all {
+        assert_eq!((verdict.valid, verdict.why_not_valid.as_deref()), (true, None), "{verdict:?}");
+        assert_eq!((verdict.holds, verdict.clear, verdict.runs), (Some(true), Some(true), 3), "{verdict:?}");
+    }
+    assert_eq!(all[0].measured, Some(0.01));
+    assert_eq!(all[0].load.as_deref(), Some("peaks of 1.70 W*, a mean of 0.80, by what unlimited moved"));
+    let slow = verdicts(3, |cell, document| {
+        let silk = cell.row.name == "silk";
+        document.windows.iter_mut().filter(|_| silk).for_each(|window| window.p99_us = Some(2e4));
+    });
+    assert_eq!(slow[0].holds, Some(false), "a claim that does not hold is said");
+}
+
+#[test]
+fn what_is_not_valid_has_none() {
+    type Change = fn(&Cell, &mut Document);
+    let changes: [(&str, Change); 7] = [
+        ("not 1.5 to 2", |_, d| d.windows.iter_mut().for_each(|w| w.offered = w.offered.map(|x| x * 1.5))),
+        ("the mean was", |_, d| {
+            if let Some(open) = &mut d.open_loop {
+                open.offered_ops_per_sec *= 2.0;
+            }
+        }),
+        ("no trouble", |_, d| {
+            d.stalls.count = Some(0);
+            d.windows.iter_mut().for_each(|w| w.l0_runs = Some(3));
+        }),
+        ("served", |cell, d| {
+            if let Some(open) = d.open_loop.as_mut().filter(|_| cell.row.name == "silk") {
+                open.unfinished = 500;
+            }
+        }),
+        ("not the same for all", |cell, d| {
+            if cell.row.name == "silk" {
+                d.config.threads += 1;
+            }
+        }),
+        ("others used the CPU", |_, d| d.others_cores = Some(1.0)),
+        ("does not tell what was offered", |_, d| d.amplification.moved = None),
+    ];
+    for (why, change) in changes {
+        let verdict = &verdicts(3, change)[0];
+        assert!(!verdict.valid && verdict.holds.is_none(), "{why}: {verdict:?}");
+        assert!(verdict.why_not_valid.as_ref().unwrap().contains(why), "{verdict:?}");
+    }
+    let few = &verdicts(2, |_, _| ())[0];
+    assert!(few.holds.is_none() && few.why_not_valid.as_ref().unwrap().contains("2 rounds tell"), "{few:?}");
+}
+
+/// Under DLC's load reads have most of the device: what drops is throughput.
+#[test]
+fn a_load_of_reads_is_trouble_where_throughput_drops() {
+    let study = study("dlc-fig6");
+    let planned = plan(&[study], 3);
+    let judged = |short: u64| {
+        let mut finished: Vec<Finished> = planned.iter().map(finished).collect();
+        for cell in &mut finished {
+            cell.document.stalls.count = Some(0);
+            for window in &mut cell.document.windows {
+                window.l0_runs = Some(1);
+                window.achieved *= if window.second < short { 0.9 } else { 1.0 };
+            }
+        }
+        let evidence = Evidence { planned: &planned, finished: &finished, failed: &[], quick: false };
+        judge(study, &expected(), &evidence).remove(0)
+    };
+    assert!(judged(1).valid, "{:?}", judged(1));
+    assert!(judged(0).why_not_valid.unwrap().contains("ended what came"));
+}
+
+/// A claim that asks for SILK alone needs to know all the same what its load was.
+#[test]
+fn a_load_without_its_baseline_has_no_verdict() {
+    let study = study("silk-fig9");
+    let planned = plan(&[study], 3);
+    let silk: Vec<Finished> = planned.iter().filter(|cell| cell.row.name == "silk").map(finished).collect();
+    let evidence = Evidence { planned: &planned, finished: &silk, failed: &[], quick: false };
+    let all = judge(study, &expected(), &evidence);
+    let verdict = all.iter().find(|v| v.id == "silk-fig9.silk").unwrap();
+    assert!(verdict.holds.is_none() && verdict.measured == Some(0.0), "{verdict:?}");
+    assert!(verdict.why_not_valid.as_ref().unwrap().contains("without unlimited"), "{verdict:?}");
+}

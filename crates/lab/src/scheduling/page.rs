@@ -1,0 +1,73 @@
+//! Studies over schedules on the page of verdicts: a table of verdicts each, and what was measured of each row.
+
+use maud::{Markup, html};
+
+use super::cells::Finished;
+use super::study::{Study, completed, median, most_runs, p99, short_seconds, worst_seconds};
+use crate::design_space::judge::StudyVerdict;
+use crate::design_space::study::median as middle;
+use crate::design_space::verdicts::verdict_table;
+use crate::document::Document;
+use crate::report::numbers::{known, micros};
+use crate::verdict_page::Studies;
+
+/// What the page has of these studies.
+pub fn on_page(studies: &[&'static Study], verdicts: &[StudyVerdict], finished: &[Finished]) -> Studies {
+    Studies {
+        names: studies.iter().map(|study| study.id).collect(),
+        sections: studies.iter().map(|study| section(study, verdicts, finished)).collect(),
+        cells: finished.len(),
+        busiest: finished.iter().filter_map(|cell| cell.document.others_cores).reduce(f64::max),
+        repeats: finished.iter().map(|cell| cell.repeats).sum(),
+        quick: verdicts.iter().any(|v| v.quick),
+        points: false,
+    }
+}
+
+fn section(study: &Study, verdicts: &[StudyVerdict], finished: &[Finished]) -> Markup {
+    let load = verdicts.iter().find(|v| v.experiment == study.id).and_then(|v| v.load.as_ref());
+    html! {
+        section {
+            h2 { (study.id) }
+            p.note { (study.title) "." @if let Some(load) = load { " The load: " (load) "." } }
+            (verdict_table(study.id, verdicts))
+            (rows(study, finished))
+        }
+    }
+}
+
+type Get = fn(&Document) -> Option<f64>;
+
+/// The medians of the rounds, a line a row.
+fn rows(study: &Study, finished: &[Finished]) -> Markup {
+    let figures: [(&str, Get, fn(f64) -> String); 6] = [
+        ("p50", median, micros),
+        ("p99", p99, micros),
+        ("worst 5 % of seconds", worst_seconds, micros),
+        ("seconds short of the load", short_seconds, percent),
+        ("done in time", completed, percent),
+        ("most runs in L0", most_runs, |runs| format!("{runs:.0}")),
+    ];
+    let of = |id: &str, get: Get| {
+        let mine = finished.iter().filter(|cell| cell.row == id);
+        middle(&mine.filter_map(|cell| get(&cell.document)).collect::<Vec<_>>())
+    };
+    html! {
+        div.scroll role="region" aria-label="Rows" tabindex="0" { table {
+            thead { tr {
+                th scope="col" { "row" }
+                @for (name, ..) in &figures { th.number scope="col" { (name) } }
+            } }
+            tbody { @for row in (study.rows)() {
+                tr {
+                    th scope="row" { (row.id()) }
+                    @for (_, get, told) in &figures { td.number { (known(of(&row.id(), *get), told)) } }
+                }
+            } }
+        } }
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}

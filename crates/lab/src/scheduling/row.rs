@@ -1,0 +1,334 @@
+//! What one cell runs: a schedule under a load, on records and a device of a setup. Plain data.
+
+use crate::load_shape::{LoadShape, Rate};
+
+/// Records, sizes and a device, as a paper has them, made small enough for this machine (the labs S and D).
+#[derive(Debug, PartialEq)]
+pub struct Setup {
+    /// In names of cells.
+    pub name: &'static str,
+    /// How many records.
+    pub records: u64,
+    /// The length of their keys.
+    pub key_bytes: u64,
+    /// The length of their values, as `--value-bytes` has it.
+    pub value_bytes: &'static str,
+    /// The same in the mean.
+    pub value_mean: u64,
+    /// The workload that fills.
+    pub filler: &'static str,
+    /// Reads and writes together, a second.
+    pub device_bytes_per_sec: u64,
+    /// Memtables.
+    pub memtable_bytes: u64,
+    /// The first level below L0.
+    pub base_bytes: u64,
+    /// From level to level.
+    pub ratio: u64,
+    /// Tables.
+    pub table_bytes: u64,
+    /// The block cache.
+    pub cache_bytes: u64,
+    /// Blocks.
+    pub block_bytes: u64,
+    /// Runs that L0 may have.
+    pub l0_limit: u64,
+    /// Threads that serve requests.
+    pub threads: u64,
+}
+
+const MIB: u64 = 1 << 20;
+
+/// SILK §6.1, a 25th of its data and half its device: no log, no compression, writers not slowed by L0.
+pub const S: Setup = Setup {
+    name: "s",
+    records: 4_000_000,
+    key_bytes: 8,
+    value_bytes: "1024",
+    value_mean: 1024,
+    filler: "fillrandom",
+    device_bytes_per_sec: 100 * MIB,
+    memtable_bytes: 32 * MIB,
+    base_bytes: 128 * MIB,
+    ratio: 8,
+    table_bytes: 8 * MIB,
+    cache_bytes: 64 * MIB,
+    block_bytes: 4096,
+    l0_limit: 40,
+    threads: 32,
+};
+
+/// The same with the values of the production load (SILK Figure 7): 250 bytes to 1 KB, half of them below 400.
+pub const S_NUTANIX: Setup =
+    Setup { name: "s-nutanix", records: 8_000_000, value_bytes: "250-400-1024", value_mean: 519, ..S };
+
+/// DLC §6.1: rows of sysbench's, levels of ratio 10, writers stopped at 100 runs.
+pub const D: Setup = Setup {
+    name: "d",
+    records: 20_000_000,
+    key_bytes: 16,
+    value_bytes: "184",
+    value_mean: 184,
+    filler: "fillseq",
+    base_bytes: 512 * MIB,
+    ratio: 10,
+    table_bytes: 16 * MIB,
+    cache_bytes: 340 * MIB,
+    block_bytes: 16 << 10,
+    l0_limit: 100,
+    ..S
+};
+
+/// When requests come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Load {
+    /// One after the other: what the store can do (X_max), and what it moves for each byte written (W*).
+    Probe,
+    /// Peaks of so many seconds and valleys, in writes of 1.65 W* and a tenth of that.
+    Bursts {
+        /// Seconds of a peak.
+        peak: f64,
+        /// Seconds of a valley.
+        valley: f64,
+    },
+    /// Peaks and valleys of random length (SILK Figure 7), as high as these.
+    Nutanix,
+    /// Peaks of 90 % of X_max, valleys of a quarter of that.
+    High {
+        /// Seconds of a peak.
+        peak: f64,
+        /// Seconds of a valley.
+        valley: f64,
+    },
+    /// Writes of 1.65 W* all the time, which nothing can serve for ever.
+    Endless,
+    /// 90 % of X_max all the time.
+    Sustained,
+    /// So much of X_max all the time, in percent.
+    Share(u32),
+}
+
+/// Peaks, in the W* of the probe; by what bursts move themselves they are a little more or less.
+pub const PEAK: f64 = 1.65;
+/// Peaks of random length are as low as they may be: by what they moved, those of 1.5 were 1.45.
+const PEAK_MIN: f64 = 1.6;
+/// The mean that is aimed at, likewise.
+const MEAN: f64 = 0.8;
+/// Valleys, as a part of a peak.
+pub const VALLEY: f64 = 0.1;
+/// DLC's high load in X_max, and its low load as a part of that.
+pub const HIGH: f64 = 0.9;
+const LOW: f64 = 0.25;
+
+/// What a probe found out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Found {
+    /// X_max: operations a second, one after the other.
+    pub ops_per_sec: f64,
+    /// Requests a second whose writes are W*.
+    pub sustained_ops_per_sec: f64,
+}
+
+/// One line of an experiment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Row {
+    /// On what.
+    pub setup: &'static Setup,
+    /// What is asked; a name of the catalog.
+    pub workload: &'static str,
+    /// When.
+    pub load: Load,
+    /// How long it is measured, in seconds.
+    pub seconds: f64,
+    /// What the schedule is called here.
+    pub name: &'static str,
+    /// The schedule.
+    pub schedule: &'static str,
+    /// How the tree is compacted.
+    pub strategy: &'static str,
+    /// Memory for memtables, in that of the setup.
+    pub memory: u64,
+}
+
+/// The strategy of both papers: one table at a time to the next level, round robin; L0 of several runs.
+pub const STRATEGY: &str = "1-leveling";
+
+impl Row {
+    /// This load under another schedule, which is called the same.
+    pub const fn under(self, schedule: &'static str) -> Row {
+        Row { name: schedule, schedule, ..self }
+    }
+
+    /// The same under another name.
+    pub const fn named(self, name: &'static str) -> Row {
+        Row { name, ..self }
+    }
+
+    /// Of what all schedules are under the same load: setup, workload and load.
+    pub fn group(&self) -> String {
+        let load = match self.load {
+            Load::Probe => "probe".to_owned(),
+            Load::Bursts { peak, valley } => format!("bursts{peak}-{valley}"),
+            Load::Nutanix => "nutanix".to_owned(),
+            Load::High { peak, valley } => format!("high{peak}-{valley}"),
+            Load::Endless => "endless".to_owned(),
+            Load::Sustained => "sustained".to_owned(),
+            Load::Share(percent) => format!("at{percent}"),
+        };
+        format!("{}-{}-{load}-{}s", self.setup.name, self.workload, self.seconds)
+    }
+
+    /// A name that no other row has.
+    pub fn id(&self) -> String {
+        format!("{}-{}", self.group(), self.name)
+    }
+
+    /// The run that says how fast this row's requests come.
+    pub fn probe(&self) -> Row {
+        Row { load: Load::Probe, seconds: 120.0, strategy: STRATEGY, memory: 1, ..self.under("unlimited") }
+    }
+
+    /// How long it is measured where all is divided.
+    pub fn seconds(&self, divide: u64) -> f64 {
+        if divide == 1 {
+            self.seconds
+        } else {
+            self.seconds.min(QUICK_SECONDS * 8.0 / divide.max(8) as f64).max(3.0)
+        }
+    }
+
+    /// The words of `--shape`; nothing for a closed loop.
+    pub fn shape(&self, found: Option<Found>, divide: u64, seed: u64) -> Option<String> {
+        let found = found.unwrap_or(Found { ops_per_sec: 1.0, sustained_ops_per_sec: 1.0 });
+        let whole = |rate: f64| rate.round().max(1.0);
+        let (peak, high) = (PEAK * found.sustained_ops_per_sec, HIGH * found.ops_per_sec);
+        // A short run has as many peaks, each as much shorter.
+        let shrunk = |seconds: f64| (seconds * self.seconds(divide) / self.seconds * 100.0).round() / 100.0;
+        let peaks = |high: f64, low: f64, peak: f64, valley: f64| {
+            format!(
+                "peaks:{},{},{},{}",
+                whole(high),
+                whole(low),
+                shrunk(peak).max(0.1),
+                shrunk(valley).max(0.1)
+            )
+        };
+        Some(match self.load {
+            Load::Probe => return None,
+            Load::Bursts { peak: p, valley } => peaks(peak, peak * VALLEY, p, valley),
+            Load::Nutanix => {
+                let peak = found.sustained_ops_per_sec * self.nutanix_peak(divide, seed);
+                format!("nutanix:{},{}", whole(peak), whole(peak * VALLEY))
+            }
+            Load::High { peak, valley } => peaks(high, high * LOW, peak, valley),
+            Load::Endless => format!("constant:{}", whole(peak)),
+            Load::Sustained => format!("constant:{}", whole(high)),
+            Load::Share(percent) => {
+                format!("constant:{}", whole(f64::from(percent) / 100.0 * found.ops_per_sec))
+            }
+        })
+    }
+}
+
+impl Row {
+    /// How high the peaks of random length may be, in W*, so that the mean stays below it: it follows from the seed how long they
+    /// are.
+    fn nutanix_peak(&self, divide: u64, seed: u64) -> f64 {
+        let shape = LoadShape::Nutanix { high: Rate::PerSec(1.0), low: Rate::PerSec(VALLEY) };
+        let (mut left, mut sum) = (self.seconds(divide), 0.0);
+        for piece in shape.pieces(1.0, seed) {
+            let length = piece.seconds.min(left);
+            (left, sum) = (left - length, sum + length * piece.rate);
+            if left <= 0.0 {
+                break;
+            }
+        }
+        (MEAN * self.seconds(divide) / sum.max(1e-9)).clamp(PEAK_MIN, PEAK)
+    }
+}
+
+/// A quick run is no longer.
+const QUICK_SECONDS: f64 = 60.0;
+
+impl Setup {
+    /// A size or a rate where all is divided.
+    fn divided(bytes: u64, divide: u64) -> u64 {
+        (bytes / divide).max(64 << 10)
+    }
+
+    /// Records where all is divided.
+    pub fn records(&self, divide: u64) -> u64 {
+        (self.records / divide).max(1000)
+    }
+
+    /// The device where data are divided: it slows down by half as many powers of two and one more, so by 4 for 8.
+    pub fn device(&self, divide: u64) -> u64 {
+        let slower = if divide == 1 { 1 } else { (divide / 2).max(2) };
+        (self.device_bytes_per_sec / slower).max(4 * MIB)
+    }
+
+    /// The engine's options.
+    pub fn options(&self, divide: u64, memory: u64) -> Vec<(&'static str, String)> {
+        let bytes = |bytes: u64| Setup::divided(bytes, divide).to_string();
+        vec![
+            ("device_bytes_per_sec", self.device(divide).to_string()),
+            ("memtable_bytes", bytes(self.memtable_bytes * memory)),
+            ("memtables", "2".to_owned()),
+            ("level_base_bytes", bytes(self.base_bytes)),
+            ("level_ratio", self.ratio.to_string()),
+            ("table_bytes", bytes(self.table_bytes)),
+            ("cache_bytes", bytes(self.cache_bytes)),
+            ("memory_bytes", (4 * 1024 * MIB).to_string()),
+            ("block_bytes", self.block_bytes.to_string()),
+            ("l0_limit", self.l0_limit.to_string()),
+            ("compression", "none".to_owned()),
+            ("workers", "2".to_owned()),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROW: Row = Row {
+        setup: &S,
+        workload: "ycsb-a",
+        load: Load::Bursts { peak: 10.0, valley: 20.0 },
+        seconds: 240.0,
+        name: "silk",
+        schedule: "silk",
+        strategy: STRATEGY,
+        memory: 1,
+    };
+
+    #[test]
+    fn rates_are_those_that_were_found() {
+        let found = Some(Found { ops_per_sec: 1000.0, sustained_ops_per_sec: 400.0 });
+        let shape = |load, divide| Row { load, ..ROW }.shape(found, divide, 42);
+        assert_eq!(shape(ROW.load, 1).as_deref(), Some("peaks:660,66,10,20"));
+        assert_eq!(shape(ROW.load, 8).as_deref(), Some("peaks:660,66,2.5,5"));
+        let nutanix = shape(Load::Nutanix, 1).unwrap();
+        let peak: f64 = nutanix.trim_start_matches("nutanix:").split(',').next().unwrap().parse().unwrap();
+        assert!((600.0..=660.0).contains(&peak), "{nutanix}");
+        assert_eq!(
+            shape(Load::High { peak: 100.0, valley: 20.0 }, 1).as_deref(),
+            Some("peaks:900,225,100,20")
+        );
+        assert_eq!(shape(Load::Endless, 1).as_deref(), Some("constant:660"));
+        assert_eq!(shape(Load::Sustained, 1).as_deref(), Some("constant:900"));
+        assert_eq!(shape(Load::Share(60), 1).as_deref(), Some("constant:600"));
+        assert_eq!(shape(Load::Probe, 1), None);
+    }
+
+    #[test]
+    fn what_is_quick_is_an_eighth_on_a_quarter_of_the_device() {
+        assert_eq!((S.records(8), S.device(8), S.device(1)), (500_000, 25 * MIB, 100 * MIB));
+        let options = S.options(8, 1);
+        assert!(options.contains(&("memtable_bytes", (4 * MIB).to_string())));
+        assert_eq!((ROW.seconds(1), ROW.seconds(8), ROW.seconds(10_000)), (240.0, 60.0, 3.0));
+        assert_eq!(ROW.id(), "s-ycsb-a-bursts10-20-240s-silk");
+        assert_eq!(ROW.under("unlimited").group(), ROW.group());
+        assert_eq!(ROW.probe().id(), "s-ycsb-a-probe-120s-unlimited");
+    }
+}

@@ -1,0 +1,340 @@
+//! What an experiment over schedules is: rows that are run in rounds, and claims about their documents. Plain data; and the
+//! figures that claims are made of.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::row::Row;
+use crate::design_space::study::{median as middle, ratio};
+use crate::document::{Document, WindowRow};
+
+/// See the file's header.
+#[derive(Debug)]
+pub struct Study {
+    /// What people type.
+    pub id: &'static str,
+    /// One line.
+    pub title: &'static str,
+    /// The paper's figure, as tables have it.
+    pub figure: &'static str,
+    /// What is run.
+    pub rows: fn() -> Vec<Row>,
+    /// What makes a result say something.
+    pub valid: Valid,
+    /// What is claimed.
+    pub claims: &'static [Claim],
+}
+
+/// When a result says something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Valid {
+    /// Peaks of 1.5 to 2 W* and a mean below it, the baseline in trouble, all served: see `sustained`.
+    Bursts,
+    /// DLC's load, which is a part of X_max: the baseline in trouble or short of the load in 5 % of the seconds, all served.
+    High,
+    /// A load that is not to trouble anybody: all served.
+    Served,
+    /// A load without valleys, to see when a schedule gives in: the baseline in trouble or short of the load, as in `High`.
+    Overload,
+}
+
+/// Something that a paper says, as a number of a round.
+#[derive(Debug)]
+pub struct Claim {
+    /// `study.claim`; its bar has the same name in `expected.json`.
+    pub id: &'static str,
+    /// What the number is.
+    pub text: &'static str,
+    /// The number; `None` if a cell is missing, or does not tell.
+    pub number: fn(&Table<'_>) -> Option<f64>,
+}
+
+/// The documents of one round, by the names of rows; it notes what is asked for.
+#[derive(Debug, Default)]
+pub struct Table<'a> {
+    rows: BTreeMap<String, &'a Document>,
+    used: RefCell<BTreeSet<String>>,
+}
+
+impl<'a> Table<'a> {
+    /// Of these cells.
+    pub fn new(cells: impl Iterator<Item = (String, &'a Document)>) -> Table<'a> {
+        Table { rows: cells.collect(), ..Table::default() }
+    }
+
+    /// The document of a row.
+    pub fn of(&self, row: &Row) -> Option<&'a Document> {
+        let id = row.id();
+        let found = self.rows.get(&id).copied();
+        self.used.borrow_mut().insert(id);
+        found
+    }
+
+    /// A figure of a row.
+    pub fn figure(&self, row: &Row, figure: fn(&Document) -> Option<f64>) -> Option<f64> {
+        figure(self.of(row)?)
+    }
+
+    /// A figure of a row by that of another. Nothing by nothing is alike; something by nothing is no ratio.
+    pub fn ratio(&self, row: &Row, to: &Row, figure: fn(&Document) -> Option<f64>) -> Option<f64> {
+        let (mine, other) = (self.figure(row, figure), self.figure(to, figure));
+        match (mine?, other?) {
+            (mine, other) if other > 0.0 => Some(mine / other),
+            (mine, _) => (mine == 0.0).then_some(1.0),
+        }
+    }
+
+    /// Rows that were asked for.
+    pub fn asked(&self) -> BTreeSet<String> {
+        self.used.borrow().clone()
+    }
+}
+
+/// A p99 above this is slow: the same line for every schedule.
+const SLOW_US: f64 = 50_000.0;
+
+/// Seconds in which requests came.
+fn seconds(document: &Document) -> impl Iterator<Item = &WindowRow> {
+    document.windows.iter().filter(|window| window.offered.is_none_or(|rate| rate > 0.0))
+}
+
+/// The mean of the worst 5 % of the p99s of seconds; a second in which nothing ended is as long as the wait that it made.
+pub fn worst_seconds(document: &Document) -> Option<f64> {
+    let mut p99: Vec<f64> = seconds(document).filter_map(|window| window.p99_us).collect();
+    p99.sort_by(|a, b| b.total_cmp(a));
+    let worst = p99.get(..p99.len().div_ceil(20))?;
+    (!worst.is_empty()).then(|| worst.iter().sum::<f64>() / worst.len() as f64)
+}
+
+/// The largest p99 of a second.
+pub fn worst_second(document: &Document) -> Option<f64> {
+    seconds(document).filter_map(|window| window.p99_us).reduce(f64::max)
+}
+
+/// The p50, of the kind of operation in which it is worst.
+pub fn median(document: &Document) -> Option<f64> {
+    document.latency_us.values().map(|latency| latency.p50).reduce(f64::max)
+}
+
+/// The p99, likewise.
+pub fn p99(document: &Document) -> Option<f64> {
+    document.latency_us.values().map(|latency| latency.p99).reduce(f64::max)
+}
+
+/// The share of the seconds in which fewer than 95 % of the requests that came in it ended.
+pub fn short_seconds(document: &Document) -> Option<f64> {
+    let short = |window: &&WindowRow| window.offered.is_some_and(|offered| window.achieved < 0.95 * offered);
+    let all = seconds(document).count();
+    (all > 0).then(|| seconds(document).filter(short).count() as f64 / all as f64)
+}
+
+/// Seconds whose p99 is more than ten times the median second's, as a share.
+pub fn bad_seconds(document: &Document) -> Option<f64> {
+    let mut p99: Vec<f64> = seconds(document).filter_map(|window| window.p99_us).collect();
+    p99.sort_by(f64::total_cmp);
+    let middle = *p99.get(p99.len() / 2)?;
+    let all = seconds(document).count();
+    let silent = seconds(document).filter(|window| window.p99_us.is_none()).count();
+    let bad = p99.iter().filter(|us| **us > 10.0 * middle).count();
+    Some((bad + silent) as f64 / all as f64)
+}
+
+/// Seconds in which the p99 was above 50 ms, or nothing ended, as a share.
+pub fn slow_seconds(document: &Document) -> Option<f64> {
+    let all = seconds(document).count();
+    let slow = |window: &&WindowRow| window.p99_us.is_none_or(|us| us > SLOW_US);
+    (all > 0).then(|| seconds(document).filter(slow).count() as f64 / all as f64)
+}
+
+/// When the p99 of a second was first above this, or nothing ended in it, in seconds; the whole length if that never was.
+pub fn first_above(document: &Document, limit_us: f64) -> f64 {
+    let slow = seconds(document).find(|window| window.p99_us.is_none_or(|us| us > limit_us));
+    slow.map_or(document.seconds, |window| window.second as f64)
+}
+
+/// The same of 50 ms.
+pub fn first_slow(document: &Document) -> Option<f64> {
+    Some(first_above(document, SLOW_US))
+}
+
+/// The median of the p99s of seconds, in the first tenth of the measurement.
+pub fn early_median(document: &Document) -> Option<f64> {
+    let early = |window: &&WindowRow| (window.second as f64) < document.seconds / 10.0;
+    let p99: Vec<f64> = seconds(document).filter(early).filter_map(|window| window.p99_us).collect();
+    middle(&p99)
+}
+
+/// What ended of what came, in the second where that is least; seconds in which the load changes count as well.
+pub fn least_followed(document: &Document) -> Option<f64> {
+    let followed = |window: &WindowRow| Some(window.achieved / window.offered?);
+    seconds(document).filter_map(followed).reduce(f64::min)
+}
+
+/// How long writers waited, in seconds, all together.
+pub fn stalled_seconds(document: &Document) -> Option<f64> {
+    document.stalls.seconds
+}
+
+/// Bytes that compactions wrote and threw away, by all that they wrote.
+pub fn lost(document: &Document) -> Option<f64> {
+    let (lost, all) = (document.compaction.wasted_bytes?, document.compaction.bytes_written?);
+    ratio(lost as f64, all as f64)
+}
+
+/// Flushes that waited for another one.
+pub fn delayed_flushes(document: &Document) -> Option<f64> {
+    let delayed: Vec<u64> = seconds(document).filter_map(|window| window.flushes_delayed).collect();
+    (!delayed.is_empty()).then(|| delayed.iter().sum::<u64>() as f64)
+}
+
+/// The least share of the requests that had ended when the last had come.
+pub fn completed(document: &Document) -> Option<f64> {
+    document.open_loop.as_ref().map(|open| open.completed_share)
+}
+
+/// The most runs in L0.
+pub fn most_runs(document: &Document) -> Option<f64> {
+    seconds(document).filter_map(|window| window.l0_runs).max().map(|runs| runs as f64)
+}
+
+/// Compactions that were open at the end of a second: the most.
+pub fn most_jobs(document: &Document) -> Option<f64> {
+    seconds(document).filter_map(|window| window.jobs_open).max().map(|jobs| jobs as f64)
+}
+
+/// Operations a second.
+pub fn throughput(document: &Document) -> Option<f64> {
+    Some(document.throughput_ops_per_sec)
+}
+
+/// The longest row of seconds in which fewer than 95 % of the requests that came ended, in seconds.
+pub fn longest_dip(document: &Document) -> Option<f64> {
+    let (mut longest, mut now) = (0u64, 0u64);
+    for window in seconds(document) {
+        let short = window.offered.is_some_and(|offered| window.achieved < 0.95 * offered);
+        now = if short { now + 1 } else { 0 };
+        longest = longest.max(now);
+    }
+    Some(longest as f64)
+}
+
+/// Operations a second in the last quarter of the measurement, by those in the second one: the first is still warm from settling.
+pub fn decay(document: &Document) -> Option<f64> {
+    let rates: Vec<f64> = seconds(document).map(|window| window.achieved).collect();
+    let quarter = rates.len() / 4;
+    let sum = |from: usize| rates.get(from..from + quarter).map(|part| part.iter().sum::<f64>());
+    let (early, late) = (sum(quarter)?, sum(rates.len() - quarter)?);
+    (early > 0.0).then(|| late / early)
+}
+
+/// The mean p99 of a second in the second half, by that in the first.
+pub fn trend(document: &Document) -> Option<f64> {
+    let p99: Vec<f64> = seconds(document).filter_map(|window| window.p99_us).collect();
+    let (first, second) = p99.split_at(p99.len() / 2);
+    let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
+    let (first, second) = (mean(first), mean(second));
+    (first > 0.0).then(|| second / first)
+}
+
+/// How far off the schedule's estimate of what clients use is from what their reads took from files: 0.1 for a tenth.
+pub fn estimate_error(document: &Document) -> Option<f64> {
+    let pair = |window: &WindowRow| Some((window.client_estimate?, window.client_read_bytes? as f64));
+    let (estimated, read) =
+        seconds(document).filter_map(pair).fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
+    (read > 0.0).then(|| (estimated / read - 1.0).abs())
+}
+
+/// How what clients move and what background work moves go together from second to second: Pearson's coefficient, −1 for a mirror.
+/// Seconds without any background work say nothing.
+pub fn mirrored(document: &Document) -> Option<f64> {
+    let pair = |window: &WindowRow| Some((window.client_bytes as f64, window.internal_bytes? as f64));
+    let pairs: Vec<(f64, f64)> =
+        seconds(document).filter_map(pair).filter(|(_, internal)| *internal > 0.0).collect();
+    let n = pairs.len() as f64;
+    let (x, y) = pairs.iter().fold((0.0, 0.0), |(x, y), (a, b)| (x + a / n, y + b / n));
+    let sums = pairs.iter().fold((0.0, 0.0, 0.0), |(xy, xx, yy), (a, b)| {
+        (xy + (a - x) * (b - y), xx + (a - x) * (a - x), yy + (b - y) * (b - y))
+    });
+    (sums.1 > 0.0 && sums.2 > 0.0).then(|| sums.0 / (sums.1 * sums.2).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    fn document(change: impl Fn(u64, &mut WindowRow)) -> Document {
+        let mut document = sample::document("evenkeel", 20);
+        document.windows.iter_mut().for_each(|window| change(window.second, window));
+        document
+    }
+
+    #[test]
+    fn figures_are_of_the_seconds_in_which_requests_came() {
+        let d = document(|second, window| {
+            window.p99_us = Some(if second == 7 { 80_000.0 } else { 1000.0 });
+            window.achieved = if second < 2 { 18_000.0 } else { 20_000.0 };
+            window.flushes_delayed = Some(second % 2);
+            if second == 19 {
+                (window.offered, window.p99_us) = (Some(0.0), Some(9e9));
+            }
+        });
+        assert_eq!((worst_second(&d), worst_seconds(&d)), (Some(80_000.0), Some(80_000.0)));
+        let shares =
+            [short_seconds(&d), bad_seconds(&d), slow_seconds(&d)].map(|x| (x.unwrap() * 19.0).round());
+        assert_eq!(shares, [2.0, 1.0, 1.0]);
+        assert_eq!((delayed_flushes(&d), first_slow(&d)), (Some(9.0), Some(7.0)));
+        let silent = document(|second, window| window.p99_us = (second != 3).then_some(1000.0));
+        assert_eq!((bad_seconds(&silent), slow_seconds(&silent)), (Some(0.05), Some(0.05)));
+        assert_eq!(first_slow(&document(|_, window| window.p99_us = Some(1.0))), Some(20.0));
+    }
+
+    #[test]
+    fn a_load_is_followed_as_well_as_in_its_worst_second() {
+        let d = document(|second, window| {
+            window.offered = Some(if second < 10 { 20_000.0 } else { 0.0 });
+            window.achieved = if second == 4 { 15_000.0 } else { 20_000.0 };
+            window.p99_us = Some(if second < 5 { 1000.0 } else { 20_000.0 });
+        });
+        assert_eq!(least_followed(&d), Some(0.75));
+        assert_eq!(
+            (early_median(&d), first_above(&d, 10_000.0), first_above(&d, 1e6)),
+            (Some(1000.0), 5.0, 20.0)
+        );
+    }
+
+    #[test]
+    fn what_is_thrown_away_is_a_part() {
+        let mut d = document(|_, _| ());
+        (d.compaction.wasted_bytes, d.compaction.bytes_written) = (Some(5), Some(100));
+        assert_eq!(lost(&d), Some(0.05));
+        d.compaction.wasted_bytes = None;
+        assert_eq!(lost(&d), None);
+    }
+
+    #[test]
+    fn an_estimate_is_off_by_its_part() {
+        let off = |estimate| {
+            estimate_error(&document(|_, window| {
+                (window.client_estimate, window.client_read_bytes) = (estimate, Some(100));
+            }))
+        };
+        assert_eq!(
+            (off(Some(100.0)), off(Some(150.0)), off(Some(50.0)), off(None)),
+            (Some(0.0), Some(0.5), Some(0.5), None)
+        );
+    }
+
+    #[test]
+    fn a_mirror_is_minus_one() {
+        let of = |internal: fn(u64) -> u64| {
+            mirrored(&document(|second, window| {
+                window.client_bytes = 1000 + second;
+                window.internal_bytes = Some(internal(second));
+            }))
+        };
+        assert!((of(|second| 1000 - second).unwrap() + 1.0).abs() < 1e-9);
+        assert!((of(|second| 1000 + second).unwrap() - 1.0).abs() < 1e-9);
+        assert_eq!(of(|_| 5), None);
+    }
+}
