@@ -161,10 +161,10 @@ fn a_plan_decides_how_fast_and_never_what() {
     let (deep, idle) = (bench.open(Class::Deep), bench.open(Class::Upkeep));
     bench.backlog.open[0].left = 3000 * MB;
     let directive = bench.high();
-    // Thirty seconds for it, of which one is over, or what clients leave at the least.
-    assert_eq!(mb(&directive), Some(87), "{directive:?}");
-    bench.backlog.open[0].left = 300 * MB;
-    assert_eq!(mb(&bench.high()), Some(23));
+    // Thirty seconds for it, of which one is over, or what is left at the least.
+    assert_eq!(mb(&directive), Some(17), "{directive:?}");
+    bench.backlog.open[0].left = 200 * MB;
+    assert_eq!(mb(&bench.high()), Some(15));
     let directive = bench.decide();
     assert!(directive.plan.due_of(deep) <= directive.plan.due_of(idle) && directive.aside.is_empty());
     // Places are one more than workers: what is left over makes room for L0, and then what has most left.

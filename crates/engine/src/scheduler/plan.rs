@@ -1,11 +1,12 @@
 //! The plan of `paced`: what has to be done by when, so that nobody ever waits for it, and the least rate at which all of it is.
 //!
 //! ```text
-//! demand              done by
-//! full memtable       a quarter of the next one is used
-//! work in L0          as much has come in as makes L0 due again, and before writers are slowed
+//! demand              wanted by                                            needed by
+//! full memtable                                                            a quarter of the next one is used
+//! work in L0          as much has come in as makes L0 due again            writers are slowed for it
 //! what L0 lies on     L0 is due again
-//! deeper work         the horizon, or half of the time that is kept for deletes
+//! deeper work         the horizon                                          twice the horizon, once the first is over
+//! where deletes have a time                                                half of what is kept for the work
 //! ```
 //! Time follows from bytes: how much may still come in, over how fast clients write, soon as now and later as in the mean. The rate is that of the
 //! earliest deadlines first: the most, over all deadlines, of the bytes due by then over the time until then. Beyond it goes only what
@@ -49,8 +50,8 @@ const ROOM: f64 = 0.8;
 const CHANGE_MIN: f64 = 0.05;
 /// Background threads run as everyone does from this part of what they can do at most.
 const URGENT: f64 = 0.5;
-/// Deeper work has at least this part of the device, whatever clients use.
-const FLOOR: f64 = 0.25;
+/// What is wanted has at least this part of the device, whatever clients use.
+const FLOOR: f64 = 0.05;
 /// No rate is below this: a job that is nearly done is not drawn out.
 const RATE_MIN: u64 = 2 * MIB;
 /// A flush that takes longer holds on to its memory for nothing.
@@ -149,14 +150,18 @@ impl Pace {
     }
 }
 
-/// Bytes to move until then.
+/// Bytes to move, and seconds from now until they should and must have been.
 #[derive(Clone, Copy, Debug)]
 struct Demand {
-    /// Seconds from now.
-    due_in: f64,
+    wanted_in: f64,
+    needed_in: f64,
     bytes: f64,
-    /// Writers would wait for it.
-    pressing: bool,
+}
+
+impl Demand {
+    fn of(bytes: f64, wanted_in: f64, needed_in: f64) -> Demand {
+        Demand { bytes, wanted_in: wanted_in.min(needed_in).max(0.0), needed_in: needed_in.max(0.0) }
+    }
 }
 
 /// Refuses a horizon that makes no plan.
@@ -179,45 +184,32 @@ impl PlanState {
     /// Plans.
     pub fn plan(&mut self, horizon: Duration, by: &Estimator, sample: &Sample, backlog: &Backlog) -> Plan {
         self.measure(by, sample, backlog);
-        let due: Vec<(JobId, f64)> =
-            backlog.open.iter().map(|job| (job.id, self.due_in(job, horizon, sample.now, backlog))).collect();
-        let mut demands: Vec<Demand> = backlog
-            .open
-            .iter()
-            .zip(&due)
-            .map(|(job, (_, due_in))| Demand {
-                due_in: *due_in,
-                // What is read is written.
-                bytes: 2.0 * job.left as f64,
-                pressing: job.class <= Class::L0ToL1,
-            })
-            .collect();
-        for tree in &backlog.trees {
-            let within = tree.ttl.map_or(horizon, |ttl| ttl.min(horizon)).as_secs_f64();
-            let pending =
-                |bytes: u64, due_in: f64, pressing| Demand { due_in, bytes: bytes as f64, pressing };
-            demands.push(pending(tree.l0_pending, self.l0_due_in(tree, horizon).min(within), true));
-            demands.push(pending(tree.deep_pending, within, false));
-        }
-        demands.retain(|demand| demand.bytes > 0.0);
-        demands.sort_by(|a, b| a.due_in.total_cmp(&b.due_in));
-        let pressing = rate(demands.iter().filter(|demand| demand.pressing));
-        let all = rate(demands.iter());
+        let jobs: Vec<Demand> =
+            backlog.open.iter().map(|job| self.of_job(job, horizon, sample.now, backlog)).collect();
+        let pending = backlog.trees.iter().flat_map(|tree| self.of_tree(tree, horizon));
+        let demands: Vec<Demand> = jobs.iter().copied().chain(pending).filter(|d| d.bytes > 0.0).collect();
+        let wanted = rate(demands.iter().map(|demand| (demand.wanted_in, demand.bytes)));
+        let needed = rate(demands.iter().map(|demand| (demand.needed_in, demand.bytes)));
         let left = sample.device.map(|speed| (speed as f64 - self.device.now()).max(speed as f64 * FLOOR));
-        let needed = pressing.max(left.map_or(all, |left| all.min(left)));
+        let is_squeezed = left.is_some_and(|left| wanted > left);
+        let planned = needed.max(left.map_or(wanted, |left| wanted.min(left)));
         let idle = self.client.idleness();
         let rest = left.map_or(if idle > 0.99 { f64::INFINITY } else { 0.0 }, |left| left * idle);
-        let late = demands.iter().any(|demand| demand.pressing && demand.due_in <= SOON);
+        let late = demands.iter().any(|demand| demand.needed_in <= SOON);
         let at_most = self.at_most(sample.device, backlog.workers);
         let unlimited = backlog.waited_for || late;
+        // Where there is too little for what is wanted, what is needed goes first.
+        let due = |demand: &Demand| if is_squeezed { demand.needed_in } else { demand.wanted_in };
         Plan {
-            rate: self.settle(0, if unlimited { f64::INFINITY } else { needed.max(rest) }),
+            rate: self.settle(0, if unlimited { f64::INFINITY } else { planned.max(rest) }),
             flush_rate: self.flush_rate(backlog, rest),
             rests: idle >= REST,
-            urgent: late || at_most.is_some_and(|most| needed > most * URGENT),
-            due: due
-                .into_iter()
-                .map(|(job, due_in)| (job, sample.now.saturating_add(seconds(due_in))))
+            urgent: late || at_most.is_some_and(|most| planned > most * URGENT),
+            due: backlog
+                .open
+                .iter()
+                .zip(&jobs)
+                .map(|(job, demand)| (job.id, sample.now.saturating_add(seconds(due(demand)))))
                 .collect(),
         }
     }
@@ -259,29 +251,42 @@ impl PlanState {
         self.writes.get(&keyspace).map_or_else(Pace::default, |(_, pace)| *pace).until(bytes)
     }
 
-    /// Seconds until work in L0 must be done that has not begun.
-    fn l0_due_in(&self, tree: &TreeBacklog, horizon: Duration) -> f64 {
-        let room = self.until(tree.keyspace, tree.l0_room) * ROOM;
-        room.min(self.until(tree.keyspace, tree.l0_round)).min(horizon.as_secs_f64())
+    /// Of an open job.
+    fn of_job(&self, job: &OpenJob, horizon: Duration, now: Duration, backlog: &Backlog) -> Demand {
+        let open = now.saturating_sub(job.opened_at).as_secs_f64();
+        // What is read is written.
+        let bytes = 2.0 * job.left as f64;
+        let horizon = horizon.as_secs_f64();
+        let Some(tree) = backlog.trees.iter().find(|tree| tree.keyspace == job.keyspace) else {
+            return Demand::of(bytes, horizon - open, f64::INFINITY);
+        };
+        let until = |bytes| self.until(tree.keyspace, bytes);
+        let ttl = tree.ttl.map_or(f64::INFINITY, |ttl| ttl.as_secs_f64() - open);
+        // It was to be done and is not: now it has as long again.
+        let overdue = if open < horizon { f64::INFINITY } else { 2.0 * horizon - open };
+        let needed_in = ttl.min(overdue);
+        match job.class {
+            Class::Flush | Class::IntraL0 | Class::L0ToL1 => {
+                let wanted_in = (until(tree.l0_round) - open).min(horizon - open);
+                Demand::of(bytes, wanted_in, needed_in.min(until(tree.l0_room) * ROOM))
+            }
+            Class::Deep if job.below_l0 => {
+                Demand::of(bytes, (horizon - open).min(until(tree.l0_due)), needed_in)
+            }
+            Class::Deep | Class::Upkeep => Demand::of(bytes, horizon - open, needed_in),
+        }
     }
 
-    /// Seconds until an open job should be done; 0 if it should be by now.
-    fn due_in(&self, job: &OpenJob, horizon: Duration, now: Duration, backlog: &Backlog) -> f64 {
-        let open = now.saturating_sub(job.opened_at).as_secs_f64();
-        let within = horizon.as_secs_f64();
-        let Some(tree) = backlog.trees.iter().find(|tree| tree.keyspace == job.keyspace) else {
-            return (within - open).max(0.0);
-        };
-        let within = tree.ttl.map_or(within, |ttl| ttl.as_secs_f64().min(within)) - open;
-        let due = match job.class {
-            Class::Flush | Class::IntraL0 | Class::L0ToL1 => {
-                let round = self.until(tree.keyspace, tree.l0_round) - open;
-                round.min(self.until(tree.keyspace, tree.l0_room) * ROOM).min(within)
-            }
-            Class::Deep if job.below_l0 => within.min(self.until(tree.keyspace, tree.l0_due)),
-            Class::Deep | Class::Upkeep => within,
-        };
-        due.max(0.0)
+    /// Of what no job has yet, in L0 and below.
+    fn of_tree(&self, tree: &TreeBacklog, horizon: Duration) -> [Demand; 2] {
+        let horizon = horizon.as_secs_f64();
+        let until = |bytes| self.until(tree.keyspace, bytes);
+        let ttl = tree.ttl.map_or(f64::INFINITY, |ttl| ttl.as_secs_f64());
+        let (l0, deep) = (tree.l0_pending as f64, tree.deep_pending as f64);
+        [
+            Demand::of(l0, until(tree.l0_round).min(horizon), (until(tree.l0_room) * ROOM).min(ttl)),
+            Demand::of(deep, horizon, ttl),
+        ]
     }
 
     /// The rate at which full memtables are gone in time. Where the caller waits, or there is no room, there is no limit.
@@ -325,12 +330,14 @@ impl PlanState {
     }
 }
 
-/// The least rate at which all of these, the earliest first, are done in time.
-fn rate<'a>(demands: impl Iterator<Item = &'a Demand>) -> f64 {
+/// The least rate at which all of these bytes, the earliest first, are moved in time.
+fn rate(demands: impl Iterator<Item = (f64, f64)>) -> f64 {
+    let mut demands: Vec<(f64, f64)> = demands.collect();
+    demands.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (mut bytes, mut most) = (0.0, 0.0_f64);
-    for demand in demands {
-        bytes += demand.bytes;
-        most = most.max(bytes / demand.due_in.max(SOON));
+    for (due_in, of_it) in demands {
+        bytes += of_it;
+        most = most.max(bytes / due_in.max(SOON));
     }
     most * MARGIN
 }
