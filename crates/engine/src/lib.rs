@@ -87,6 +87,7 @@ pub mod plan {
 
     /// How hot tables will be, learnt from how hot they are, and which of them are hot enough to be leveled (LTG).
     pub mod heat {
+        pub use crate::hotness::access_window::{AccessWindow, Counting, Looks, LooksOf};
         pub use crate::hotness::key_histogram::{Intervals, KeySpread, Spacing};
         pub use crate::hotness::linear_model::{LinearModel, Moments};
         pub use crate::hotness::predictor::{HeatSample, Learning, Learnt, Predictor};
@@ -97,6 +98,7 @@ pub mod plan {
 /// Parts of [`Metrics`].
 pub mod metrics {
     pub use crate::db::costs::{CostMetrics, SpaceReport};
+    pub use crate::db::heat::HeatMetrics;
     pub use crate::db::memory::MemoryMetrics;
     pub use crate::db::metric_parts::{
         CompactionMetrics, LATENCY_BOUNDS_NS, LatencyMetrics, SlowMetrics, SnapshotMetrics,

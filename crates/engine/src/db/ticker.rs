@@ -1,4 +1,5 @@
-//! Once a second: what went on is noted beside slow operations, a line goes to `STATS`, and what waits for `LOG` is written.
+//! Once a second: what went on is noted beside slow operations, a line goes to `STATS`, what waits for `LOG` is written, and what
+//! reads teach is learnt.
 //!
 //! A thread of its own does this, so that a file for people holds up nobody; a store without threads does it in its steps, if
 //! it writes these files at all.
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use evenkeel_sys::{Priority, set_background_priority};
 
+use super::learning;
 use super::metrics::{Metrics, metrics};
 use super::rotating_file::Keep;
 use super::state::Store;
@@ -31,6 +33,7 @@ pub fn tick(store: &Store) {
     if now.saturating_sub(ticker.closed_at) >= SECOND {
         ticker.closed_at = now;
         close_second(store, ticker);
+        learning::look(store, ticker);
         // A store that has been open for a second is worth a file.
         store.journal.make_noteworthy();
     }
@@ -42,9 +45,12 @@ pub fn tick(store: &Store) {
 
 /// Tells that the store closes, and writes what waits.
 pub fn finish(store: &Store, clean: bool) {
+    let mut ticker = store.ticker.lock().unwrap_or_else(PoisonError::into_inner);
+    if clean {
+        learning::save(store, &mut ticker);
+    }
     store.event(&Event::Closed { clean });
     if store.journal.is_written() {
-        let mut ticker = store.ticker.lock().unwrap_or_else(PoisonError::into_inner);
         let now = store.clock.now();
         write_log(store, &mut ticker, now);
     }

@@ -17,6 +17,8 @@ mod durability;
 mod failures;
 /// Failing disks, damaged and newer files, second openers.
 mod faults;
+/// What reads teach, across restarts.
+mod heat;
 /// Strategies changed under a thread that keeps writing.
 mod live_switching;
 /// One random history gives the model's answers under every strategy.
