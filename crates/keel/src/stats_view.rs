@@ -300,8 +300,11 @@ fn tree(out: &mut String, k: &Value) {
     }
     let heat = |what: &str| k.pointer(&format!("/heat/{what}")).and_then(Value::as_f64).unwrap_or(0.0);
     if heat("hot_bytes") > 0.0 {
-        let [reads, held] = ["hot_reads", "hot_bytes"].map(|part| percent((heat(part) * 1e6) as u64, 1_000_000));
-        out.push_str(&format!("  of its looks into tables {reads} went to the {held} of bytes foretold to be hot\n"));
+        let [reads, held] =
+            ["hot_reads", "hot_bytes"].map(|part| percent((heat(part) * 1e6) as u64, 1_000_000));
+        out.push_str(&format!(
+            "  of its looks into tables {reads} went to the {held} of bytes foretold to be hot\n"
+        ));
     }
     // What `keel explain` calls the debt is the column's sum and this.
     let (distance, debt) = (number(k, "/distance_bytes"), number(k, "/debt_bytes"));

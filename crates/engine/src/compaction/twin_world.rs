@@ -451,6 +451,9 @@ impl World {
 
     /// Splits or merges groups by metadata, where no job is at work and where it is possible.
     pub fn edit_group(&mut self) -> Result<(), String> {
+        if self.chance.once_in(2) {
+            return self.regroup();
+        }
         let level = self.chance.below(self.version.levels.len());
         let groups = self.version.levels[level].groups.clone();
         let at = self.chance.below(groups.len());
