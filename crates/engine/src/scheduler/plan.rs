@@ -10,7 +10,7 @@
 //! ```
 //! Time follows from bytes: how much may still come in, over how fast clients write, soon as now and later as in the mean. The rate is that of the
 //! earliest deadlines first: the most, over all deadlines, of the bytes due by then over the time until then. Beyond it goes only what
-//! clients leave when they do less than in the mean, all of it while they do nothing.
+//! clients leave when they do less than in the mean, all of it when they do less than half of that.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,16 +27,18 @@ pub const HORIZON: Duration = Duration::from_secs(30);
 pub const PLAN_EVERY: Duration = Duration::from_millis(10);
 
 /// What clients do is smoothed over this time; a rise counts at once, over this one.
-const SMOOTH: Duration = Duration::from_secs(1);
+const SMOOTH: Duration = Duration::from_millis(300);
 const RISE: Duration = Duration::from_millis(50);
 /// Whoever does less than this does nothing, bytes per second.
 const LEAST: f64 = 65_536.0;
+/// What CPU is worth is smoothed over so much CPU time.
+const CPU_SMOOTH: Duration = Duration::from_secs(1);
 /// The mean is over this time, and clients are expected to go on as they do for this one.
 const MEAN: Duration = Duration::from_secs(60);
 const GO_ON: Duration = Duration::from_secs(10);
 /// A load that is lower than the mean by less than this part of it is only uneven.
 const UNEVEN: f64 = 0.2;
-/// L0 is merged before it has to be where so much of a load is missing.
+/// A load of which so much is missing is a rest.
 const REST: f64 = 0.5;
 /// The plan keeps so much of a rate in hand, for syncs and what bytes do not tell.
 const MARGIN: f64 = 1.1;
@@ -134,10 +136,10 @@ impl Pace {
         if bytes <= now * soon { bytes / now } else { soon + (bytes - now * soon) / self.mean.max(LEAST) }
     }
 
-    /// How much less than in the mean, from 0 to 1: 1 where nothing is done, 0 where the load is only uneven.
+    /// How much less than in the mean, from 0 to 1: 1 in a rest, 0 where the load is only uneven.
     fn idleness(&self) -> f64 {
         let less = if self.now() < LEAST { 1.0 } else { 1.0 - self.now() / self.mean };
-        ((less - UNEVEN) / (1.0 - UNEVEN)).clamp(0.0, 1.0)
+        ((less - UNEVEN) / (REST - UNEVEN)).clamp(0.0, 1.0)
     }
 }
 
@@ -188,7 +190,7 @@ impl PlanState {
         let is_squeezed = left.is_some_and(|left| wanted > left);
         let planned = needed.max(left.map_or(wanted, |left| wanted.min(left)));
         let idle = self.client.idleness();
-        let rest = left.map_or(if idle > 0.99 { f64::INFINITY } else { 0.0 }, |left| left * idle);
+        let rest = left.map_or(if idle >= 1.0 { f64::INFINITY } else { 0.0 }, |left| left * idle);
         let late = demands.iter().any(|demand| demand.needed_in <= SOON);
         let at_most = self.at_most(sample.device, backlog.workers);
         let unlimited = backlog.waited_for || late;
@@ -197,7 +199,7 @@ impl PlanState {
         Plan {
             rate: self.settle(0, if unlimited { f64::INFINITY } else { planned.max(rest) }),
             flush_rate: self.flush_rate(backlog, rest),
-            rests: idle >= REST,
+            rests: idle >= 1.0,
             urgent: late || at_most.is_some_and(|most| planned > most * URGENT),
             due: backlog
                 .open
@@ -234,7 +236,7 @@ impl PlanState {
         let cpu = sample.compaction_cpu.saturating_sub(cpu).as_secs_f64();
         let moved: u64 = Class::ALL.iter().zip(grown.internal).skip(1).map(|(_, bytes)| bytes).sum();
         if cpu > 0.0 && moved > 0 {
-            let kept = (-cpu / SMOOTH.as_secs_f64()).exp();
+            let kept = (-cpu / CPU_SMOOTH.as_secs_f64()).exp();
             let now = moved as f64 / cpu;
             self.bytes_per_cpu =
                 if self.bytes_per_cpu > 0.0 { self.bytes_per_cpu * kept + now * (1.0 - kept) } else { now };
