@@ -5,7 +5,7 @@
 //! thread 1   ─── second 3 (a stall) ───┤─ …      a second is summed up when no thread can add to it any more
 //! ```
 //!
-//! Threads share a lock once a second only, and a run of hours keeps a short row and about a KiB of latencies a second, not
+//! Threads share a lock once a second only, and a run of hours keeps a short row and a few KiB of latencies a second, not
 //! histograms: the memory of the process is one of the figures.
 
 use std::collections::BTreeMap;

@@ -99,7 +99,7 @@ fn steady(seconds: u64, latency: impl Fn(f64) -> Latency) -> Steady {
     Steady {
         seconds,
         halted_seconds: seconds.saturating_sub(1).min(1),
-        left_out_seconds: seconds.saturating_sub(1).min(2),
+        left_out_seconds: (seconds / 2).min(2),
         p50_us: Some(5.0),
         p99_us: Some(34.0),
         p999_us: Some(550.0),
