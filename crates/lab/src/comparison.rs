@@ -293,7 +293,12 @@ struct Row {
 }
 
 impl Row {
-    fn new(name: &str, unit: Unit, better: Option<Better>, of: impl Fn(&Document) -> Option<f64> + 'static) -> Row {
+    fn new(
+        name: &str,
+        unit: Unit,
+        better: Option<Better>,
+        of: impl Fn(&Document) -> Option<f64> + 'static,
+    ) -> Row {
         let (name, of) = (name.to_owned(), Box::new(of));
         Row { name, unit, better, tail: false, steady: false, shown_only: false, of }
     }
@@ -358,9 +363,8 @@ fn rows(contestants: &[Contestant]) -> Vec<Row> {
     kinds.sort();
     kinds.dedup();
     kinds.into_iter().for_each(|kind| rows.extend(latency_rows(kind, &runs)));
-    let worst = Row::new("worst s p99", Micros, Some(Lower), |d| {
-        whole_seconds(d, |w| w.p99_us).reduce(f64::max)
-    });
+    let worst =
+        Row::new("worst s p99", Micros, Some(Lower), |d| whole_seconds(d, |w| w.p99_us).reduce(f64::max));
     rows.extend(worst.tail().and_steady(&runs, |d| d.steady.as_ref()?.worst_second_p99_us));
     let slowest = |d: &Document| whole_seconds(d, |w| Some(w.achieved)).reduce(f64::min);
     rows.extend([

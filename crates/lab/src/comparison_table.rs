@@ -172,8 +172,7 @@ fn left_out(group: &Group) -> Option<String> {
     group.figures.iter().find(|figure| figure.steady)?;
     let of = |c: &Contestant| {
         let halts = c.runs.iter().filter_map(|run| run.steady.as_ref());
-        let (out, all) =
-            halts.fold((0, 0), |(out, all), s| (out + s.left_out_seconds, all + s.seconds));
+        let (out, all) = halts.fold((0, 0), |(out, all), s| (out + s.left_out_seconds, all + s.seconds));
         format!("{} {} of {}", c.engine, count(out), count(all))
     };
     let each: Vec<String> = group.contestants.iter().map(of).collect();

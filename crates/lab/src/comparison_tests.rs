@@ -134,7 +134,8 @@ fn tails_are_judged_without_the_seconds_in_which_the_machine_stood_still() {
     let theirs = || halted(run("rocksdb", 100.0, 500.0), 4, 8.0);
     let mut runs: Vec<Run> = (0..5).flat_map(|_| [ours(), theirs()]).collect();
     let c = compare(&runs).unwrap();
-    for (name, steady) in [("read p99", 2.0), ("update p99.9", 4.0), ("read max", 18.0), ("worst s p99", 6.0)] {
+    for (name, steady) in [("read p99", 2.0), ("update p99.9", 4.0), ("read max", 18.0), ("worst s p99", 6.0)]
+    {
         let plain = cell(&c, name, 0);
         assert_eq!(plain.verdict, None, "{name} is shown, not judged");
         assert!(plain.median.unwrap() >= 1000.0 && plain.ratio > Some(1.9), "{name}: {plain:?}");

@@ -261,8 +261,9 @@ impl<'a> About<'a> {
         if runs < rounds && !self.evidence.quick {
             return Some(format!("{runs} runs of each engine tell; this needs {rounds}"));
         }
-        let disturbed =
-            |engine: &&str| self.documents(engine).find_map(why_disturbed).map(|why| (why, (*engine).to_owned()));
+        let disturbed = |engine: &&str| {
+            self.documents(engine).find_map(why_disturbed).map(|why| (why, (*engine).to_owned()))
+        };
         if let Some((why, engine)) = engines.iter().find_map(disturbed) {
             return Some(format!("{why} while {engine} was measured"));
         }

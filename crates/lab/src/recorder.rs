@@ -270,7 +270,10 @@ mod tests {
             quick.record(OpKind::Read, at(i * 100), at(i * 100 + 1), 10);
         }
         slow.record(OpKind::Update, at(0), at(500), 5);
-        assert!(windows.state.lock().unwrap().done.windows.is_empty(), "the slow thread is still in second 0");
+        assert!(
+            windows.state.lock().unwrap().done.windows.is_empty(),
+            "the slow thread is still in second 0"
+        );
         slow.record(OpKind::Update, at(500), at(3200), 5);
         let mut all = slow.finish();
         merge(&mut all, quick.finish());

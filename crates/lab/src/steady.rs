@@ -87,7 +87,10 @@ impl Steady {
             p999_us: all.map(|l| l.p999),
             max_us: all.map(|l| l.max),
             worst_second_p99_us: windows.iter().filter(counted).filter_map(|w| w.p99_us).reduce(f64::max),
-            latency_us: by_kind.iter().filter_map(|(kind, h)| Some(((*kind).to_owned(), latency(h)?))).collect(),
+            latency_us: by_kind
+                .iter()
+                .filter_map(|(kind, h)| Some(((*kind).to_owned(), latency(h)?)))
+                .collect(),
         })
     }
 
@@ -149,7 +152,10 @@ mod tests {
     }
 
     fn samples(stolen: &[(u64, Option<f64>)]) -> BTreeMap<u64, Sample> {
-        stolen.iter().map(|&(second, s)| (second, Sample { stolen_seconds: s, ..Sample::default() })).collect()
+        stolen
+            .iter()
+            .map(|&(second, s)| (second, Sample { stolen_seconds: s, ..Sample::default() }))
+            .collect()
     }
 
     fn steady(seconds: f64, stolen: &[(u64, Option<f64>)]) -> Option<Steady> {

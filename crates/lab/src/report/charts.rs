@@ -128,7 +128,9 @@ impl Timelines {
             format!("p99 {}\nlargest {}{halted}", known(p.p99_us, micros), known(p.max_us, micros))
         };
         let mut keys = vec![("p99", "99th percentile"), ("max", "largest")];
-        keys.extend(self.runs.iter().flatten().any(|p| p.halted).then_some(("halted", "the machine stood still")));
+        keys.extend(
+            self.runs.iter().flatten().any(|p| p.halted).then_some(("halted", "the machine stood still")),
+        );
         let title = "Latency over time";
         Chart {
             id: "latency",

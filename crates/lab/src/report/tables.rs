@@ -209,7 +209,9 @@ pub fn costs(report: &Report) -> Markup {
         ("CPU", |d| known(d.cpu_seconds, seconds)),
         ("CPU of others", |d| known(d.others_cores, cores)),
         ("machine stood still", |d| {
-            known(d.steady.as_ref(), |s| format!("in {} of {} seconds", count(s.halted_seconds), count(s.seconds)))
+            known(d.steady.as_ref(), |s| {
+                format!("in {} of {} seconds", count(s.halted_seconds), count(s.seconds))
+            })
         }),
         ("peak memory", |d| known(d.peak_rss_bytes, bytes)),
     ];

@@ -165,7 +165,8 @@ mod tests {
     #[test]
     fn the_calmest_of_two_counts() {
         let run = |divide: u64, busy: [f64; 2]| {
-            let calmest = folder(divide).calmest(|disturbance| *disturbance, |attempt| Ok(busy[attempt as usize]));
+            let calmest =
+                folder(divide).calmest(|disturbance| *disturbance, |attempt| Ok(busy[attempt as usize]));
             calmest.unwrap()
         };
         assert_eq!(run(1, [0.0, 9.0]), (0, 0.0), "nobody was there");
