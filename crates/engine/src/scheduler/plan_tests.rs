@@ -95,7 +95,7 @@ fn a_job_of_l0_takes_the_time_until_the_next_one() {
     assert!(mb(plan.rate) > 100.0, "{plan:?}");
     // It should be done by now: it has all that clients leave, and its threads are urgent.
     let plan = bench.pass(3.0, 100);
-    assert!((870.0..930.0).contains(&mb(plan.rate)) && plan.urgent, "{plan:?}");
+    assert!((780.0..830.0).contains(&mb(plan.rate)) && plan.urgent, "{plan:?}");
     // It must be done by now: nothing limits it.
     bench.tree().l0_room = 0;
     let plan = bench.pass(0.1, 100);
@@ -140,7 +140,7 @@ fn deeper_work_never_takes_what_clients_use() {
     let mut bench = Bench::new();
     bench.pass(9.0, 600);
     bench.tree().deep_pending = 100_000 * MB;
-    about(mb(bench.pass(0.1, 600).rate), 400.0);
+    about(mb(bench.pass(0.1, 600).rate), 300.0);
     bench.pass(5.0, 990);
     about(mb(bench.pass(0.1, 990).rate), 50.0);
     bench.tree().l0_pending = 100 * MB;
@@ -155,19 +155,14 @@ fn deeper_work_never_takes_what_clients_use() {
 #[test]
 fn what_clients_leave_when_they_do_less_is_used() {
     let mut bench = Bench::new();
-    // Peaks and valleys: what is usual is a peak. A bulk load changes little in it.
-    bench.pass(1.0, 900);
-    for _ in 0..6 {
-        bench.pass(10.0, 200);
-        bench.pass(10.0, 100);
-    }
     // A load that is uneven is no rest.
-    bench.pass(10.0, 200);
+    bench.pass(20.0, 200);
     about(mb(bench.pass(2.0, 180).rate), RATE_MIN as f64 / MB as f64);
-    let valley = mb(bench.pass(4.0, 100).rate);
-    assert!((200.0..450.0).contains(&valley), "{valley}");
-    let rest = mb(bench.pass(8.0, 0).rate);
-    assert!(rest > 900.0, "{rest}");
+    // Peaks and valleys: the first valley is one already.
+    let valley = mb(bench.pass(4.0, 110).rate);
+    assert!((300.0..700.0).contains(&valley), "{valley}");
+    let rest = mb(bench.pass(12.0, 20).rate);
+    assert!(rest > 850.0, "{rest}");
     // They come back: at once there is no more than is needed.
     let plan = bench.pass(0.2, 200);
     assert!(mb(plan.rate) < 100.0, "{plan:?}");
