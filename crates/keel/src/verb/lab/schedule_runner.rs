@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 
 use evenkeel_lab::clock;
 use evenkeel_lab::comparison::disturbance;
-use evenkeel_lab::document::Document;
 use evenkeel_lab::scheduling::cells::{Cell, Finished, found};
 use evenkeel_lab::scheduling::row::{Found, Load};
 use evenkeel_lab::settings::OURS;
