@@ -42,8 +42,6 @@ const UNEVEN: f64 = 0.2;
 const REST: f64 = 0.5;
 /// The plan keeps so much of a rate in hand, for syncs and what bytes do not tell.
 const MARGIN: f64 = 1.1;
-/// Of the room that is left, so much is planned with.
-const ROOM: f64 = 0.8;
 /// A rate that differs by less from the one in force is not changed.
 const CHANGE_MIN: f64 = 0.05;
 /// Background threads run as everyone does from this part of what they can do at most.
@@ -265,7 +263,7 @@ impl PlanState {
         match job.class {
             Class::Flush | Class::IntraL0 | Class::L0ToL1 => {
                 let wanted_in = (until(tree.l0_round) - open).min(horizon - open);
-                Demand::of(bytes, wanted_in, needed_in.min(until(tree.l0_room) * ROOM))
+                Demand::of(bytes, wanted_in, needed_in.min(until(tree.l0_room)))
             }
             Class::Deep if job.below_l0 => {
                 Demand::of(bytes, (horizon - open).min(until(tree.l0_due)), needed_in)
@@ -281,7 +279,7 @@ impl PlanState {
         let ttl = tree.ttl.map_or(f64::INFINITY, |ttl| ttl.as_secs_f64());
         let (l0, deep) = (tree.l0_pending as f64, tree.deep_pending as f64);
         [
-            Demand::of(l0, until(tree.l0_round).min(horizon), (until(tree.l0_room) * ROOM).min(ttl)),
+            Demand::of(l0, until(tree.l0_round).min(horizon), until(tree.l0_room).min(ttl)),
             Demand::of(deep, horizon, ttl),
         ]
     }
