@@ -94,7 +94,7 @@ impl<E: Engine> Run<'_, E> {
             let results: Vec<_> = threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
             (results, samples)
         });
-        let mut all = Measured::new(start.elapsed().as_secs_f64(), windows.into_rows(), samples);
+        let mut all = Measured::new(start.elapsed().as_secs_f64(), windows.into_recorded(), samples);
         for result in results {
             all.add(joined(result)?);
         }

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Pure: who ran what where is not known here. A verdict needs rounds enough, undisturbed runs, and a difference above the
-//! spread; tails move twofold from run to run on an idle machine, so below that they do not differ.
+//! spread; tails move twofold from run to run on an idle machine, so below that they do not differ. Where all runs know in which
+//! seconds the machine stood still, tails are judged without those ([`crate::steady`]), for all engines alike.
 
 use std::collections::BTreeMap;
 
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::document::{Config, Document, Latency};
 use crate::settings::OURS;
+use crate::steady::{LEFT_OUT_SHARE_MAX, SteadyLatency};
 
 /// A run in which others used more cores than this is disturbed.
 pub const OTHERS_CORES_MAX: f64 = 0.15;
@@ -21,6 +23,8 @@ pub const OTHERS_CORES_MAX: f64 = 0.15;
 pub const ROUNDS_MIN: usize = 3;
 /// Runs of each engine that a verdict on a tail needs.
 pub const TAIL_ROUNDS_MIN: usize = 5;
+/// After the name of a figure that leaves out the seconds in which the machine stood still.
+pub const STEADY_MARK: char = '*';
 /// Tails differ from this ratio on.
 pub const TAIL_RATIO: f64 = 2.0;
 
@@ -29,7 +33,7 @@ pub const TAIL_RATIO: f64 = 2.0;
 pub struct Run {
     /// How the engine was set up: a name of [`crate::settings::Settings`].
     pub settings: String,
-    /// How often it was run again because others were busy.
+    /// How often it was run again because it was disturbed.
     pub repeats: u32,
     /// What came out.
     pub document: Document,
@@ -72,7 +76,7 @@ pub struct Contestant {
     pub version: String,
     /// What it was opened with.
     pub config: BTreeMap<String, serde_json::Value>,
-    /// Runs that were repeated because others were busy, all attempts together.
+    /// Runs that were repeated because they were disturbed, all attempts together.
     pub repeats: u32,
     /// Runs that were disturbed to the last attempt.
     pub disturbed: usize,
@@ -100,6 +104,9 @@ pub struct Figure {
     pub better: Option<Better>,
     /// It is about the slowest few.
     pub tail: bool,
+    /// Without the seconds in which the machine stood still. The same figure over all seconds is there as well, without verdict.
+    #[serde(default)]
+    pub steady: bool,
     /// One for each of the group's contestants, in their order.
     pub cells: Vec<Cell>,
 }
@@ -161,20 +168,42 @@ pub enum Verdict {
     None,
     /// Nothing: there were too few runs.
     TooFew,
-    /// Nothing: others were busy in one of the runs.
+    /// Nothing: one of the runs was disturbed.
     Disturbed,
 }
 
 impl Run {
-    /// True if others were so busy that its figures say little.
+    /// True if its figures say little, see [`disturbance`].
     pub fn disturbed(&self) -> bool {
         disturbed(&self.document)
     }
 }
 
-/// True if others were so busy that the figures say little.
+/// How much a run was disturbed, by others or by a machine that stood still: above 1 its figures say little.
+pub fn disturbance(document: &Document) -> f64 {
+    by_others(document.others_cores).max(by_halts(document))
+}
+
+/// How much others disturb a run who use so many cores; above 1 it is too much.
+pub fn by_others(cores: Option<f64>) -> f64 {
+    cores.unwrap_or(0.0) / OTHERS_CORES_MAX
+}
+
+fn by_halts(document: &Document) -> f64 {
+    document.steady.as_ref().map_or(0.0, |steady| steady.left_out_share() / LEFT_OUT_SHARE_MAX)
+}
+
+/// True if the figures say little.
 pub fn disturbed(document: &Document) -> bool {
-    document.others_cores.is_some_and(|cores| cores > OTHERS_CORES_MAX)
+    disturbance(document) > 1.0
+}
+
+/// What disturbed a run so that its figures say little, to be followed by "while … was measured".
+pub fn why_disturbed(document: &Document) -> Option<&'static str> {
+    let others = by_others(document.others_cores) > 1.0;
+    let halts = by_halts(document) > 1.0;
+    let halted = || halts.then_some("the machine itself stood still for most seconds");
+    others.then_some("others used the CPU").or_else(halted)
 }
 
 /// Compares runs of the same workload and seed, at least one.
@@ -249,75 +278,123 @@ fn add(groups: &mut Vec<Group>, run: &Run) {
     all[at].runs.push(document.clone());
 }
 
+type Of = Box<dyn Fn(&Document) -> Option<f64>>;
+
 /// A figure before anybody is measured.
-struct Row<'a> {
+struct Row {
     name: String,
     unit: Unit,
     better: Option<Better>,
     tail: bool,
-    of: Box<dyn Fn(&Document) -> Option<f64> + 'a>,
+    steady: bool,
+    /// No verdict is given on it.
+    shown_only: bool,
+    of: Of,
+}
+
+impl Row {
+    fn new(
+        name: &str,
+        unit: Unit,
+        better: Option<Better>,
+        of: impl Fn(&Document) -> Option<f64> + 'static,
+    ) -> Row {
+        let (name, of) = (name.to_owned(), Box::new(of));
+        Row { name, unit, better, tail: false, steady: false, shown_only: false, of }
+    }
+
+    /// One on the slowest few.
+    fn tail(self) -> Row {
+        Row { tail: true, ..self }
+    }
+
+    /// This row, and where all runs tell the figure without halts, a row of that, which is judged instead.
+    fn and_steady(
+        mut self,
+        runs: &[&Document],
+        of: impl Fn(&Document) -> Option<f64> + 'static,
+    ) -> impl Iterator<Item = Row> {
+        let steady = all_tell(runs, &self.of, &of).then(|| Row {
+            name: format!("{}{STEADY_MARK}", self.name),
+            steady: true,
+            of: Box::new(of),
+            ..self
+        });
+        self.shown_only = steady.is_some();
+        [Some(self), steady].into_iter().flatten()
+    }
+}
+
+/// True if every run that tells a figure tells it without halts too, and any does.
+pub(crate) fn all_tell(
+    runs: &[&Document],
+    plain: impl Fn(&Document) -> Option<f64>,
+    steady: impl Fn(&Document) -> Option<f64>,
+) -> bool {
+    let mut telling = runs.iter().filter(|document| plain(document).is_some()).peekable();
+    telling.peek().is_some() && telling.all(|document| steady(document).is_some())
 }
 
 fn figures(contestants: &[Contestant], baseline: Option<usize>) -> Vec<Figure> {
-    let measure = |row: Row<'_>| {
+    let measure = |row: Row| {
         let mut cells: Vec<Cell> = contestants.iter().map(|c| Cell::of(&c.runs, &row.of)).collect();
         let base = baseline.and_then(|at| Some((at, *cells.get(at)?)));
         for (i, mine) in cells.iter_mut().enumerate() {
             let Some((at, base)) = base else { continue };
             mine.ratio = mine.median.zip(base.median).filter(|(_, b)| *b > 0.0).map(|(a, b)| a / b);
-            if let Some(better) = row.better.filter(|_| i != at) {
+            if let Some(better) = row.better.filter(|_| i != at && !row.shown_only) {
                 let disturbed = contestants[i].disturbed + contestants[at].disturbed > 0;
                 mine.verdict = verdict(mine, &base, better, row.tail, disturbed);
             }
         }
-        Figure { name: row.name, unit: row.unit, better: row.better, tail: row.tail, cells }
+        let Row { name, unit, better, tail, steady, .. } = row;
+        Figure { name, unit, better, tail, steady, cells }
     };
     rows(contestants).into_iter().map(measure).collect()
 }
 
 /// What is measured, the important first.
-fn rows(contestants: &[Contestant]) -> Vec<Row<'static>> {
+fn rows(contestants: &[Contestant]) -> Vec<Row> {
     use Better::{Higher, Lower};
     use Unit::{Bytes, Cores, Micros, PerSecond, Seconds, Times};
-    let row = |name: &str, unit, better, tail, of: fn(&Document) -> Option<f64>| Row {
-        name: name.to_owned(),
-        unit,
-        better,
-        tail,
-        of: Box::new(of),
-    };
-    let mut rows =
-        vec![row("throughput", PerSecond, Some(Higher), false, |d| Some(d.throughput_ops_per_sec))];
-    let documents = contestants.iter().flat_map(|contestant| &contestant.runs);
-    let mut kinds: Vec<&String> = documents.flat_map(|document| document.latency_us.keys()).collect();
+    let runs: Vec<&Document> = contestants.iter().flat_map(|contestant| &contestant.runs).collect();
+    let mut rows = vec![Row::new("throughput", PerSecond, Some(Higher), |d| Some(d.throughput_ops_per_sec))];
+    let mut kinds: Vec<&String> = runs.iter().flat_map(|document| document.latency_us.keys()).collect();
     kinds.sort();
     kinds.dedup();
-    for kind in kinds {
-        let quantiles: [(&str, bool, fn(&Latency) -> f64); 4] = [
-            ("p50", false, |l| l.p50),
-            ("p99", true, |l| l.p99),
-            ("p99.9", true, |l| l.p999),
-            ("max", true, |l| l.max),
-        ];
-        rows.extend(quantiles.map(|(name, tail, of)| {
-            let kind = kind.clone();
-            let name = format!("{kind} {name}");
-            let of = Box::new(move |d: &Document| d.latency_us.get(&kind).map(of));
-            Row { name, unit: Micros, better: Some(Lower), tail, of }
-        }));
-    }
+    kinds.into_iter().for_each(|kind| rows.extend(latency_rows(kind, &runs)));
+    let worst =
+        Row::new("worst s p99", Micros, Some(Lower), |d| whole_seconds(d, |w| w.p99_us).reduce(f64::max));
+    rows.extend(worst.tail().and_steady(&runs, |d| d.steady.as_ref()?.worst_second_p99_us));
+    let slowest = |d: &Document| whole_seconds(d, |w| Some(w.achieved)).reduce(f64::min);
     rows.extend([
-        row("worst s p99", Micros, Some(Lower), true, |d| whole_seconds(d, |w| w.p99_us).reduce(f64::max)),
-        row("slowest second", PerSecond, Some(Higher), true, |d| {
-            whole_seconds(d, |w| Some(w.achieved)).reduce(f64::min)
-        }),
-        row("write ampl.", Times, Some(Lower), false, |d| d.amplification.write),
-        row("space ampl.", Times, Some(Lower), false, |d| d.amplification.space),
-        row("CPU per op", Micros, Some(Lower), false, |d| Some(d.cpu_seconds? * 1e6 / d.ops.max(1) as f64)),
-        row("peak memory", Bytes, Some(Lower), false, |d| Some(d.peak_rss_bytes? as f64)),
-        row("idle after", Seconds, Some(Lower), true, |d| Some(d.idle_seconds)),
-        row("others' cores", Cores, None, false, |d| d.others_cores),
+        Row::new("slowest second", PerSecond, Some(Higher), slowest).tail(),
+        Row::new("write ampl.", Times, Some(Lower), |d| d.amplification.write),
+        Row::new("space ampl.", Times, Some(Lower), |d| d.amplification.space),
+        Row::new("CPU per op", Micros, Some(Lower), |d| Some(d.cpu_seconds? * 1e6 / d.ops.max(1) as f64)),
+        Row::new("peak memory", Bytes, Some(Lower), |d| Some(d.peak_rss_bytes? as f64)),
+        Row::new("idle after", Seconds, Some(Lower), |d| Some(d.idle_seconds)).tail(),
+        Row::new("others' cores", Cores, None, |d| d.others_cores),
     ]);
+    rows
+}
+
+/// Latencies of one kind of operation.
+fn latency_rows(kind: &str, runs: &[&Document]) -> Vec<Row> {
+    type Plain = fn(&Latency) -> f64;
+    type Steady = fn(&SteadyLatency) -> f64;
+    let row = |name: &str, of: Plain| {
+        let (name, kind) = (format!("{kind} {name}"), kind.to_owned());
+        Row::new(&name, Unit::Micros, Some(Better::Lower), move |d| d.latency_us.get(&kind).map(of))
+    };
+    let tails: [(&str, Plain, Steady); 3] =
+        [("p99", |l| l.p99, |l| l.p99), ("p99.9", |l| l.p999, |l| l.p999), ("max", |l| l.max, |l| l.max)];
+    let mut rows = vec![row("p50", |l| l.p50)];
+    for (name, plain, steady) in tails {
+        let kind = kind.to_owned();
+        let steady = move |d: &Document| d.steady.as_ref()?.latency_us.get(&kind).map(steady);
+        rows.extend(row(name, plain).tail().and_steady(runs, steady));
+    }
     rows
 }
 

@@ -8,8 +8,9 @@
 use std::fmt::Write as _;
 
 use crate::comparison::{Cell, Comparison, Contestant, Figure, Group, OTHERS_CORES_MAX, Unit, Verdict};
-use crate::comparison::{ROUNDS_MIN, TAIL_RATIO, TAIL_ROUNDS_MIN};
+use crate::comparison::{ROUNDS_MIN, STEADY_MARK, TAIL_RATIO, TAIL_ROUNDS_MIN};
 use crate::report::{bytes, count, micros, rate, seconds};
+use crate::steady::LEFT_OUT_SHARE_MAX;
 
 /// The width of the terminal that all fits.
 pub const COLUMNS: usize = 100;
@@ -139,12 +140,19 @@ fn notes(out: &mut String, group: &Group) -> std::fmt::Result {
         ),
         (
             Verdict::Disturbed,
-            format!("noise: others used more than {OTHERS_CORES_MAX} cores in a run that counts; no verdict"),
+            format!(
+                "noise: others used more than {OTHERS_CORES_MAX} cores in a run that counts, or the machine stood still for \
+                 more than {:.0} % of its seconds; no verdict",
+                LEFT_OUT_SHARE_MAX * 100.0
+            ),
         ),
     ];
     writeln!(out)?;
     for (_, line) in explained.iter().filter(|(verdict, _)| occurs(*verdict)) {
         wrapped(out, line)?;
+    }
+    if let Some(line) = left_out(group) {
+        wrapped(out, &line)?;
     }
     for c in group.contestants.iter().filter(|c| c.repeats > 0 || c.disturbed > 0) {
         let line = format!(
@@ -157,6 +165,22 @@ fn notes(out: &mut String, group: &Group) -> std::fmt::Result {
         wrapped(out, &line)?;
     }
     Ok(())
+}
+
+/// What figures with a mark leave out.
+fn left_out(group: &Group) -> Option<String> {
+    group.figures.iter().find(|figure| figure.steady)?;
+    let of = |c: &Contestant| {
+        let halts = c.runs.iter().filter_map(|run| run.steady.as_ref());
+        let (out, all) = halts.fold((0, 0), |(out, all), s| (out + s.left_out_seconds, all + s.seconds));
+        format!("{} {} of {}", c.engine, count(out), count(all))
+    };
+    let each: Vec<String> = group.contestants.iter().map(of).collect();
+    Some(format!(
+        "{STEADY_MARK}: without seconds in which the machine stood still, and those after them, which verdicts on tails are \
+         about; left out of all seconds: {}",
+        each.join(", ")
+    ))
 }
 
 fn settings(out: &mut String, group: &Group) -> std::fmt::Result {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::comparison_table::{COLUMNS, text};
+use crate::steady::Steady;
 
 /// A document as a bench would write it, with these figures.
 fn document(engine: &str, throughput: f64, p99: f64, others: f64) -> Document {
@@ -109,6 +110,66 @@ fn too_few_or_disturbed_runs_give_no_verdict() {
         table.contains("noise") && table.contains("rocksdb: 1 of 3 runs disturbed, 2 repeated"),
         "{table}"
     );
+}
+
+/// A run whose machine stood still in so many seconds of 60, and what its tails are without them.
+fn halted(run: Run, left_out: u64, steady: f64) -> Run {
+    let latency = SteadyLatency { count: 900, p50: 1.5, p99: steady, p999: 2.0 * steady, max: 9.0 * steady };
+    let kinds = ["read", "update"].map(|kind| (kind.to_owned(), latency));
+    let steady = Steady {
+        seconds: 60,
+        halted_seconds: left_out / 2,
+        left_out_seconds: left_out,
+        worst_second_p99_us: Some(3.0 * steady),
+        latency_us: kinds.into(),
+        ..Steady::default()
+    };
+    Run { document: Document { steady: Some(steady), ..run.document }, ..run }
+}
+
+#[test]
+fn tails_are_judged_without_the_seconds_in_which_the_machine_stood_still() {
+    // With the halts we look twice as bad as the other, without them we are four times better.
+    let ours = || halted(run("evenkeel", 100.0, 1000.0), 10, 2.0);
+    let theirs = || halted(run("rocksdb", 100.0, 500.0), 4, 8.0);
+    let mut runs: Vec<Run> = (0..5).flat_map(|_| [ours(), theirs()]).collect();
+    let c = compare(&runs).unwrap();
+    for (name, steady) in [("read p99", 2.0), ("update p99.9", 4.0), ("read max", 18.0), ("worst s p99", 6.0)]
+    {
+        let plain = cell(&c, name, 0);
+        assert_eq!(plain.verdict, None, "{name} is shown, not judged");
+        assert!(plain.median.unwrap() >= 1000.0 && plain.ratio > Some(1.9), "{name}: {plain:?}");
+        let judged = cell(&c, &format!("{name}*"), 0);
+        assert_eq!((judged.median, judged.verdict), (Some(steady), Some(Verdict::Better)), "{name}");
+    }
+    assert_eq!(cell(&c, "read p50", 0).verdict, Some(Verdict::None));
+    assert!(c.groups[0].figures.iter().all(|figure| figure.steady == figure.name.ends_with('*')));
+    let table = text(&c);
+    assert!(table.contains("\nread p99*") && table.contains("\nread p99 "), "{table}");
+    assert!(table.replace("\n  ", " ").contains("evenkeel 50 of 300, rocksdb 20 of 300"), "{table}");
+
+    // One run that does not tell, and all are judged by what all tell.
+    runs[7].document.steady = None;
+    let c = compare(&runs).unwrap();
+    assert!(c.groups[0].figures.iter().all(|figure| !figure.steady));
+    assert_eq!(cell(&c, "update p99", 0).verdict, Some(Verdict::Worse));
+    assert!(!text(&c).contains('*'));
+}
+
+#[test]
+fn a_machine_that_stood_still_most_of_the_time_disturbs() {
+    let at = |left_out| halted(run("rocksdb", 1.0, 1.0), left_out, 1.0);
+    assert!(!at(30).disturbed() && at(31).disturbed());
+    let why = |run: &Run| why_disturbed(&run.document);
+    assert_eq!((why(&at(30)), why(&at(31))), (None, Some("the machine itself stood still for most seconds")));
+    assert!(disturbance(&at(60).document) > disturbance(&at(40).document), "of two the calmer counts");
+    let mut busy = at(0);
+    busy.document.others_cores = Some(OTHERS_CORES_MAX * 1.5);
+    assert_eq!((busy.disturbed(), why(&busy)), (true, Some("others used the CPU")));
+    let runs: Vec<Run> = (0..3).flat_map(|_| [run("evenkeel", 9.0, 1.0), at(31)]).collect();
+    let c = compare(&runs).unwrap();
+    assert_eq!(cell(&c, "throughput", 0).verdict, Some(Verdict::Disturbed));
+    assert!(text(&c).contains("50 % of its seconds"), "{}", text(&c));
 }
 
 #[test]

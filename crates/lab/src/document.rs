@@ -20,6 +20,7 @@ use crate::phase::Sample;
 use crate::provenance::Provenance;
 use crate::recorded::Replay;
 use crate::recorder::Window;
+use crate::steady::Steady;
 use crate::workload::OpKind;
 
 /// Points of a latency curve for each further nine.
@@ -40,6 +41,8 @@ pub struct Document {
     pub throughput_ops_per_sec: f64,
     pub latency_us: BTreeMap<String, Latency>,
     pub windows: Vec<WindowRow>,
+    #[serde(default)]
+    pub steady: Option<Steady>,
     pub wrong_reads: u64,
     pub load: Option<Load>,
     pub idle_seconds: f64,
@@ -145,6 +148,8 @@ pub struct WindowRow {
     #[serde(default)]
     pub jobs_open: Option<u64>,
     pub others_cores: Option<f64>,
+    #[serde(default)]
+    pub stolen_seconds: Option<f64>,
 }
 
 /// The filling before the measurement.
@@ -237,6 +242,7 @@ impl Document {
             throughput_ops_per_sec: outcome.ops as f64 / outcome.seconds,
             latency_us: latencies(outcome),
             windows: windows(outcome),
+            steady: steady(outcome),
             wrong_reads: outcome.wrong_reads,
             load: outcome.fill.map(|fill| Load {
                 seconds: fill.seconds,
@@ -362,12 +368,16 @@ fn curve(h: &Histogram<u64>) -> Vec<(f64, f64)> {
     points
 }
 
+fn steady(outcome: &Outcome) -> Option<Steady> {
+    Steady::of(outcome.seconds, &outcome.windows, &outcome.seconds_latencies, &outcome.samples)
+}
+
 /// One row a second. The last one is shorter than a second, so its rate is over the time it had.
 fn windows(outcome: &Outcome) -> Vec<WindowRow> {
     let came = outcome.opened.map_or(0.0, |opened| opened.queue.seconds);
     let row = |w: &Window| {
         let length = |until: f64| (until - w.second as f64).clamp(0.001, 1.0);
-        let Sample { figures: sample, others_cores } =
+        let Sample { figures: sample, others_cores, stolen_seconds } =
             outcome.samples.get(&w.second).copied().unwrap_or_default();
         WindowRow {
             second: w.second,
@@ -389,6 +399,7 @@ fn windows(outcome: &Outcome) -> Vec<WindowRow> {
             stall_seconds: sample.stall_seconds,
             jobs_open: sample.jobs_open,
             others_cores,
+            stolen_seconds,
         }
     };
     outcome.windows.iter().map(row).collect()
@@ -402,6 +413,7 @@ mod tests {
     use crate::max_rate::{Probe, Search};
     use crate::open_loop::Queue;
     use crate::provenance::Host;
+    use crate::steady::SteadyLatency;
 
     fn names(value: &serde_json::Value, into: &mut Vec<String>) {
         match value {
@@ -438,6 +450,7 @@ mod tests {
             stall_seconds: None,
             jobs_open: None,
             others_cores: None,
+            stolen_seconds: None,
         };
         let some = Percentiles::default();
         let probe = Probe {
@@ -474,6 +487,8 @@ mod tests {
             max: 1.0,
             curve: Vec::new(),
         };
+        let steady = SteadyLatency { count: 1, p50: 1.0, p99: 1.0, p999: 1.0, max: 1.0 };
+        let steady = [("read".to_owned(), steady)];
         let document = Document {
             workload: String::new(),
             engine: String::new(),
@@ -499,6 +514,7 @@ mod tests {
             throughput_ops_per_sec: 0.0,
             latency_us: OpKind::ALL.iter().map(|kind| (kind.name().to_owned(), latency.clone())).collect(),
             windows: vec![row],
+            steady: Some(Steady { latency_us: steady.into(), ..Steady::default() }),
             wrong_reads: 0,
             load: Some(Load { seconds: 1.0, throughput_ops_per_sec: 1.0, idle_seconds: 1.0 }),
             idle_seconds: 0.0,
@@ -525,6 +541,18 @@ mod tests {
         for field in fields {
             assert!(documentation.contains(&format!("`{field}`")), "docs/bench_json.md lacks `{field}`");
         }
+    }
+
+    #[test]
+    fn a_document_from_before_steal_was_counted_is_read() {
+        let mut old = serde_json::to_value(crate::report::sample::document("x", 2)).unwrap();
+        assert!(old.as_object_mut().unwrap().remove("steady").is_some());
+        for row in old["windows"].as_array_mut().unwrap() {
+            assert!(row.as_object_mut().unwrap().remove("stolen_seconds").is_some());
+        }
+        let read = Document::from_json(&old.to_string()).unwrap();
+        assert!(read.steady.is_none() && read.windows.iter().all(|row| row.stolen_seconds.is_none()));
+        assert_eq!(read.windows.len(), 2);
     }
 
     #[test]

@@ -28,7 +28,7 @@ use crate::machine::{self, Meter};
 use crate::max_rate::{self, MaxRate, Search, judge};
 use crate::open_loop::{self, OpenMeasured, OpenRun, Queue};
 use crate::phase::{Measured, Phase, Sample, Total, Watch};
-use crate::recorder::{Latencies, Window};
+use crate::recorder::{Latencies, SecondLatencies, Window};
 use crate::records::Records;
 use crate::values::{ValueSizes, Values};
 use crate::workload::{Limit, Workload};
@@ -149,6 +149,8 @@ pub struct Outcome {
     pub latencies: Latencies,
     /// The run second by second.
     pub windows: Vec<Window>,
+    /// The latencies of each second in which an operation ended.
+    pub seconds_latencies: Vec<SecondLatencies>,
     /// Engine and machine in each second.
     pub samples: BTreeMap<u64, Sample>,
     /// Reads that found nothing although the record exists, or something although it does not.
@@ -303,6 +305,7 @@ pub(crate) fn at_rest<E: Engine>(
         seconds: measured.seconds,
         latencies: measured.latencies,
         windows: measured.windows,
+        seconds_latencies: measured.seconds_latencies,
         samples: measured.samples,
         wrong_reads: measured.wrong_reads,
         idle_seconds,

@@ -5,6 +5,7 @@ use crate::catalog;
 use crate::engine::Abilities;
 use crate::map_engine::MapEngine;
 use crate::phase::Unwatched;
+use crate::recorder::window_histogram;
 use crate::workload::OpKind;
 
 fn plan(name: &str) -> Plan<'static> {
@@ -39,6 +40,14 @@ fn every_workload_does_what_it_counts() {
             |kind: OpKind| outcome.latencies[kind.index()].as_ref().map_or(0, hdrhistogram::Histogram::len);
         assert_eq!(OpKind::ALL.iter().map(|k| by_kind(*k)).sum::<u64>(), outcome.ops, "{name}");
         assert_eq!(outcome.windows.iter().map(|w| w.ops).sum::<u64>(), outcome.ops, "{name}");
+        for (window, second) in outcome.windows.iter().zip(&outcome.seconds_latencies) {
+            let mut all = window_histogram();
+            second.by_kind.iter().for_each(|(_, latencies)| latencies.add_to(&mut all));
+            assert_eq!((second.second, all.len()), (window.second, window.ops), "{name}");
+        }
+        assert_eq!(outcome.windows.len(), outcome.seconds_latencies.len(), "{name}");
+        let stolen = outcome.samples.values().filter(|sample| sample.stolen_seconds.is_some()).count();
+        assert_eq!(stolen, if cfg!(target_os = "linux") { outcome.samples.len() } else { 0 }, "{name}");
         assert_eq!(outcome.wrong_reads, 0, "{name}");
         let inserted = if workload.fills() { 0 } else { by_kind(OpKind::Insert) };
         if workload.deletes() {

@@ -144,6 +144,21 @@ impl Take {
         figure.filter(|x| x.is_finite())
     }
 
+    /// The same figure without the seconds in which the machine stood still; `None` if the run does not tell, or the figure is
+    /// not about the slowest few.
+    pub fn steady(self, d: &Document) -> Option<f64> {
+        let steady = d.steady.as_ref()?;
+        let kinds = || steady.latency_us.values();
+        let figure = match self {
+            Take::Largest(kind) => steady.latency_us.get(kind).map(|l| l.max),
+            Take::P99 => kinds().map(|l| l.p99).reduce(f64::max),
+            Take::P999 => kinds().map(|l| l.p999).reduce(f64::max),
+            Take::WorstSecond => steady.worst_second_p99_us,
+            _ => None,
+        };
+        figure.filter(|x| x.is_finite())
+    }
+
     /// The same figure of an engine that does nothing, as the run measured it; known for p99 alone.
     pub fn floor(self, d: &Document) -> Option<f64> {
         let floor = d.driver.floor_us.p99;

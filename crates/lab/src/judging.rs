@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::cells::{Cell as LabCell, Finished};
-use crate::comparison::{Cell, ROUNDS_MIN, TAIL_RATIO, TAIL_ROUNDS_MIN, Unit, disturbed};
+use crate::comparison::{Cell, ROUNDS_MIN, TAIL_RATIO, TAIL_ROUNDS_MIN, Unit, all_tell, why_disturbed};
 use crate::document::Document;
 use crate::expected::{Bar, Expected};
 use crate::experiment::{Claim, Experiment, Take};
@@ -125,7 +125,7 @@ pub fn judge(
     for settings in settings {
         for claim in experiment.claims {
             if let Some(expected) = bars.get(claim.id).cloned() {
-                verdicts.push(About { claim, settings, evidence }.verdict(experiment.id, expected));
+                verdicts.push(About::new(claim, settings, evidence).verdict(experiment.id, expected));
             }
         }
     }
@@ -141,6 +141,8 @@ struct About<'a> {
     claim: &'a Claim,
     settings: &'static str,
     evidence: &'a Evidence<'a>,
+    /// Figures are without the seconds in which the machine stood still: the runs of all engines tell them so.
+    steady: bool,
 }
 
 /// What a bar is compared with.
@@ -151,7 +153,14 @@ struct Found {
     most: f64,
 }
 
-impl About<'_> {
+impl<'a> About<'a> {
+    fn new(claim: &'a Claim, settings: &'static str, evidence: &'a Evidence<'a>) -> About<'a> {
+        let about = About { claim, settings, evidence, steady: false };
+        let runs: Vec<&Document> = about.all_documents().collect();
+        let steady = all_tell(&runs, |d| claim.take.of(d), |d| claim.take.steady(d));
+        About { steady, ..about }
+    }
+
     fn verdict(&self, experiment: &str, expected: Expected) -> Verdict {
         let (claim, evidence) = (self.claim, self.evidence);
         let take = claim.take;
@@ -176,7 +185,7 @@ impl About<'_> {
             clear: found.filter(|_| valid).map(|f| late || is_clear(expected.bar, f, take)),
             goal_met: expected.goal.filter(|_| valid).and_then(met),
             quick: evidence.quick,
-            note: late.then(|| format!("{OURS} did not keep up with the load")),
+            note: self.note(late),
             unit: take.unit(),
             baseline: evidence.baseline.to_owned(),
             engines: self.engines(&base),
@@ -185,17 +194,36 @@ impl About<'_> {
         }
     }
 
-    fn documents<'a>(&'a self, engine: &'a str) -> impl Iterator<Item = &'a Document> {
+    /// What to know beside a verdict.
+    fn note(&self, late: bool) -> Option<String> {
+        let late = late.then(|| format!("{OURS} did not keep up with the load"));
+        let runs = || self.all_documents().filter_map(|document| document.steady.as_ref());
+        let left_out: u64 = runs().map(|steady| steady.left_out_seconds).sum();
+        let halts = (self.steady && left_out > 0).then(|| {
+            let all: u64 = runs().map(|steady| steady.seconds).sum();
+            format!("without {left_out} of {all} seconds of all runs, in which the machine stood still or just had")
+        });
+        let notes: Vec<String> = late.into_iter().chain(halts).collect();
+        (!notes.is_empty()).then(|| notes.join("; "))
+    }
+
+    /// Of every engine.
+    fn all_documents(&self) -> impl Iterator<Item = &'a Document> {
+        let (of, settings) = (self.claim.of, self.settings);
         let mine = move |cell: &&Finished| {
-            (cell.experiment.as_str(), cell.work.as_str()) == self.claim.of
-                && cell.run.settings == self.settings
-                && cell.run.document.engine == engine
+            (cell.experiment.as_str(), cell.work.as_str()) == of && cell.run.settings == settings
         };
         self.evidence.finished.iter().filter(mine).map(|cell| &cell.run.document)
     }
 
+    fn documents(&self, engine: &str) -> impl Iterator<Item = &'a Document> {
+        self.all_documents().filter(move |document| document.engine == engine)
+    }
+
     fn figure(&self, engine: &str) -> Cell {
-        Cell::of(self.documents(engine), |document| self.claim.take.of(document))
+        let take = self.claim.take;
+        let of = |document: &Document| if self.steady { take.steady(document) } else { take.of(document) };
+        Cell::of(self.documents(engine), of)
     }
 
     fn planned(&self, engine: &str) -> usize {
@@ -233,8 +261,11 @@ impl About<'_> {
         if runs < rounds && !self.evidence.quick {
             return Some(format!("{runs} runs of each engine tell; this needs {rounds}"));
         }
-        if let Some(engine) = engines.iter().find(|engine| self.documents(engine).any(disturbed)) {
-            return Some(format!("others used the CPU while {engine} was measured"));
+        let disturbed = |engine: &&str| {
+            self.documents(engine).find_map(why_disturbed).map(|why| (why, (*engine).to_owned()))
+        };
+        if let Some((why, engine)) = engines.iter().find_map(disturbed) {
+            return Some(format!("{why} while {engine} was measured"));
         }
         let mut hosts = engines.iter().flat_map(|engine| self.documents(engine));
         let host = |d: &Document| d.provenance.as_ref().map(|p| p.host.clone());

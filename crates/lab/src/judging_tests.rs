@@ -9,6 +9,7 @@ use crate::expected::expected;
 use crate::experiments::{ALL, BASELINE, find};
 use crate::report::sample;
 use crate::settings::Settings;
+use crate::steady::{Steady, SteadyLatency};
 use crate::verdict_table::{COLUMNS, text};
 
 /// A finished cell whose throughput and latencies are these.
@@ -18,7 +19,7 @@ fn finished(cell: &LabCell, throughput: f64, us: f64) -> Finished {
     let mut latency = document.latency_us["read"].clone();
     (latency.p99, latency.p999, latency.max) = (us, us * 2.0, us * 10.0);
     document.latency_us = BTreeMap::from([("insert".to_owned(), latency)]);
-    document.others_cores = Some(0.01);
+    (document.others_cores, document.steady) = (Some(0.01), None);
     Finished {
         experiment: cell.experiment.to_owned(),
         work: cell.work.name.to_owned(),
@@ -26,6 +27,18 @@ fn finished(cell: &LabCell, throughput: f64, us: f64) -> Finished {
         asked: Asked { arguments: Vec::new(), store: None, crash: None, program: "p".to_owned() },
         wall_seconds: 1.0,
         run: Run { settings: cell.system.settings.name().to_owned(), repeats: 0, document },
+    }
+}
+
+/// A run's tails without so many of its seven seconds.
+fn steady(left_out_seconds: u64, us: f64) -> Steady {
+    let latency = SteadyLatency { count: 1, p50: us, p99: us, p999: us * 2.0, max: us * 10.0 };
+    Steady {
+        seconds: 7,
+        left_out_seconds,
+        worst_second_p99_us: Some(us * 3.0),
+        latency_us: BTreeMap::from([("insert".to_owned(), latency)]),
+        ..Steady::default()
     }
 }
 
@@ -123,7 +136,11 @@ fn what_is_not_valid_has_no_verdict_and_says_why() {
 
     let mut noisy = case(None);
     noisy.finished[3].run.document.others_cores = Some(0.5);
-    not_valid(&noisy, FILL, "while rocksdb was measured");
+    not_valid(&noisy, FILL, "others used the CPU while rocksdb was measured");
+
+    let mut halted = case(None);
+    halted.finished[2].run.document.steady = Some(steady(4, 1.0));
+    not_valid(&halted, FILL, "the machine itself stood still for most seconds while evenkeel was measured");
 
     let mut moved = case(None);
     moved.finished[3].run.document.provenance.as_mut().unwrap().host.cores = Some(64);
@@ -146,6 +163,30 @@ fn what_is_not_valid_has_no_verdict_and_says_why() {
     let mut silent = case(None);
     silent.finished.iter_mut().for_each(|cell| cell.run.document.latency_us.clear());
     not_valid(&silent, WORST, "0 runs of each engine tell");
+}
+
+/// Over all seconds the other is better, without halts we are; what decides is known of all runs or of none.
+#[test]
+fn a_machine_that_stood_still_decides_no_verdict() {
+    let mut case = Case::new("peers-ycsb", None, &[(1.0, 5000.0)], &[(1.0, 500.0)]);
+    for cell in &mut case.finished {
+        let us = if cell.run.document.engine == OURS { 5.0 } else { 50.0 };
+        cell.run.document.steady = Some(steady(2, us));
+    }
+    for (claim, ours, ratio) in [("p99", 5.0, 0.1), ("p999", 10.0, 0.1), ("worst", 15.0, 0.1)] {
+        let v = case.verdict(&format!("peers-ycsb.a-20k-{claim}.equal"));
+        assert_eq!((v.valid, v.holds, v.measured), (true, Some(true), Some(ratio)), "{v:?}");
+        assert_eq!(v.engines.iter().find(|e| e.engine == OURS).unwrap().median, Some(ours));
+        assert!(v.note.as_ref().unwrap().contains("without 20 of 70 seconds"), "{v:?}");
+    }
+    case.finished[3].run.document.steady = None;
+    let v = case.verdict("peers-ycsb.a-20k-p99.equal");
+    assert_eq!((v.holds, v.measured, v.note), (Some(false), Some(10.0), None));
+
+    let mut fill = Case::new("peers-fill", None, &[(400.0, 5.0)], &[(100.0, 5.0)]);
+    fill.finished.iter_mut().for_each(|cell| cell.run.document.steady = Some(steady(2, 1.0)));
+    let v = fill.verdict(FILL);
+    assert_eq!((v.measured, v.note), (Some(4.0), None), "halts are left out of tails alone");
 }
 
 #[test]

@@ -38,6 +38,8 @@ pub mod text_operations;
 pub mod generator;
 
 pub mod execute;
+
+pub mod compact;
 pub mod recorder;
 
 pub mod device;
@@ -68,6 +70,8 @@ pub mod replay;
 mod map_engine;
 
 pub mod soak;
+
+pub mod steady;
 
 pub mod document;
 pub mod report;

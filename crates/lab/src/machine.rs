@@ -1,4 +1,5 @@
-//! What the run cost the machine, as the kernel counts it: memory, CPU of our own and of everybody else.
+//! What the run cost the machine, as the kernel counts it: memory, CPU of our own and of everybody else, and what the machine
+//! itself was kept from.
 //!
 //! Read from `/proc`; where there is none, the answers are `None` and the report says so. CPU that others used says whether
 //! a measurement can be believed at all.
@@ -18,6 +19,9 @@ pub struct Cpu {
     /// Used by all processes of the machine. What the kernel did for their reads and writes on threads of its own and in
     /// interrupts is nobody's: beside synced writes it is a fifth of a core, and it is the measured engine's own doing.
     pub all_seconds: f64,
+    /// In which cores of a virtual machine would have run and were not let, summed over them; 0 on a machine of metal, `None`
+    /// where the kernel does not count it. No process used them, so they are in neither of the others.
+    pub stolen_seconds: Option<f64>,
 }
 
 impl Cpu {
@@ -26,13 +30,20 @@ impl Cpu {
         let own = self.own_seconds - before.own_seconds;
         ((self.all_seconds - before.all_seconds - own) / seconds.max(1e-3)).max(0.0)
     }
+
+    /// Seconds stolen since `before`, in whole hundredths, as the kernel counts them.
+    pub fn stolen_since(&self, before: &Cpu) -> Option<f64> {
+        let seconds = self.stolen_seconds? - before.stolen_seconds?;
+        Some((seconds * TICKS_PER_SECOND).round().max(0.0) / TICKS_PER_SECOND)
+    }
 }
 
 /// CPU seconds up to now.
 pub fn cpu() -> Option<Cpu> {
     let own = parse_own(&read("/proc/self/stat")?)?;
-    let all = parse_all(&read("/proc/stat")?)?;
-    Some(Cpu { own_seconds: own, all_seconds: all - kernel_threads() })
+    let stat = read("/proc/stat")?;
+    let all = parse_all(&stat)? - kernel_threads();
+    Some(Cpu { own_seconds: own, all_seconds: all, stolen_seconds: parse_stolen(&stat) })
 }
 
 /// CPU seconds of the kernel's own threads.
@@ -115,13 +126,23 @@ fn is_kernel_thread(stat: &str) -> bool {
     flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
 }
 
-/// The line `cpu user nice system idle iowait irq softirq steal guest…`; guest time is in user time already, and interrupts are
-/// nobody's.
+/// User, nice and system time of all cores. Guest time is in user time already; interrupts are nobody's, and so is what was
+/// stolen: with it, a machine that stood still would look like one that others are busy on.
 fn parse_all(stat: &str) -> Option<f64> {
-    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let ticks: Vec<u64> = line.split_ascii_whitespace().map_while(|field| field.parse().ok()).collect();
-    let busy: u64 = [0, 1, 2, 7].iter().filter_map(|&i| ticks.get(i)).sum();
+    let ticks = all_ticks(stat)?;
+    let busy: u64 = ticks.iter().take(3).sum();
     (ticks.len() >= 4).then_some(busy as f64 / TICKS_PER_SECOND)
+}
+
+/// What was stolen from all cores.
+fn parse_stolen(stat: &str) -> Option<f64> {
+    Some(*all_ticks(stat)?.get(7)? as f64 / TICKS_PER_SECOND)
+}
+
+/// The line `cpu user nice system idle iowait irq softirq steal guest…`.
+fn all_ticks(stat: &str) -> Option<Vec<u64>> {
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    Some(line.split_ascii_whitespace().map_while(|field| field.parse().ok()).collect())
 }
 
 fn parse_peak(status: &str) -> Option<u64> {
@@ -149,11 +170,12 @@ mod tests {
         assert_eq!(parse_own(own), Some(2.0));
         assert_eq!(parse_own("nonsense"), None);
         let all = "cpu  100 10 200 9999 9999 30 40 20 7 7\ncpu0 1 2 3 4\n";
-        assert_eq!(parse_all(all), Some(3.3));
+        assert_eq!((parse_all(all), parse_stolen(all)), (Some(3.1), Some(0.2)));
+        assert_eq!(parse_stolen("cpu  100 10 200 9999 9999 30 40\n"), None, "kernels before 2.6.11");
         assert!(is_kernel_thread("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0"));
         assert!(!is_kernel_thread("31 (a ) b) R 3 31 7 0 -1 4194304 124 0"));
         assert_eq!(parse_all("cpu x"), None);
-        let at = |own_seconds, all_seconds| Cpu { own_seconds, all_seconds };
+        let at = |own_seconds, all_seconds| Cpu { own_seconds, all_seconds, stolen_seconds: None };
         assert_eq!(at(3.0, 17.0).others_cores_since(&at(1.0, 10.0), 2.5), 2.0);
         assert_eq!(at(3.0, 11.99).others_cores_since(&at(1.0, 10.0), 2.5), 0.0);
         assert_eq!(parse_peak("Name:\tx\nVmHWM:\t    2048 kB\n"), Some(2 << 20));
@@ -162,6 +184,16 @@ mod tests {
         let resident = Resident { anonymous_bytes: 3072, file_bytes: 3072 };
         assert_eq!(parse_resident(status), Some(resident));
         assert_eq!(parse_resident("RssFile: 2 kB"), None);
+    }
+
+    #[test]
+    fn stolen_seconds_are_whole_hundredths() {
+        let at = |stolen_seconds| Cpu { own_seconds: 0.0, all_seconds: 0.0, stolen_seconds };
+        // As numbers of this kind their difference is below 0.02.
+        assert_eq!(at(Some(1423.47)).stolen_since(&at(Some(1423.45))), Some(0.02));
+        assert_eq!(at(Some(1.0)).stolen_since(&at(Some(1.5))), Some(0.0), "a kernel that counts back");
+        assert_eq!(at(None).stolen_since(&at(Some(1.0))), None);
+        assert_eq!(at(Some(1.0)).stolen_since(&at(None)), None);
     }
 
     #[cfg(target_os = "linux")]

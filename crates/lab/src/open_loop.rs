@@ -195,9 +195,11 @@ impl<E: Engine> OpenRun<'_, E> {
             let results: Vec<_> = threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
             (results, samples)
         });
-        let rows = windows.into_rows();
-        let rows = if schedule.is_closed() { rows } else { with_arrivals(&rows, schedule.by_second()) };
-        let mut measured = Measured::new(start.elapsed().as_secs_f64(), rows, samples);
+        let mut recorded = windows.into_recorded();
+        if !schedule.is_closed() {
+            recorded.windows = with_arrivals(&recorded.windows, schedule.by_second());
+        }
+        let mut measured = Measured::new(start.elapsed().as_secs_f64(), recorded, samples);
         let (mut wake_ups, mut late) = (run_histogram(), run_histogram());
         for result in results {
             let served = joined(result)?;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::clock;
 use crate::engine::{Engine, EngineError, Figures};
 use crate::machine::{self, Cpu};
-use crate::recorder::{Latencies, Window, Windows, merge};
+use crate::recorder::{Latencies, Recorded, SecondLatencies, Window, Windows, merge};
 use crate::workload::OpKind;
 
 /// The key of the first request to a store that was opened; no workload has it.
@@ -101,6 +101,8 @@ pub struct Sample {
     pub figures: Figures,
     /// Cores that other processes used in it.
     pub others_cores: Option<f64>,
+    /// Seconds in it that the machine's cores were kept from running, summed over them.
+    pub stolen_seconds: Option<f64>,
 }
 
 /// What one phase gave.
@@ -113,6 +115,8 @@ pub struct Measured {
     pub latencies: Latencies,
     /// The phase second by second.
     pub windows: Vec<Window>,
+    /// The latencies of each second in which an operation ended.
+    pub seconds_latencies: Vec<SecondLatencies>,
     /// Engine and machine in each second.
     pub samples: BTreeMap<u64, Sample>,
     /// Reads that found nothing although the record exists, or something although it does not.
@@ -131,12 +135,13 @@ pub(crate) struct Part {
 
 impl Measured {
     /// Nothing, from which [`Measured::add`] goes on.
-    pub(crate) fn new(seconds: f64, windows: Vec<Window>, samples: BTreeMap<u64, Sample>) -> Measured {
+    pub(crate) fn new(seconds: f64, recorded: Recorded, samples: BTreeMap<u64, Sample>) -> Measured {
         Measured {
             ops: 0,
             seconds,
             latencies: [const { None }; OpKind::ALL.len()],
-            windows,
+            windows: recorded.windows,
+            seconds_latencies: recorded.latencies,
             samples,
             wrong_reads: 0,
             threads_cpu: Duration::ZERO,
@@ -268,7 +273,8 @@ fn difference(now: &Look, before: &Look) -> Sample {
     };
     let seconds = now.at.duration_since(before.at).as_secs_f64();
     let others = before.cpu.zip(now.cpu).map(|(before, now)| now.others_cores_since(&before, seconds));
-    Sample { figures, others_cores: others }
+    let stolen = before.cpu.zip(now.cpu).and_then(|(before, now)| now.stolen_since(&before));
+    Sample { figures, others_cores: others, stolen_seconds: stolen }
 }
 
 /// What a thread gave that has ended.

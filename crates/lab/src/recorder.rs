@@ -5,7 +5,8 @@
 //! thread 1   ─── second 3 (a stall) ───┤─ …      a second is summed up when no thread can add to it any more
 //! ```
 //!
-//! Threads share a lock once a second only, and a run of hours keeps one short row a second, not a histogram.
+//! Threads share a lock once a second only, and a run of hours keeps a short row and a few KiB of latencies a second, not
+//! histograms: the memory of the process is one of the figures.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
+use crate::compact::Compact;
 use crate::workload::OpKind;
 
 /// An hour in nanoseconds: longer latencies count as this.
@@ -36,6 +38,25 @@ pub struct Window {
     pub client_bytes: u64,
     /// What came in it; `None` in a closed loop.
     pub arrived: Option<Arrived>,
+}
+
+/// The latencies of the operations that ended in one second, so that percentiles can be had of the seconds one chooses when
+/// the run is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecondLatencies {
+    /// Counted from the start of the run.
+    pub second: u64,
+    /// In nanoseconds, to two digits, by the kind of operation; only those of which any ended.
+    pub by_kind: Box<[(OpKind, Compact)]>,
+}
+
+/// What a run's threads recorded second by second.
+#[derive(Debug, Default)]
+pub struct Recorded {
+    /// All seconds in which an operation ended.
+    pub windows: Vec<Window>,
+    /// The latencies of the same seconds.
+    pub latencies: Vec<SecondLatencies>,
 }
 
 /// What came in one second of an open loop.
@@ -82,57 +103,75 @@ struct State {
     /// The second each thread is in.
     at: Vec<u64>,
     open: BTreeMap<u64, Open>,
-    done: Vec<Window>,
+    done: Recorded,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Open {
-    latencies: Histogram<u64>,
+    latencies: Latencies,
     client_bytes: u64,
+}
+
+impl Open {
+    fn close(self, second: u64) -> (Window, SecondLatencies) {
+        let mut all = window_histogram();
+        let mut by_kind = Vec::new();
+        for (kind, latencies) in OpKind::ALL.into_iter().zip(&self.latencies) {
+            let Some(latencies) = latencies else { continue };
+            // All have the same bounds, so adding cannot fail.
+            let added = all.add(latencies);
+            debug_assert!(added.is_ok());
+            by_kind.push((kind, Compact::of(latencies)));
+        }
+        let window = Window {
+            second,
+            ops: all.len(),
+            p99_us: Some(all.value_at_quantile(0.99) as f64 / 1e3),
+            max_us: Some(all.max() as f64 / 1e3),
+            client_bytes: self.client_bytes,
+            arrived: None,
+        };
+        (window, SecondLatencies { second, by_kind: by_kind.into() })
+    }
 }
 
 impl Windows {
     /// For so many threads.
     pub fn new(threads: usize) -> Windows {
-        Windows { state: Mutex::new(State { at: vec![0; threads], open: BTreeMap::new(), done: Vec::new() }) }
+        let state = State { at: vec![0; threads], open: BTreeMap::new(), done: Recorded::default() };
+        Windows { state: Mutex::new(state) }
     }
 
     /// Shows the seconds that no thread can add to any more.
     pub(crate) fn so_far(&self, look: impl FnOnce(&[Window])) {
-        let done = self.state.lock().unwrap_or_else(PoisonError::into_inner).done.clone();
+        let done = self.state.lock().unwrap_or_else(PoisonError::into_inner).done.windows.clone();
         look(&done);
     }
 
-    /// All seconds in which an operation ended, once all threads have finished.
-    pub fn into_rows(self) -> Vec<Window> {
+    /// All seconds, once all threads have finished.
+    pub fn into_recorded(self) -> Recorded {
         self.state.into_inner().unwrap_or_else(PoisonError::into_inner).done
     }
 
-    fn hand_in(&self, thread: usize, second: u64, latencies: &Histogram<u64>, client_bytes: u64, next: u64) {
+    fn hand_in(&self, thread: usize, second: u64, latencies: &Latencies, client_bytes: u64, next: u64) {
         let mut guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let state = &mut *guard;
-        if !latencies.is_empty() {
-            let open = state
-                .open
-                .entry(second)
-                .or_insert_with(|| Open { latencies: window_histogram(), client_bytes: 0 });
-            // Both have the same bounds, so adding cannot fail.
-            let added = open.latencies.add(latencies);
+        let kinds = latencies.iter().enumerate().filter_map(|(kind, h)| Some((kind, h.as_ref()?)));
+        for (kind, latencies) in kinds.filter(|(_, h)| !h.is_empty()) {
+            let open = state.open.entry(second).or_default();
+            let added = open.latencies[kind].get_or_insert_with(window_histogram).add(latencies);
             debug_assert!(added.is_ok());
+        }
+        if let Some(open) = state.open.get_mut(&second) {
             open.client_bytes += client_bytes;
         }
         state.at[thread] = next;
         let slowest = state.at.iter().copied().min().unwrap_or(u64::MAX);
         while let Some(entry) = state.open.first_entry().filter(|entry| *entry.key() < slowest) {
             let (second, open) = entry.remove_entry();
-            state.done.push(Window {
-                second,
-                ops: open.latencies.len(),
-                p99_us: Some(open.latencies.value_at_quantile(0.99) as f64 / 1e3),
-                max_us: Some(open.latencies.max() as f64 / 1e3),
-                client_bytes: open.client_bytes,
-                arrived: None,
-            });
+            let (window, latencies) = open.close(second);
+            state.done.windows.push(window);
+            state.done.latencies.push(latencies);
         }
     }
 }
@@ -144,7 +183,7 @@ pub struct Recorder<'a> {
     thread: usize,
     start: Instant,
     latencies: Latencies,
-    window: Histogram<u64>,
+    window: Latencies,
     window_bytes: u64,
     second: u64,
     window_ends: Instant,
@@ -158,7 +197,7 @@ impl<'a> Recorder<'a> {
             thread,
             start,
             latencies: [const { None }; OpKind::ALL.len()],
-            window: window_histogram(),
+            window: [const { None }; OpKind::ALL.len()],
             window_bytes: 0,
             second: 0,
             window_ends: start + Duration::from_secs(1),
@@ -172,7 +211,7 @@ impl<'a> Recorder<'a> {
         }
         let nanos = (ended.duration_since(began).as_nanos() as u64).max(1);
         self.latencies[kind.index()].get_or_insert_with(run_histogram).saturating_record(nanos);
-        self.window.saturating_record(nanos);
+        self.window[kind.index()].get_or_insert_with(window_histogram).saturating_record(nanos);
         self.window_bytes += client_bytes;
     }
 
@@ -185,7 +224,7 @@ impl<'a> Recorder<'a> {
     fn turn(&mut self, now: Instant) {
         let second = now.duration_since(self.start).as_secs();
         self.windows.hand_in(self.thread, self.second, &self.window, self.window_bytes, second);
-        self.window.reset();
+        self.window.iter_mut().flatten().for_each(Histogram::reset);
         self.window_bytes = 0;
         self.second = second;
         self.window_ends = self.start + Duration::from_secs(second + 1);
@@ -212,7 +251,7 @@ pub(crate) fn run_histogram() -> Histogram<u64> {
 }
 
 #[expect(clippy::expect_used, reason = "the bounds are constants that the library accepts")]
-fn window_histogram() -> Histogram<u64> {
+pub(crate) fn window_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_NANOS, 2).expect("the bounds are valid")
 }
 
@@ -231,17 +270,28 @@ mod tests {
             quick.record(OpKind::Read, at(i * 100), at(i * 100 + 1), 10);
         }
         slow.record(OpKind::Update, at(0), at(500), 5);
-        assert!(windows.state.lock().unwrap().done.is_empty(), "the slow thread is still in second 0");
+        assert!(
+            windows.state.lock().unwrap().done.windows.is_empty(),
+            "the slow thread is still in second 0"
+        );
         slow.record(OpKind::Update, at(500), at(3200), 5);
         let mut all = slow.finish();
         merge(&mut all, quick.finish());
-        let rows = windows.into_rows();
+        let Recorded { windows: rows, latencies } = windows.into_recorded();
         let seen: Vec<(u64, u64, u64)> = rows.iter().map(|w| (w.second, w.ops, w.client_bytes)).collect();
         assert_eq!(seen, [(0, 11, 105), (1, 10, 100), (2, 10, 100), (3, 6, 55)]);
         assert!((2_690_000.0..2_730_000.0).contains(&rows[3].max_us.unwrap()), "{rows:?}");
         assert_eq!(all[OpKind::Read.index()].as_ref().map(Histogram::len), Some(35));
         assert_eq!(all[OpKind::Update.index()].as_ref().map(Histogram::len), Some(2));
         assert!(all[OpKind::Scan.index()].is_none());
+        let kinds = |second: usize| latencies[second].by_kind.iter().map(|(kind, _)| *kind);
+        assert!(kinds(0).eq([OpKind::Read, OpKind::Update]) && kinds(1).eq([OpKind::Read]), "{latencies:?}");
+        for (row, latencies) in rows.iter().zip(&latencies) {
+            let mut back = window_histogram();
+            latencies.by_kind.iter().for_each(|(_, kept)| kept.add_to(&mut back));
+            assert_eq!((latencies.second, back.len()), (row.second, row.ops));
+            assert_eq!(Some(back.max() as f64 / 1e3), row.max_us);
+        }
     }
 
     #[test]

@@ -93,7 +93,7 @@ fn measure<E: Engine>(
         (thread.join(), samples)
     });
     let (part, written) = joined(result)?;
-    let mut measured = Measured::new(start.elapsed().as_secs_f64(), windows.into_rows(), samples);
+    let mut measured = Measured::new(start.elapsed().as_secs_f64(), windows.into_recorded(), samples);
     measured.add(part);
     Ok((measured, written))
 }

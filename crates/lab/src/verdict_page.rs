@@ -107,7 +107,7 @@ fn head(about: &About<'_>, verdicts: &[Verdict], finished: &[Finished]) -> Marku
         ("Disk", text(disk)),
         ("Cells", count((finished.len() + studies.cells) as u64)),
         ("CPU of others, at most", known(busiest, cores)),
-        ("Repeated because others were busy", count(u64::from(repeats))),
+        ("Repeated because disturbed", count(u64::from(repeats))),
     ];
     html! {
         @if verdicts.iter().any(|v| v.quick) || studies.quick {
@@ -189,7 +189,13 @@ pub fn csv(finished: &[Finished]) -> String {
         ("cpu_us_per_op", Take::CpuPerOp),
     ];
     let names = ["experiment", "work", "engine", "settings", "seed", "repeats", "wall_seconds"];
+    let steady: [(&str, Take); 3] = [
+        ("steady_p99_us", Take::P99),
+        ("steady_p999_us", Take::P999),
+        ("steady_worst_second_p99_us", Take::WorstSecond),
+    ];
     let names = names.into_iter().chain(figures.map(|(name, _)| name)).chain(["max_rate", "others_cores"]);
+    let names = names.chain(steady.map(|(name, _)| name)).chain(["halted_seconds"]);
     let mut out = csv_row(names.map(str::to_owned));
     for cell in finished {
         let d = &cell.run.document;
@@ -205,7 +211,9 @@ pub fn csv(finished: &[Finished]) -> String {
         ];
         let measured = figures.iter().map(|(_, take)| number(take.of(d)));
         let last = [number(Take::HighestRate.of(d)), number(d.others_cores)];
-        out += &csv_row(what.into_iter().chain(measured).chain(last));
+        let halted = d.steady.as_ref().map(|steady| steady.halted_seconds as f64);
+        let steady = steady.iter().map(|(_, take)| number(take.steady(d))).chain([number(halted)]);
+        out += &csv_row(what.into_iter().chain(measured).chain(last).chain(steady));
     }
     out
 }

@@ -9,7 +9,7 @@ use super::state::Store;
 use crate::base::class::Class;
 use crate::base::error::Result;
 use crate::base::iterator::InternalIterator;
-use crate::merge::run_iterator::{ReadMode, RunIterator};
+use crate::merge::run_iterator::{PIECE_MAX, ReadMode, RunIterator};
 use crate::merge::visible_iterator::is_put;
 use crate::observe::json::Object;
 use crate::observe::waits;
@@ -130,7 +130,7 @@ pub fn measure_space(store: &Store, keyspace: &KeyspaceState) -> Result<SpaceRep
         }
         Ok(())
     };
-    let mode = ReadMode::Compaction { class: Class::Upkeep, direct: false };
+    let mode = ReadMode::Compaction { class: Class::Upkeep, direct: false, piece: PIECE_MAX };
     for run in view.version.runs() {
         all(&mut RunIterator::new(run.tables.clone(), Arc::clone(&store.tables), mode))?;
     }

@@ -8,7 +8,7 @@ use super::decisions::words_of;
 use super::install::{publish_version, record_change};
 use super::keyspace_state::KeyspaceState;
 use super::pressure::drained;
-use super::scheduling::is_part_burst;
+use super::scheduling::{device_speed, is_part_burst};
 use super::state::{Store, TreeState};
 use crate::base::class::Class;
 use crate::base::error::{Error, Result};
@@ -20,7 +20,9 @@ use crate::compaction::picker::Rejected;
 use crate::compaction::placement::Picked;
 use crate::execution::compaction_job::CompactionJob;
 use crate::execution::output::OutputShape;
+use crate::merge::run_iterator::PIECE_MAX;
 use crate::observe::event::Event;
+use crate::options::Options;
 use crate::scheduler::order::served_at_first;
 use crate::table::meta::Born;
 use crate::version::manifest::ManifestRecord;
@@ -171,7 +173,8 @@ fn open(
     // Listed now: the inputs are claimed, and hold only what was published before.
     let snapshots = store.snapshots.list();
     let decided = Arc::clone(&compaction);
-    let job = CompactionJob::new(Arc::clone(&store.job_context), &store.tables, compaction, snapshots, shape);
+    let (context, piece) = (Arc::clone(&store.job_context), piece_of(&options));
+    let job = CompactionJob::new(context, &store.tables, compaction, snapshots, shape, piece);
     let mut state = store.background.lock();
     // Who comes later has no more coming to it than the others.
     let served = served_at_first(state.jobs.iter().map(|job| (job.set_aside, job.served)));
@@ -202,6 +205,13 @@ fn open(
     drop(state);
     // For the other workers: one of them may have looked before this job was there.
     store.background.wake();
+}
+
+/// What a compaction reads at once: clients who come meanwhile wait for all of it, so no more than the device moves in a millisecond.
+fn piece_of(options: &Options) -> usize {
+    const PIECE_MIN: u64 = 64 << 10;
+    device_speed(options)
+        .map_or(PIECE_MAX, |speed| (speed / 1000).clamp(PIECE_MIN, PIECE_MAX as u64) as usize)
 }
 
 enum Space {

@@ -65,10 +65,10 @@ fn flush(store: &Store, keyspace: &KeyspaceState, view: &ReadView) -> (u64, u64)
     (left, room.saturating_sub(used))
 }
 
-/// Bytes that may come in until writers are slowed because of L0.
+/// Bytes that may come in until writers are let in no faster than L0 drains: that is so at three quarters of the slack.
 fn l0_room(store: &Store, keyspace: &KeyspaceState) -> u64 {
     let L0Debt { debt, slack, .. } = L0Debt::of(store, keyspace);
-    (slack / 2).saturating_sub(debt)
+    (slack / 4 * 3).saturating_sub(debt)
 }
 
 /// Bytes to move to bring L0 down, unless a job does.

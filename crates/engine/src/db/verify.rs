@@ -12,7 +12,7 @@ use crate::base::key::Trailer;
 use crate::base::units::{SeqNo, TableId};
 use crate::merge::merging_iterator::MergingIterator;
 use crate::merge::range_tombstones::RangeSource;
-use crate::merge::run_iterator::{ReadMode, RunIterator};
+use crate::merge::run_iterator::{PIECE_MAX, ReadMode, RunIterator};
 use crate::observe::waits;
 use crate::storage::file_name::FileName;
 use crate::table::verify::verify_table;
@@ -84,7 +84,7 @@ pub fn verify_all(store: &Store, damaged: &mut dyn FnMut(Error)) -> Result<Verif
 /// I1 and V3 on the entries themselves: along the read path the sequences of a key only fall, those of the range tombstones over
 /// it included.
 fn check_read_order(store: &Store, version: &Version) -> Result<()> {
-    let mode = ReadMode::Compaction { class: Class::Upkeep, direct: false };
+    let mode = ReadMode::Compaction { class: Class::Upkeep, direct: false, piece: PIECE_MAX };
     let runs: Vec<_> = version.runs().collect();
     let ranges = runs
         .iter()

@@ -71,15 +71,17 @@ struct Yield {
 }
 
 impl CompactionJob {
-    /// An attempt at `compaction`, seeing `snapshots`, which were listed after its inputs were claimed.
+    /// An attempt at `compaction`, seeing `snapshots`, which were listed after its inputs were claimed. It reads at most `piece` bytes at
+    /// once.
     pub fn new(
         context: Arc<JobContext>,
         tables: &Arc<TableCache>,
         compaction: Arc<Compaction>,
         snapshots: Vec<SeqNo>,
         mut shape: OutputShape,
+        piece: usize,
     ) -> CompactionJob {
-        let mode = ReadMode::Compaction { class: shape.class, direct: shape.direct };
+        let mode = ReadMode::Compaction { class: shape.class, direct: shape.direct, piece };
         let runs = compaction
             .inputs
             .iter()

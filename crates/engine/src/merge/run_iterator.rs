@@ -39,6 +39,8 @@ pub enum ReadMode {
         class: Class,
         /// Past the page cache too, where that can be.
         direct: bool,
+        /// At most so many bytes at once.
+        piece: usize,
     },
 }
 
@@ -52,8 +54,8 @@ fn note_access(table: &TableMeta, mode: ReadMode) {
     }
 }
 
-/// Without the page cache nobody reads ahead but us.
-const DIRECT_PIECE: usize = 1 << 20;
+/// The most that a compaction reads at once; without the page cache nobody reads ahead but us.
+pub const PIECE_MAX: usize = 1 << 20;
 
 impl ReadMode {
     /// Whose bytes they are.
@@ -68,9 +70,10 @@ impl ReadMode {
                 readahead_max: readahead_max as usize,
                 ..TableReadOptions::client()
             },
-            ReadMode::Compaction { class, direct } => {
+            ReadMode::Compaction { class, direct, piece } => {
                 let options = TableReadOptions::merge(IoClass::Background(class));
-                if direct { TableReadOptions { readahead_bytes: DIRECT_PIECE, ..options } } else { options }
+                let most = if direct { PIECE_MAX } else { options.readahead_bytes };
+                TableReadOptions { readahead_bytes: piece.min(most), ..options }
             }
         }
     }

@@ -10,7 +10,7 @@
 //! ```
 //! Time follows from bytes: how much may still come in, over how fast clients write, soon as now and later as in the mean. The rate is that of the
 //! earliest deadlines first: the most, over all deadlines, of the bytes due by then over the time until then. Beyond it goes only what
-//! clients leave when they do less than they usually do, all of it while they do nothing.
+//! clients leave when they do less than in the mean, all of it when they do less than half of that.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,29 +27,27 @@ pub const HORIZON: Duration = Duration::from_secs(30);
 pub const PLAN_EVERY: Duration = Duration::from_millis(10);
 
 /// What clients do is smoothed over this time; a rise counts at once, over this one.
-const SMOOTH: Duration = Duration::from_secs(1);
+const SMOOTH: Duration = Duration::from_millis(300);
 const RISE: Duration = Duration::from_millis(50);
-/// What is usual follows what is, e-fold in this time downward and twenty times as fast upward: so it is that of peaks that come again,
-/// however high a single one was. A bulk load of seconds changes little in it.
-const USUAL: Duration = Duration::from_secs(60);
-const USUAL_RISES: f64 = 20.0;
-/// Where it begins, and the least it is, bytes per second: whoever does less does nothing.
-const USUAL_MIN: f64 = 65_536.0;
+/// Whoever does less than this does nothing, bytes per second.
+const LEAST: f64 = 65_536.0;
+/// What CPU is worth is smoothed over so much CPU time.
+const CPU_SMOOTH: Duration = Duration::from_secs(1);
 /// The mean is over this time, and clients are expected to go on as they do for this one.
 const MEAN: Duration = Duration::from_secs(60);
 const GO_ON: Duration = Duration::from_secs(10);
-/// A load that is lower than usual by less than this part of it is as high as usual.
+/// A load that is lower than the mean by less than this part of it is only uneven.
 const UNEVEN: f64 = 0.2;
-/// L0 is merged before it has to be where so much of a load is missing.
+/// A load of which so much is missing is a rest.
 const REST: f64 = 0.5;
 /// The plan keeps so much of a rate in hand, for syncs and what bytes do not tell.
 const MARGIN: f64 = 1.1;
-/// Of the room that is left, so much is planned with.
-const ROOM: f64 = 0.8;
 /// A rate that differs by less from the one in force is not changed.
 const CHANGE_MIN: f64 = 0.05;
 /// Background threads run as everyone does from this part of what they can do at most.
 const URGENT: f64 = 0.5;
+/// So much of the device is kept free: where all of it is used, requests queue.
+const EPSILON: f64 = 0.1;
 /// What is wanted has at least this part of the device, whatever clients use.
 const FLOOR: f64 = 0.05;
 /// No rate is below this: a job that is nearly done is not drawn out.
@@ -68,7 +66,7 @@ pub struct Plan {
     pub flush_rate: Option<u64>,
     /// True if background threads must run as everyone does to be in time.
     pub urgent: bool,
-    /// True while clients do much less than usual: what waits to be worth more may begin.
+    /// True while clients do much less than in the mean: what waits to be worth more may begin.
     pub rests: bool,
     /// By when each open job is to be done.
     pub due: Vec<(JobId, Duration)>,
@@ -95,7 +93,7 @@ pub struct PlanState {
     writes: BTreeMap<KeyspaceId, (u64, Pace)>,
     /// What clients do, by the estimator: it tells how busy they are.
     client: Pace,
-    /// What they use of the device.
+    /// What they and flushes use of the device.
     device: Pace,
     /// Bytes that compactions move in a second of CPU.
     bytes_per_cpu: f64,
@@ -104,12 +102,11 @@ pub struct PlanState {
     pub changes: u64,
 }
 
-/// Bytes per second: of late, as it rises, as usual, and in the mean.
+/// Bytes per second: of late, as it rises, and in the mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Pace {
     smooth: f64,
     rising: f64,
-    usual: f64,
     mean: f64,
     seconds: f64,
 }
@@ -125,12 +122,6 @@ impl Pace {
         self.seconds += elapsed;
         // Until the time is over, of all there was.
         self.mean = towards(self.mean, MEAN.min(seconds(self.seconds)));
-        let steps = elapsed / USUAL.as_secs_f64();
-        let towards = if self.smooth > self.usual { USUAL_RISES * steps } else { -steps };
-        // Not past what is: it would swing around it.
-        let moved = self.usual.max(USUAL_MIN) * towards.exp();
-        self.usual =
-            if towards > 0.0 { moved.min(self.smooth) } else { moved.max(self.smooth) }.max(USUAL_MIN);
     }
 
     fn now(&self) -> f64 {
@@ -139,14 +130,14 @@ impl Pace {
 
     /// Seconds until so many bytes have come.
     fn until(&self, bytes: u64) -> f64 {
-        let (bytes, now, soon) = (bytes as f64, self.now().max(USUAL_MIN), GO_ON.as_secs_f64());
-        if bytes <= now * soon { bytes / now } else { soon + (bytes - now * soon) / self.mean.max(USUAL_MIN) }
+        let (bytes, now, soon) = (bytes as f64, self.now().max(LEAST), GO_ON.as_secs_f64());
+        if bytes <= now * soon { bytes / now } else { soon + (bytes - now * soon) / self.mean.max(LEAST) }
     }
 
-    /// How much less than usual, from 0 to 1: 1 where nothing is done, 0 where the load is only uneven.
+    /// How much less than in the mean, from 0 to 1: 1 in a rest, 0 where the load is only uneven.
     fn idleness(&self) -> f64 {
-        let less = if self.now() < USUAL_MIN { 1.0 } else { 1.0 - self.now() / self.usual };
-        ((less - UNEVEN) / (1.0 - UNEVEN)).clamp(0.0, 1.0)
+        let less = if self.now() < LEAST { 1.0 } else { 1.0 - self.now() / self.mean };
+        ((less - UNEVEN) / (REST - UNEVEN)).clamp(0.0, 1.0)
     }
 }
 
@@ -190,11 +181,14 @@ impl PlanState {
         let demands: Vec<Demand> = jobs.iter().copied().chain(pending).filter(|d| d.bytes > 0.0).collect();
         let wanted = rate(demands.iter().map(|demand| (demand.wanted_in, demand.bytes)));
         let needed = rate(demands.iter().map(|demand| (demand.needed_in, demand.bytes)));
-        let left = sample.device.map(|speed| (speed as f64 - self.device.now()).max(speed as f64 * FLOOR));
+        let left = sample.device.map(|speed| {
+            let speed = speed as f64;
+            (speed * (1.0 - EPSILON) - self.device.now()).max(speed * FLOOR)
+        });
         let is_squeezed = left.is_some_and(|left| wanted > left);
         let planned = needed.max(left.map_or(wanted, |left| wanted.min(left)));
         let idle = self.client.idleness();
-        let rest = left.map_or(if idle > 0.99 { f64::INFINITY } else { 0.0 }, |left| left * idle);
+        let rest = left.map_or(if idle >= 1.0 { f64::INFINITY } else { 0.0 }, |left| left * idle);
         let late = demands.iter().any(|demand| demand.needed_in <= SOON);
         let at_most = self.at_most(sample.device, backlog.workers);
         let unlimited = backlog.waited_for || late;
@@ -203,7 +197,7 @@ impl PlanState {
         Plan {
             rate: self.settle(0, if unlimited { f64::INFINITY } else { planned.max(rest) }),
             flush_rate: self.flush_rate(backlog, rest),
-            rests: idle >= REST,
+            rests: idle >= 1.0,
             urgent: late || at_most.is_some_and(|most| planned > most * URGENT),
             due: backlog
                 .open
@@ -228,7 +222,8 @@ impl PlanState {
         let elapsed = elapsed.as_secs_f64();
         let grown = sample.used.since(&used);
         self.client.moved(by.bytes(&grown), elapsed);
-        self.device.moved(Estimator::Device.bytes(&grown), elapsed);
+        let flushed = grown.internal[Class::Flush as usize] as f64;
+        self.device.moved(Estimator::Device.bytes(&grown) + flushed, elapsed);
         self.writes.retain(|id, _| backlog.trees.iter().any(|tree| tree.keyspace == *id));
         for tree in &backlog.trees {
             let (before, pace) = self.writes.entry(tree.keyspace).or_insert((tree.ingested, Pace::default()));
@@ -239,7 +234,7 @@ impl PlanState {
         let cpu = sample.compaction_cpu.saturating_sub(cpu).as_secs_f64();
         let moved: u64 = Class::ALL.iter().zip(grown.internal).skip(1).map(|(_, bytes)| bytes).sum();
         if cpu > 0.0 && moved > 0 {
-            let kept = (-cpu / SMOOTH.as_secs_f64()).exp();
+            let kept = (-cpu / CPU_SMOOTH.as_secs_f64()).exp();
             let now = moved as f64 / cpu;
             self.bytes_per_cpu =
                 if self.bytes_per_cpu > 0.0 { self.bytes_per_cpu * kept + now * (1.0 - kept) } else { now };
@@ -268,7 +263,7 @@ impl PlanState {
         match job.class {
             Class::Flush | Class::IntraL0 | Class::L0ToL1 => {
                 let wanted_in = (until(tree.l0_round) - open).min(horizon - open);
-                Demand::of(bytes, wanted_in, needed_in.min(until(tree.l0_room) * ROOM))
+                Demand::of(bytes, wanted_in, needed_in.min(until(tree.l0_room)))
             }
             Class::Deep if job.below_l0 => {
                 Demand::of(bytes, (horizon - open).min(until(tree.l0_due)), needed_in)
@@ -284,7 +279,7 @@ impl PlanState {
         let ttl = tree.ttl.map_or(f64::INFINITY, |ttl| ttl.as_secs_f64());
         let (l0, deep) = (tree.l0_pending as f64, tree.deep_pending as f64);
         [
-            Demand::of(l0, until(tree.l0_round).min(horizon), (until(tree.l0_room) * ROOM).min(ttl)),
+            Demand::of(l0, until(tree.l0_round).min(horizon), until(tree.l0_room).min(ttl)),
             Demand::of(deep, horizon, ttl),
         ]
     }

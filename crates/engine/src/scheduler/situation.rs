@@ -74,7 +74,7 @@ pub struct TreeBacklog {
     pub flush_left: u64,
     /// Bytes that may come in until those should be.
     pub flush_room: u64,
-    /// Bytes that may come in until writers are slowed because of L0.
+    /// Bytes that may come in until writers are let in no faster than L0 drains.
     pub l0_room: u64,
     /// Bytes that come in between two compactions of L0.
     pub l0_round: u64,

@@ -475,6 +475,31 @@ fn an_open_loop_offers_its_shape_and_says_how_it_was_served() {
     }
 }
 
+/// Whether the machine stood still is not ours to say; that the seconds and what is left out of them agree is.
+#[cfg(target_os = "linux")]
+#[test]
+fn seconds_in_which_the_machine_stood_still_are_left_out() {
+    let keel = Keel::new();
+    let args = ["bench", "ycsb-a", "--records", "500", "--rate", "1k", "--seconds", "3", "--json", "-"];
+    let doc: serde_json::Value = serde_json::from_str(&keel.bare(&args).ok()).unwrap();
+    let steady = &doc["steady"];
+    let whole = steady["seconds"].as_u64().unwrap();
+    let number = |field: &str| steady[field].as_u64().unwrap();
+    assert!(whole >= 3 && number("halted_seconds") <= number("left_out_seconds"), "{steady}");
+    assert!(number("left_out_seconds") <= whole, "{steady}");
+    let windows = doc["windows"].as_array().unwrap();
+    let stolen: Vec<Option<f64>> = windows.iter().map(|w| w["stolen_seconds"].as_f64()).collect();
+    assert!(stolen.iter().flatten().all(|seconds| *seconds >= 0.0) && stolen[0].is_some(), "{doc}");
+    let counted: u64 =
+        ["read", "update"].map(|kind| steady["latency_us"][kind]["count"].as_u64()).iter().flatten().sum();
+    if stolen.iter().flatten().all(|seconds| *seconds < 0.02) {
+        assert_eq!((number("halted_seconds"), counted), (0, 3000), "{doc}");
+        assert!(steady["p999_us"].as_f64() <= steady["max_us"].as_f64() && steady["max_us"].is_number());
+    } else {
+        assert!(counted <= 3000, "{doc}");
+    }
+}
+
 /// What holds is the machine's to say; that rates are tried, and the run goes at a share of what held, is ours.
 #[test]
 fn a_share_of_the_highest_rate_is_found_first() {

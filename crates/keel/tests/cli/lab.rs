@@ -154,6 +154,7 @@ fn peer(keel: &Keel, before: &str) -> String {
         let mut document: serde_json::Value = serde_json::from_str(&text).unwrap();
         document["engine"] = "rocksdb".into();
         document["others_cores"] = 0.0.into();
+        document["steady"] = serde_json::Value::Null;
         document.to_string()
     };
     let answer = keel.write("peer.json", calm(read_file(&own)));

@@ -4,8 +4,8 @@
 use crate::scheduling::row::{Load, Row, S, S_NUTANIX, STRATEGY};
 use crate::scheduling::study::{
     Claim, Study, Table, Valid, delayed_flushes, early_median, first_above, first_slow, least_followed, lost,
-    median, mirrored, most_jobs, p99, slow_seconds, stalled_seconds, throughput, trend, worst_second,
-    worst_seconds,
+    median, mirrored, most_jobs, p99, slow_seconds, stalled_seconds, throughput, trend, unevenness,
+    worst_second, worst_seconds,
 };
 
 /// Half reads, half updates, evenly.
@@ -97,9 +97,9 @@ pub const FIG5: Study = Study {
 /// The production load.
 pub const FIG8A: Study = Study {
     id: "silk-fig8a",
-    title: "the production load under SILK, an auto-tuned limit and none",
+    title: "the production load under SILK, an auto-tuned limit, none, and a plan",
     figure: "Fig 8a",
-    rows: || vec![NUTANIX, NUTANIX.under("autotuned"), NUTANIX.under("silk")],
+    rows: || ["unlimited", "autotuned", "silk", "paced"].map(|name| NUTANIX.under(name)).into(),
     valid: Valid::Bursts,
     claims: &[
         Claim {
@@ -122,6 +122,26 @@ pub const FIG8A: Study = Study {
             text: "bytes that SILK wrote and threw away when work was preempted, by all that compactions wrote",
             number: |t| t.figure(&NUTANIX.under("silk"), lost),
         },
+        Claim {
+            id: "silk-fig8a.paced",
+            text: "p99 of the worst 5 % of seconds, paced by unlimited",
+            number: |t| t.ratio(&NUTANIX.under("paced"), &NUTANIX, worst_seconds),
+        },
+        Claim {
+            id: "silk-fig8a.paced-even",
+            text: "p99 of paced's worst second by that of its median second",
+            number: |t| t.figure(&NUTANIX.under("paced"), unevenness),
+        },
+        Claim {
+            id: "silk-fig8a.paced-follows",
+            text: "what paced ended of what came, in the second where that is least",
+            number: |t| t.figure(&NUTANIX.under("paced"), least_followed),
+        },
+        Claim {
+            id: "silk-fig8a.paced-lost",
+            text: "bytes that paced wrote and threw away, by all that compactions wrote",
+            number: |t| t.figure(&NUTANIX.under("paced"), lost),
+        },
     ],
 };
 
@@ -130,19 +150,27 @@ pub const FIG8B: Study = Study {
     id: "silk-fig8b",
     title: "a peak without an end: how long it takes until latencies rise",
     figure: "Fig 8b",
-    rows: || vec![ENDLESS, ENDLESS.under("silk")],
+    rows: || ["unlimited", "silk", "paced"].map(|name| ENDLESS.under(name)).into(),
     valid: Valid::Overload,
-    claims: &[Claim {
-        id: "silk-fig8b.later",
-        text: "seconds until a p99 is ten times the median of the calmer run's first tenth, SILK less unlimited",
-        number: |t| {
-            let (silk, unlimited) = (t.of(&ENDLESS.under("silk")), t.of(&ENDLESS));
-            let (silk, unlimited) = (silk?, unlimited?);
-            let limit_us = 10.0 * early_median(silk)?.min(early_median(unlimited)?);
-            Some(first_above(silk, limit_us) - first_above(unlimited, limit_us))
+    claims: &[
+        Claim {
+            id: "silk-fig8b.later",
+            text: "seconds until a p99 is ten times the median of the calmer run's first tenth, SILK less unlimited",
+            number: |t| holds_longer(t, "silk", "unlimited"),
         },
-    }],
+        Claim {
+            id: "silk-fig8b.paced",
+            text: "the same, paced less SILK",
+            number: |t| holds_longer(t, "paced", "silk"),
+        },
+    ],
 };
+
+fn holds_longer(t: &Table<'_>, name: &'static str, than: &'static str) -> Option<f64> {
+    let (one, other) = (t.of(&ENDLESS.under(name))?, t.of(&ENDLESS.under(than))?);
+    let limit_us = 10.0 * early_median(one)?.min(early_median(other)?);
+    Some(first_above(one, limit_us) - first_above(other, limit_us))
+}
 
 /// SILK's halves.
 pub const FIG8C: Study = Study {
@@ -192,6 +220,16 @@ pub const FIG9: Study = Study {
             id: "silk-fig9.stalled",
             text: "seconds that writers waited under SILK",
             number: |t| t.figure(&NUTANIX.under("silk"), stalled_seconds),
+        },
+        Claim {
+            id: "silk-fig9.paced",
+            text: "delayed flushes of paced",
+            number: |t| t.figure(&NUTANIX.under("paced"), delayed_flushes),
+        },
+        Claim {
+            id: "silk-fig9.paced-stalled",
+            text: "seconds that writers waited under paced",
+            number: |t| t.figure(&NUTANIX.under("paced"), stalled_seconds),
         },
         Claim {
             id: "silk-fig9.autotuned",

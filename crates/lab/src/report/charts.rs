@@ -119,10 +119,18 @@ impl Timelines {
         let both = self.runs.iter().flatten().flat_map(|p| [p.p99_us, p.max_us]).flatten();
         let marks = |run: &[Point]| {
             let mark = |class: &str, get: fn(&Point) -> Option<f64>| line(class, run, get);
-            [mark("max", |p| p.max_us), mark("p99", |p| p.p99_us)].into_iter().flatten().collect()
+            let lines = [mark("max", |p| p.max_us), mark("p99", |p| p.p99_us)];
+            let halts = halts(run).filter(|_| lines.iter().any(Option::is_some));
+            halts.into_iter().chain(lines.into_iter().flatten()).collect()
         };
-        let words =
-            |p: &Point| format!("p99 {}\nlargest {}", known(p.p99_us, micros), known(p.max_us, micros));
+        let words = |p: &Point| {
+            let halted = if p.halted { "\nthe machine stood still" } else { "" };
+            format!("p99 {}\nlargest {}{halted}", known(p.p99_us, micros), known(p.max_us, micros))
+        };
+        let mut keys = vec![("p99", "99th percentile"), ("max", "largest")];
+        keys.extend(
+            self.runs.iter().flatten().any(|p| p.halted).then_some(("halted", "the machine stood still")),
+        );
         let title = "Latency over time";
         Chart {
             id: "latency",
@@ -131,7 +139,7 @@ impl Timelines {
                 "All operations that ended in each second; the scale is logarithmic. A gap is a second in which none ended.{}",
                 self.coarse
             ),
-            legend: legend(&[("p99", "99th percentile"), ("max", "largest")]),
+            legend: legend(&keys),
             drawing: self.draw(title, &Scale::latency(both), marks, words),
         }
     }
@@ -308,6 +316,13 @@ fn per_second(x: f64) -> String {
 fn line(class: &str, run: &[Point], get: impl Fn(&Point) -> Option<f64>) -> Option<Mark> {
     let at: Vec<_> = run.iter().map(|p| ((p.from + p.to) / 2.0, get(p))).collect();
     at.iter().any(|(_, y)| y.is_some()).then(|| Mark::Line(class.to_owned(), at))
+}
+
+/// The seconds in which the machine stood still, from the bottom of any axis to its top.
+fn halts(run: &[Point]) -> Option<Mark> {
+    const TOP: f64 = 1e30;
+    let halted: Vec<_> = run.iter().filter(|p| p.halted).map(|p| [p.from, p.to, 0.0, TOP]).collect();
+    (!halted.is_empty()).then(|| Mark::Area("halted".to_owned(), halted))
 }
 
 fn steps(class: &str, run: &[Point], get: impl Fn(&Point) -> Option<f64>) -> Option<Mark> {

@@ -39,13 +39,16 @@ pub fn files(report: &Report) -> [(&'static str, String); 4] {
 
 const SUMMARY: &str = "engine settings workload version records ops seconds throughput_ops_per_sec \
     write_amplification read_amplification space_amplification disk_bytes compactions stalls stall_seconds \
-    cpu_seconds others_cores peak_rss_bytes idle_seconds wrong_reads";
+    cpu_seconds others_cores peak_rss_bytes idle_seconds wrong_reads \
+    halted_seconds left_out_seconds steady_p50_us steady_p99_us steady_p999_us steady_max_us steady_worst_second_p99_us";
 
 const WINDOWS: &str = "engine settings second offered achieved queue p99_us max_us client_bytes flush_bytes \
-    l0_bytes deep_bytes l0_runs internal_limit internal_bytes client_read_bytes client_estimate flushes_delayed stall_seconds jobs_open others_cores";
+    l0_bytes deep_bytes l0_runs internal_limit internal_bytes client_read_bytes client_estimate flushes_delayed stall_seconds jobs_open others_cores \
+    stolen_seconds";
 
 fn summary_row(run: &Run) -> Vec<String> {
     let d = &run.document;
+    let steady = d.steady.as_ref();
     vec![
         d.workload.clone(),
         d.version.clone(),
@@ -65,6 +68,13 @@ fn summary_row(run: &Run) -> Vec<String> {
         whole(d.peak_rss_bytes),
         number(d.idle_seconds),
         d.wrong_reads.to_string(),
+        whole(steady.map(|s| s.halted_seconds)),
+        whole(steady.map(|s| s.left_out_seconds)),
+        maybe(steady.and_then(|s| s.p50_us)),
+        maybe(steady.and_then(|s| s.p99_us)),
+        maybe(steady.and_then(|s| s.p999_us)),
+        maybe(steady.and_then(|s| s.max_us)),
+        maybe(steady.and_then(|s| s.worst_second_p99_us)),
     ]
 }
 
@@ -90,6 +100,7 @@ fn window_rows(doc: &Document) -> impl Iterator<Item = Vec<String>> {
             maybe(w.stall_seconds),
             whole(w.jobs_open),
             maybe(w.others_cores),
+            maybe(w.stolen_seconds),
         ]
     })
 }
@@ -167,19 +178,19 @@ mod tests {
         let [summary, windows, percentiles, verdicts] = files(&report).map(|(_, text)| text);
         let head = "engine,settings,workload,version,records,ops,seconds,throughput_ops_per_sec,write_amplification,";
         assert!(summary.starts_with(head), "{summary}");
-        let row = "\"a, \"\"b\"\"\",x=1,ycsb-a,1.2.3,100000,200000,2,,5.25,2,1.1,115343360,12,2,0.02,,0.05,209715200,0.25,0\n";
+        let row = "\"a, \"\"b\"\"\",x=1,ycsb-a,1.2.3,100000,200000,2,,5.25,2,1.1,115343360,12,2,0.02,,0.05,209715200,0.25,0,1,1,5,34,550,700,35\n";
         assert_eq!(summary.lines().nth(1).unwrap().to_owned() + "\n", row);
         let rows: Vec<&str> = windows.lines().collect();
         assert_eq!(rows.len(), 3);
         assert!(
             rows[1].ends_with(
-                ",x=1,0,,19000,3,35,5000,20971520,10485760,8388608,31457280,0,100000000,73400320,31457280,31000000,0,0,2,0.01"
+                ",x=1,0,,19000,3,35,5000,20971520,10485760,8388608,31457280,0,100000000,73400320,31457280,31000000,0,0,2,0.01,0"
             ),
             "{windows}"
         );
         assert!(
             rows[2].ends_with(
-                ",x=1,1,20000,19500,3,36,5000,20971520,,8388608,31457280,1,100000000,73400320,31457280,31000000,0,0,2,0.01"
+                ",x=1,1,20000,19500,3,36,5000,20971520,,8388608,31457280,1,100000000,73400320,31457280,31000000,0,0,2,0.01,0.1"
             ),
             "{windows}"
         );

@@ -88,7 +88,7 @@ fn figure(chart: &Chart) -> Markup {
 
 /// A piece of a mark, as it is drawn.
 pub fn sample(class: &str) -> Markup {
-    let is_surface = class == "band" || class.starts_with('k');
+    let is_surface = matches!(class, "band" | "halted") || class.starts_with('k');
     html! {
         svg.sample viewBox="0 0 24 12" aria-hidden="true" {
             @if is_surface {

@@ -7,6 +7,7 @@ use crate::document::{Amplification, Compaction, Config, Document, Latency, Load
 use crate::driver_cost::DriverCost;
 use crate::keys::KeyOrder;
 use crate::provenance::{Host, Provenance};
+use crate::steady::{Steady, SteadyLatency};
 
 /// A run of so many seconds.
 pub fn document(engine: &str, seconds: u64) -> Document {
@@ -48,6 +49,7 @@ pub fn document(engine: &str, seconds: u64) -> Document {
         throughput_ops_per_sec: 200_000.0 / seconds.max(1) as f64,
         latency_us: BTreeMap::from([("read".to_owned(), latency(7.0)), ("update".to_owned(), latency(4.0))]),
         windows: (0..seconds).map(window).collect(),
+        steady: Some(steady(seconds, latency)),
         wrong_reads: 0,
         load: Some(Load { seconds: 1.5, throughput_ops_per_sec: 66_000.0, idle_seconds: 0.5 }),
         idle_seconds: 0.25,
@@ -89,6 +91,24 @@ pub fn document(engine: &str, seconds: u64) -> Document {
     }
 }
 
+fn steady(seconds: u64, latency: impl Fn(f64) -> Latency) -> Steady {
+    let of = |us: f64| {
+        let Latency { count, p50, p99, p999, .. } = latency(us);
+        SteadyLatency { count, p50, p99, p999, max: us * 100.0 }
+    };
+    Steady {
+        seconds,
+        halted_seconds: seconds.saturating_sub(1).min(1),
+        left_out_seconds: (seconds / 2).min(2),
+        p50_us: Some(5.0),
+        p99_us: Some(34.0),
+        p999_us: Some(550.0),
+        max_us: Some(700.0),
+        worst_second_p99_us: Some(35.0),
+        latency_us: BTreeMap::from([("read".to_owned(), of(7.0)), ("update".to_owned(), of(4.0))]),
+    }
+}
+
 fn window(second: u64) -> WindowRow {
     WindowRow {
         second,
@@ -110,5 +130,6 @@ fn window(second: u64) -> WindowRow {
         stall_seconds: Some(0.0),
         jobs_open: Some(2),
         others_cores: Some(0.01),
+        stolen_seconds: Some(if second == 1 { 0.1 } else { 0.0 }),
     }
 }

@@ -9,6 +9,7 @@
 //! the lowest and the highest throughput, so that a long run does not look smoother than it was.
 
 use crate::document::{Document, WindowRow};
+use crate::steady::is_halted;
 
 use super::numbers::finite;
 
@@ -42,6 +43,8 @@ pub struct Point {
     pub queue: Option<f64>,
     /// The most cores that other processes used.
     pub others_cores: Option<f64>,
+    /// The machine stood still in one of the seconds.
+    pub halted: bool,
 }
 
 /// Whom bytes were moved for, in the order of [`Point::bytes`].
@@ -110,6 +113,7 @@ fn point(doc: &Document, first: u64, end: u64, rows: &[&WindowRow]) -> Point {
         internal_limit: mean(|row| row.internal_limit.and_then(finite)),
         queue: highest(|row| row.queue.map(|n| n as f64)),
         others_cores: highest(|row| row.others_cores.and_then(finite)),
+        halted: rows.iter().any(|row| is_halted(row.stolen_seconds)),
     }
 }
 
@@ -159,12 +163,12 @@ mod tests {
         let mut doc = sample::document("x", 1000);
         for row in &mut doc.windows {
             (row.achieved, row.p99_us, row.max_us, row.l0_runs) = (100.0, Some(10.0), Some(20.0), Some(1));
-            (row.queue, row.others_cores) = (Some(1), Some(0.1));
+            (row.queue, row.others_cores, row.stolen_seconds) = (Some(1), Some(0.1), Some(0.01));
         }
         let worst = &mut doc.windows[503];
         (worst.achieved, worst.p99_us, worst.max_us, worst.l0_runs) =
             (0.0, Some(1000.0), Some(2000.0), Some(9));
-        (worst.queue, worst.others_cores) = (Some(500), Some(1.5));
+        (worst.queue, worst.others_cores, worst.stolen_seconds) = (Some(500), Some(1.5), Some(0.02));
         let points = points(&doc);
         assert_eq!(points.len(), 200);
         let point = &points[100];
@@ -173,6 +177,8 @@ mod tests {
         assert_eq!((point.p99_us, point.max_us, point.l0_runs), (Some(1000.0), Some(2000.0), Some(9.0)));
         assert_eq!((point.queue, point.others_cores), (Some(500.0), Some(1.5)));
         assert_eq!((points[99].queue, points[99].others_cores), (Some(1.0), Some(0.1)));
+        let halted: Vec<usize> = (0..200).filter(|i| points[*i].halted).collect();
+        assert_eq!(halted, [100]);
         assert!(achieved(&points[..100]).iter().all(|x| *x == 100.0));
     }
 

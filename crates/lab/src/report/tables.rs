@@ -8,10 +8,11 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 
 use crate::document::Document;
+use crate::steady::LEFT_OUT_SHARE_MAX;
 
 use super::charts::colour;
 use super::numbers::{UNKNOWN, bytes, cores, count, known, micros, moment, rate, seconds, times};
-use super::text::{asked, stalled};
+use super::text::{asked, stalled, stood_still};
 use super::{Report, Run};
 
 /// Others took more of the machine than a measurement bears, in cores.
@@ -33,11 +34,22 @@ pub fn head(report: &Report) -> Markup {
     ];
     html! {
         @for note in &report.notes { p.note { (note) } }
+        @for sentence in halts(report) { p.note { (sentence) } }
         @for warning in warnings(report) { p.warning { strong { "Beware: " } (warning) } }
         dl.facts {
             @for (name, value) in &facts { div.wide[value.len() > 24] { dt { (name) } dd { (value) } } }
         }
     }
+}
+
+/// In which runs the machine stood still, and their tails without that.
+fn halts(report: &Report) -> Vec<String> {
+    let names = report.names();
+    let of = |(run, name): (&Run, &String)| {
+        let sentence = stood_still(&run.document)?;
+        Some(if names.len() > 1 { format!("{name}: the {sentence}.") } else { format!("The {sentence}.") })
+    };
+    report.runs.iter().zip(&names).filter_map(of).collect()
 }
 
 /// What ended the measurement.
@@ -77,6 +89,12 @@ fn warnings(report: &Report) -> Vec<String> {
             let wrong = count(doc.wrong_reads);
             warnings
                 .push(format!("{wrong} reads of {name} did not find what is there, or found what is not."));
+        }
+        if let Some(steady) = doc.steady.as_ref().filter(|s| s.left_out_share() > LEFT_OUT_SHARE_MAX) {
+            let (out, all) = (count(steady.left_out_seconds), count(steady.seconds));
+            warnings.push(format!(
+                "while {name} was measured, the machine stood still in {out} of {all} seconds or just before them."
+            ));
         }
         if let Some(others) = doc.others_cores.filter(|cores| *cores > DISTURBED_CORES) {
             warnings.push(format!("while {name} was measured, others used {}.", cores(others)));
@@ -177,7 +195,7 @@ fn latency_row(i: usize, run: &Run, name: &str, kind: &str) -> Markup {
 /// What the runs cost: one row a figure, one column a run.
 pub fn costs(report: &Report) -> Markup {
     type Get = fn(&Document) -> String;
-    let rows: [(&str, Get); 13] = [
+    let rows: [(&str, Get); 14] = [
         ("measured for", |d| seconds(d.seconds)),
         ("filled beforehand in", |d| d.load.map_or_else(|| "not filled".to_owned(), |l| seconds(l.seconds))),
         ("idle again after", |d| seconds(d.idle_seconds)),
@@ -190,6 +208,11 @@ pub fn costs(report: &Report) -> Markup {
         ("writers waited", stalled),
         ("CPU", |d| known(d.cpu_seconds, seconds)),
         ("CPU of others", |d| known(d.others_cores, cores)),
+        ("machine stood still", |d| {
+            known(d.steady.as_ref(), |s| {
+                format!("in {} of {} seconds", count(s.halted_seconds), count(s.seconds))
+            })
+        }),
         ("peak memory", |d| known(d.peak_rss_bytes, bytes)),
     ];
     let names = report.names();

@@ -233,6 +233,36 @@ fn whoever_reads_is_warned() {
     assert_eq!(page.matches("Beware").count(), 4);
 }
 
+/// Halts are told in words, and drawn behind the latencies; a machine that never stood still is not worth a line.
+#[test]
+fn a_machine_that_stood_still_is_told() {
+    let mut document = sample::document("one", 5);
+    let sentence = "machine stood still in 1 of 5 seconds; without those and the ones after them p99 34.0 µs, p99.9 550 \
+                    µs, max 700 µs";
+    assert!(text(&document).replace("\n  ", " ").contains(sentence), "{}", text(&document));
+    let alone = page(&of(vec![document.clone()]));
+    assert!(alone.contains(&format!("The {sentence}.")), "{alone}");
+    assert!(alone.contains("in 1 of 5 seconds"));
+    assert_eq!(figure(&alone, "latency").matches("the machine stood still").count(), 2, "legend and second");
+    assert_eq!(alone.matches("area halted").count(), 2, "a piece in the legend and one behind the curves");
+    assert!(!alone.contains("Beware"));
+
+    let mut most = document.clone();
+    most.steady.as_mut().unwrap().left_out_seconds = 3;
+    let page = self::page(&of(vec![document.clone(), most]));
+    assert!(page.contains(&format!("one: the {sentence}.")));
+    assert_eq!(page.matches("the machine stood still in 3 of 5 seconds or just before them").count(), 1);
+    assert_eq!(page.matches("Beware").count(), 1);
+
+    document.steady.as_mut().unwrap().halted_seconds = 0;
+    document.windows.iter_mut().for_each(|row| row.stolen_seconds = Some(0.01));
+    assert!(!text(&document).contains("stood still"));
+    let calm = self::page(&of(vec![document.clone()]));
+    assert!(!calm.contains("area halted") && calm.contains("in 0 of 5 seconds"));
+    document.steady = None;
+    assert!(!text(&document).contains("stood still"));
+}
+
 #[test]
 fn a_report_is_written_and_drawn_again() {
     let dir = std::env::temp_dir().join(format!("keel-report-test-{}", std::process::id()));

@@ -9,7 +9,7 @@
 use std::fmt::Write as _;
 
 use crate::document::{Document, Latency};
-use crate::report::numbers::{UNKNOWN, bytes, count, known, micros, rate, seconds};
+use crate::report::numbers::{UNKNOWN, bytes, count, finite, known, micros, rate, seconds};
 
 /// At most this many columns of a sparkline.
 const SPARK_COLUMNS: usize = 54;
@@ -24,6 +24,7 @@ pub fn text(doc: &Document) -> String {
     let _ = head(&mut out, doc);
     let _ = table(&mut out, doc);
     let _ = timeline(&mut out, doc);
+    let _ = halts(&mut out, doc);
     let _ = open_loop(&mut out, doc);
     let _ = replayed(&mut out, doc);
     let _ = figures(&mut out, doc);
@@ -115,6 +116,30 @@ fn timeline(out: &mut String, doc: &Document) -> std::fmt::Result {
     writeln!(out, "  ops/s  {}  {} to {}, second by second", sparkline(&achieved), rate(low), rate(high))?;
     let (low, high) = extremes(&p99);
     writeln!(out, "  p99    {}  {} to {}", sparkline(&p99), micros(low), micros(high))
+}
+
+/// That the machine stood still, if it did, and the tails without that.
+fn halts(out: &mut String, doc: &Document) -> std::fmt::Result {
+    let Some(sentence) = stood_still(doc) else { return Ok(()) };
+    writeln!(out)?;
+    for line in wrapped(&format!("the {sentence}"), COLUMNS_MAX - 2) {
+        writeln!(out, "  {line}")?;
+    }
+    Ok(())
+}
+
+/// In how many seconds the machine stood still, and the tails without those; `None` if it did in none, or nobody knows.
+pub fn stood_still(doc: &Document) -> Option<String> {
+    let s = doc.steady.as_ref().filter(|steady| steady.halted_seconds > 0)?;
+    let us = |x: Option<f64>| known(x.and_then(finite), micros);
+    Some(format!(
+        "machine stood still in {} of {} seconds; without those and the ones after them p99 {}, p99.9 {}, max {}",
+        count(s.halted_seconds),
+        count(s.seconds),
+        us(s.p99_us),
+        us(s.p999_us),
+        us(s.max_us)
+    ))
 }
 
 /// How requests came and waited, and whether the store kept up.

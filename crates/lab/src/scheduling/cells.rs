@@ -43,7 +43,7 @@ pub struct Finished {
     pub program: String,
     /// How long it took, repetitions included.
     pub wall_seconds: f64,
-    /// How often it was run again because others were busy.
+    /// How often it was run again because it was disturbed.
     pub repeats: u32,
     /// What came out.
     pub document: Document,

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::cells::{Cell, Finished, per_request};
 use super::row::{Load, Row, STRATEGY};
 use super::study::{Claim, Study, Table, Valid, short_seconds};
-use crate::comparison::{OTHERS_CORES_MAX, ROUNDS_MIN};
+use crate::comparison::{ROUNDS_MIN, why_disturbed};
 use crate::design_space::judge::{Claimed, Numbers, StudyVerdict};
 use crate::design_space::study::median;
 use crate::document::Document;
@@ -95,9 +95,9 @@ fn numbers(study: &Study, claim: &Claim, evidence: &Evidence<'_>) -> Numbers {
             why_not = why_not.or_else(|| fault(study.valid, &rows, &group, &table));
         }
         let mine = || round.iter().filter(|cell| used.contains(&cell.row));
-        let busy = mine().find(|cell| cell.document.others_cores.is_some_and(|n| n > OTHERS_CORES_MAX));
-        if let Some(cell) = busy {
-            why_not.get_or_insert_with(|| format!("others used the CPU while {} was measured", cell.row));
+        let disturbed = mine().find_map(|cell| Some((why_disturbed(&cell.document)?, &cell.row)));
+        if let Some((why, row)) = disturbed {
+            why_not.get_or_insert_with(|| format!("{why} while {row} was measured"));
         }
         hosts.extend(mine().map(|cell| cell.document.provenance.as_ref().map(|p| &p.host)));
     }

@@ -111,6 +111,14 @@ pub fn worst_second(document: &Document) -> Option<f64> {
     seconds(document).filter_map(|window| window.p99_us).reduce(f64::max)
 }
 
+/// That, by the median of the seconds' p99s.
+pub fn unevenness(document: &Document) -> Option<f64> {
+    let mut p99: Vec<f64> = seconds(document).filter_map(|window| window.p99_us).collect();
+    p99.sort_by(f64::total_cmp);
+    let median = p99.get(p99.len() / 2).filter(|median| **median > 0.0)?;
+    Some(p99.last()? / median)
+}
+
 /// The p50, of the kind of operation in which it is worst.
 pub fn median(document: &Document) -> Option<f64> {
     document.latency_us.values().map(|latency| latency.p50).reduce(f64::max)

@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use evenkeel_lab::comparison::Run;
+use evenkeel_lab::comparison::{Run, disturbance};
 use evenkeel_lab::document::Document;
 use evenkeel_lab::settings::{Common, Settings};
 
@@ -35,7 +35,7 @@ const NOT_PASSED_ON: [(&str, bool); 16] = [
     ("--device-size", true),
 ];
 
-/// A run is repeated at most so often because others were busy; then it counts, and is marked.
+/// A run is repeated at most so often because it was disturbed; then it counts, and is marked.
 const REPEATS_MAX: u32 = 2;
 
 /// A process that measures one engine.
@@ -73,9 +73,9 @@ pub fn least_disturbed(
         document.config.engine.insert("settings".to_owned(), settings.name().into());
         let run = Run { settings: settings.name().to_owned(), repeats, document };
         let calm = !run.disturbed();
-        let others = |run: &Run| run.document.others_cores.unwrap_or(0.0);
+        let disturbed = |run: &Run| disturbance(&run.document);
         best = match best.take() {
-            Some(known) if others(&known) <= others(&run) => Some(Run { repeats, ..known }),
+            Some(known) if disturbed(&known) <= disturbed(&run) => Some(Run { repeats, ..known }),
             _ => Some(run),
         };
         if calm {

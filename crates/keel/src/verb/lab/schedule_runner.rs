@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_lab::clock;
-use evenkeel_lab::document::Document;
+use evenkeel_lab::comparison::disturbance;
 use evenkeel_lab::scheduling::cells::{Cell, Finished, found};
 use evenkeel_lab::scheduling::row::{Found, Load};
 use evenkeel_lab::settings::OURS;
@@ -128,7 +128,7 @@ impl ScheduleRunner<'_> {
             files::remove_all_if_there(&dir).map_err(|error| self.folder.cannot(&error))?;
             Ok(document)
         };
-        let (repeats, document) = self.folder.calmest(|document: &Document| document.others_cores, run)?;
+        let (repeats, document) = self.folder.calmest(disturbance, run)?;
         let finished = Finished {
             row: cell.row.id(),
             seed: cell.seed(),

@@ -4,7 +4,6 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use evenkeel_lab::comparison::OTHERS_CORES_MAX;
 use evenkeel_lab::kept::{self, Kept};
 
 use super::duration;
@@ -56,22 +55,22 @@ impl Folder<'_> {
         self.budget.is_some_and(over).then_some(Ended::Budget)
     }
 
-    /// Runs a cell until others leave it alone, or often enough; answers how often it was repeated, and the calmest.
+    /// Runs a cell until nothing disturbs it, or often enough; answers how often it was repeated, and the calmest. `disturbance` is
+    /// above 1 where a run says little.
     pub fn calmest<T>(
         &self,
-        others_cores: impl Fn(&T) -> Option<f64>,
+        disturbance: impl Fn(&T) -> f64,
         mut run: impl FnMut(u32) -> Result<T, String>,
     ) -> Result<(u32, T), String> {
-        let busy = |measured: &T| others_cores(measured).unwrap_or(0.0);
         let mut best = (0, run(0)?);
         // What is a part is not quoted, so it is not repeated either.
         let attempts = if self.divide > 1 { 1 } else { ATTEMPTS };
         for attempt in 1..attempts {
-            if busy(&best.1) <= OTHERS_CORES_MAX {
+            if disturbance(&best.1) <= 1.0 {
                 break;
             }
             let again = run(attempt)?;
-            if busy(&again) < busy(&best.1) {
+            if disturbance(&again) < disturbance(&best.1) {
                 best = (attempt, again);
             }
         }
@@ -166,12 +165,14 @@ mod tests {
     #[test]
     fn the_calmest_of_two_counts() {
         let run = |divide: u64, busy: [f64; 2]| {
-            let calmest = folder(divide).calmest(|cores| Some(*cores), |attempt| Ok(busy[attempt as usize]));
+            let calmest =
+                folder(divide).calmest(|disturbance| *disturbance, |attempt| Ok(busy[attempt as usize]));
             calmest.unwrap()
         };
         assert_eq!(run(1, [0.0, 9.0]), (0, 0.0), "nobody was there");
         assert_eq!(run(1, [1.5, 1.0]), (1, 1.0));
-        assert_eq!(run(1, [1.0, 1.5]), (0, 1.0));
+        assert_eq!(run(1, [1.2, 1.5]), (0, 1.2));
+        assert_eq!(run(1, [1.0, 0.0]), (0, 1.0), "not above what is borne");
         assert_eq!(run(8, [1.5, 0.0]), (0, 1.5), "a part is not repeated");
     }
 

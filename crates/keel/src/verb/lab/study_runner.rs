@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use evenkeel_lab::clock;
+use evenkeel_lab::comparison::by_others;
 use evenkeel_lab::design_space::cells::{Cell, Finished, Measured};
 use evenkeel_lab::provenance::Host;
 
@@ -89,7 +90,8 @@ impl StudyRunner<'_> {
         files::make_dir(&work).map_err(|error| self.0.cannot(&error))?;
         let host = Host::here(&work);
         let run = |attempt| self.process(words, &work.join(format!("{}-{attempt}", cell.point.name())));
-        let (repeats, measured) = self.0.calmest(|measured: &Measured| measured.others_cores, run)?;
+        let (repeats, measured) =
+            self.0.calmest(|measured: &Measured| by_others(measured.others_cores), run)?;
         let finished = Finished {
             point: cell.point.name(),
             seed: cell.seed(),
