@@ -45,7 +45,7 @@ impl World {
         let theta = if self.chance.once_in(2) { Theta::Absolute(0.5) } else { Theta::Relative(0.5) };
         let (groups_max, bytes_min) = (1 + self.chance.below(6), 60 * self.chance.below(2) as u64);
         let rule = GroupRule { hot: 1, cold: 4, theta, groups_max, bytes_min };
-        let (lower_is_hot, noise) = (self.seq / 40 % 2 == 0, self.chance.below(usize::MAX) as u64);
+        let (lower_is_hot, noise) = ((self.seq / 40).is_multiple_of(2), self.chance.below(usize::MAX) as u64);
         let heat = |table: &TableRef| match Chance(noise ^ table.id().0).below(8) {
             0 => None,
             1 => Some(f64::NAN),

@@ -127,22 +127,35 @@ fn get_in_tables(
     key: &[u8],
     at: SeqNo,
 ) -> Result<Option<Value>> {
+    if sampled() {
+        keyspace.heat.note_get();
+        return look_in_tables::<true>(store, view, key, at);
+    }
+    look_in_tables::<false>(store, view, key, at)
+}
+
+/// `COUNTED`: the tables take note of it.
+#[inline]
+fn look_in_tables<const COUNTED: bool>(
+    store: &Store,
+    view: &ReadView,
+    key: &[u8],
+    at: SeqNo,
+) -> Result<Option<Value>> {
     let hash = hash_key(key);
     let mut stats = ReadStats::default();
-    let counted = sampled();
-    if counted {
-        keyspace.heat.note_get();
-    }
     // Of a get that is counted, the tables in the order of their probes.
     let mut candidates: Vec<&Access> = Vec::new();
     let mut covering = view.version.runs_at(key).filter_map(|(_, run)| run.table_for(key));
     loop {
         let mut probes: [Option<(&TableReader, TableProbe)>; TOGETHER] = [const { None }; TOGETHER];
         let mut n = 0;
-        candidates.clear();
+        if COUNTED {
+            candidates.clear();
+        }
         for (place, table) in probes.iter_mut().zip(covering.by_ref()) {
             let reader = store.tables.reader(&table.meta, IoClass::Client)?;
-            if counted {
+            if COUNTED {
                 table.meta.access.note(store.clock.wall_ms());
                 candidates.push(&table.meta.access);
             }
@@ -152,7 +165,9 @@ fn get_in_tables(
         for (i, (reader, probe)) in probes.iter().flatten().enumerate() {
             let covered = reader.ranges().and_then(|ranges| ranges.newest(key, at)).unwrap_or_default();
             if probe.may_contain() {
-                candidates.get(i).into_iter().for_each(|access| access.note_probe());
+                if COUNTED && let Some(access) = candidates.get(i) {
+                    access.note_probe();
+                }
                 let found = reader.get_probed(probe, key, Trailer::seek(at), IoClass::Client, &mut stats)?;
                 if let Some((trailer, value)) = found {
                     return answer(trailer, covered, Pinned::Table(value));
