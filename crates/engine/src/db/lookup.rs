@@ -128,14 +128,27 @@ fn get_in_tables(
     at: SeqNo,
 ) -> Result<Option<Value>> {
     if sampled() {
-        keyspace.heat.note_get();
-        return look_in_tables::<true>(store, view, key, at);
+        counted(store, keyspace, view, key, at)
+    } else {
+        look_in_tables::<false>(store, view, key, at)
     }
-    look_in_tables::<false>(store, view, key, at)
+}
+
+#[cold]
+#[inline(never)]
+fn counted(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    view: &ReadView,
+    key: &[u8],
+    at: SeqNo,
+) -> Result<Option<Value>> {
+    keyspace.heat.note_get();
+    look_in_tables::<true>(store, view, key, at)
 }
 
 /// `COUNTED`: the tables take note of it.
-#[inline]
+#[inline(always)]
 fn look_in_tables<const COUNTED: bool>(
     store: &Store,
     view: &ReadView,
@@ -144,20 +157,17 @@ fn look_in_tables<const COUNTED: bool>(
 ) -> Result<Option<Value>> {
     let hash = hash_key(key);
     let mut stats = ReadStats::default();
-    // Of a get that is counted, the tables in the order of their probes.
-    let mut candidates: Vec<&Access> = Vec::new();
     let mut covering = view.version.runs_at(key).filter_map(|(_, run)| run.table_for(key));
     loop {
         let mut probes: [Option<(&TableReader, TableProbe)>; TOGETHER] = [const { None }; TOGETHER];
         let mut n = 0;
-        if COUNTED {
-            candidates.clear();
-        }
+        // Of a get that is counted, the tables in the order of their probes.
+        let mut candidates: [Option<&Access>; TOGETHER] = [None; TOGETHER];
         for (place, table) in probes.iter_mut().zip(covering.by_ref()) {
             let reader = store.tables.reader(&table.meta, IoClass::Client)?;
             if COUNTED {
                 table.meta.access.note(store.clock.wall_ms());
-                candidates.push(&table.meta.access);
+                candidates.get_mut(n).into_iter().for_each(|place| *place = Some(&table.meta.access));
             }
             *place = Some((reader, reader.probe(key, hash, IoClass::Client)?));
             n += 1;
@@ -165,7 +175,7 @@ fn look_in_tables<const COUNTED: bool>(
         for (i, (reader, probe)) in probes.iter().flatten().enumerate() {
             let covered = reader.ranges().and_then(|ranges| ranges.newest(key, at)).unwrap_or_default();
             if probe.may_contain() {
-                if COUNTED && let Some(access) = candidates.get(i) {
+                if COUNTED && let Some(Some(access)) = candidates.get(i) {
                     access.note_probe();
                 }
                 let found = reader.get_probed(probe, key, Trailer::seek(at), IoClass::Client, &mut stats)?;
