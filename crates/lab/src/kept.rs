@@ -9,6 +9,8 @@ pub trait Kept: Serialize + DeserializeOwned {
     fn arguments(&self) -> &[String];
     /// What tells the build that answered from another.
     fn program(&self) -> &str;
+    /// How long it took, repetitions included.
+    fn wall_seconds(&self) -> f64;
 }
 
 /// The cell of a file's text, if it was asked for the same, of the same build. A text that cannot be read is as none.

@@ -20,6 +20,11 @@ pub enum Class {
 impl Class {
     /// All classes, most urgent first.
     pub const ALL: [Class; 5] = [Class::Flush, Class::IntraL0, Class::L0ToL1, Class::Deep, Class::Upkeep];
+
+    /// True for compactions that take tables of the first level.
+    pub fn is_l0(self) -> bool {
+        matches!(self, Class::IntraL0 | Class::L0ToL1)
+    }
 }
 
 impl fmt::Display for Class {

@@ -20,7 +20,8 @@ fn bottom(version: &Version) -> usize {
     version.levels.iter().rposition(|l| !l.is_empty()).unwrap_or(0).max(1)
 }
 
-fn bytes_of(version: &Version, level: usize) -> u64 {
+/// The bytes of a level; 0 if there is none.
+pub fn bytes_of(version: &Version, level: usize) -> u64 {
     version.levels.get(level).map_or(0, Level::bytes)
 }
 

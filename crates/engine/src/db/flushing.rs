@@ -40,23 +40,18 @@ pub fn step(store: &Store) -> Stepped {
     let open = {
         let mut state = store.background.lock();
         match state.flush.take() {
-            // Who waits for it does not wait for the next plan, nor for a clock that may stand still.
-            Some(open) if store.background.is_waited_for() => {
-                flushes_wait(store, true);
-                open
-            }
-            Some(open) => match state.flush_limiter.grant(store.clock.now(), STEP_BYTES) {
-                Ok(_) => {
-                    flushes_wait(store, true);
-                    open
-                }
-                Err(when) => {
-                    // It could go faster, and would if writers needed it: what they are let in by is how fast it goes while it does.
-                    flushes_wait(store, false);
+            Some(open) => {
+                let granted = state.flush_limiter.grant(store.clock.now(), STEP_BYTES);
+                // Who waits for it does not wait for the next plan, nor for a clock that may stand still.
+                let held_up = granted.err().filter(|_| !store.background.is_waited_for());
+                // What writers are let in by is how fast it goes while it does: it could go faster, and would if they needed it.
+                flushes_wait(store, held_up.is_none());
+                if let Some(when) = held_up {
                     state.flush = Some(open);
                     return Stepped::Wait(when);
                 }
-            },
+                open
+            }
             None if state.flushing => return Stepped::Idle,
             None => match next(store) {
                 None => {

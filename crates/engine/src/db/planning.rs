@@ -7,11 +7,9 @@ use super::background::BackgroundState;
 use super::keyspace_state::{KeyspaceState, ReadView};
 use super::pressure::L0Debt;
 use super::state::Store;
-use crate::base::class::Class;
-use crate::compaction::level_sizes::{capacity_bytes, goal_bytes, level_below, runs_max};
+use crate::compaction::level_sizes::{bytes_of, capacity_bytes, goal_bytes, level_below};
 use crate::compaction::strategy::Strategy;
 use crate::scheduler::situation::TreeBacklog;
-use crate::version::level::Level;
 use crate::version::run::TableRef;
 use crate::version::version::Version;
 
@@ -27,9 +25,8 @@ fn tree(store: &Store, keyspace: &KeyspaceState, state: &BackgroundState) -> Tre
     let (view, strategy) = (keyspace.view.load(), keyspace.strategy.load());
     let (version, strategy) = (&view.version, &strategy.strategy);
     let unit = keyspace.memtable_bytes();
-    let (runs, bytes) = keyspace.l0();
-    let layout = strategy.levels.first.layout.max_runs();
-    let most = u64::from(runs_max(&strategy.size, version, 0, layout)).max(1);
+    let L0Debt { debt, slack, runs, wanted, bytes, .. } = L0Debt::of(store, keyspace);
+    let most = wanted.max(1);
     let is_due = runs > most || bytes >= capacity_bytes(&strategy.size, version, 0);
     let to_come = (most + 1).saturating_sub(runs).saturating_mul(unit);
     let (flush_left, flush_room) = flush(store, keyspace, &view);
@@ -38,7 +35,8 @@ fn tree(store: &Store, keyspace: &KeyspaceState, state: &BackgroundState) -> Tre
         ingested: keyspace.ingested(),
         flush_left,
         flush_room,
-        l0_room: l0_room(store, keyspace),
+        // At three quarters of the slack writers are let in no faster than L0 drains.
+        l0_room: (slack / 4 * 3).saturating_sub(debt),
         l0_round: most.saturating_mul(unit),
         l0_due: if is_due { 0 } else { to_come.saturating_sub(view.active.bytes()).max(unit / 4) },
         l0_pending: if is_due { l0_pending(keyspace, strategy, version, state) } else { 0 },
@@ -65,12 +63,6 @@ fn flush(store: &Store, keyspace: &KeyspaceState, view: &ReadView) -> (u64, u64)
     (left, room.saturating_sub(used))
 }
 
-/// Bytes that may come in until writers are let in no faster than L0 drains: that is so at three quarters of the slack.
-fn l0_room(store: &Store, keyspace: &KeyspaceState) -> u64 {
-    let L0Debt { debt, slack, .. } = L0Debt::of(store, keyspace);
-    (slack / 4 * 3).saturating_sub(debt)
-}
-
 /// Bytes to move to bring L0 down, unless a job does.
 fn l0_pending(
     keyspace: &KeyspaceState,
@@ -78,8 +70,7 @@ fn l0_pending(
     version: &Version,
     state: &BackgroundState,
 ) -> u64 {
-    let is_of_l0 = |class| matches!(class, Class::IntraL0 | Class::L0ToL1);
-    if state.jobs.iter().any(|job| job.keyspace.id == keyspace.id && is_of_l0(job.class)) {
+    if state.jobs.iter().any(|job| job.keyspace.id == keyspace.id && job.class.is_l0()) {
         return 0;
     }
     let below = level_below(&strategy.size, version, 0);
@@ -105,10 +96,10 @@ fn deep_pending(
     for level in 1..=last {
         let capacity = capacity_bytes(&strategy.size, version, level);
         let bytes = bytes_of(version, level);
-        let beyond = bytes.saturating_sub(taken(level));
-        if bytes <= capacity || capacity == u64::MAX {
+        if bytes <= capacity {
             continue;
         }
+        let beyond = bytes.saturating_sub(taken(level));
         let excess = beyond.saturating_sub(goal_bytes(&strategy.size, version, level));
         let below = level_below(&strategy.size, version, level);
         // Each byte takes its share of what it is merged with along.
@@ -122,8 +113,4 @@ fn deep_pending(
 fn merged_with(strategy: &Strategy, version: &Version, level: usize) -> u64 {
     let layout = strategy.levels.get(level, version.levels.len()).layout;
     if layout.max_runs() <= 1 { bytes_of(version, level) } else { 0 }
-}
-
-fn bytes_of(version: &Version, level: usize) -> u64 {
-    version.levels.get(level).map_or(0, Level::bytes)
 }

@@ -209,8 +209,12 @@ pub struct L0Debt {
     pub debt: u64,
     /// How much of it there may be.
     pub slack: u64,
-    runs: u64,
-    bytes: u64,
+    /// Runs there.
+    pub runs: u64,
+    /// Runs that there may be.
+    pub wanted: u64,
+    /// Bytes there.
+    pub bytes: u64,
     limit: u64,
 }
 
@@ -225,7 +229,7 @@ impl L0Debt {
         let limit = u64::from(store.options.load().l0_limit).max(wanted + 2);
         let capacity = strategy.strategy.size.l0_bytes.max(wanted.saturating_mul(unit));
         let debt = bytes.saturating_sub(capacity).max(runs.saturating_sub(wanted).saturating_mul(unit));
-        L0Debt { debt, slack: (limit - wanted).saturating_mul(unit), runs, bytes, limit }
+        L0Debt { debt, slack: (limit - wanted).saturating_mul(unit), runs, wanted, bytes, limit }
     }
 
     /// True if writers are slowed for it.
@@ -235,7 +239,7 @@ impl L0Debt {
 }
 
 fn l0_pressure(store: &Store, keyspace: &KeyspaceState, now: Duration) -> (Pressure, Why) {
-    let L0Debt { debt, slack, runs, bytes, limit } = L0Debt::of(store, keyspace);
+    let L0Debt { debt, slack, runs, bytes, limit, .. } = L0Debt::of(store, keyspace);
     keyspace.l0_drain.set_busy(now, debt > 0);
     let pressure = Pressure {
         debt,

@@ -164,9 +164,7 @@ fn backlog(store: &Store, state: &BackgroundState) -> Backlog {
 }
 
 fn l0_of(keyspace: &KeyspaceState, state: &BackgroundState) -> L0Backlog {
-    let of_l0 = |job: &&OpenJob| {
-        job.keyspace.id == keyspace.id && matches!(job.class, Class::IntraL0 | Class::L0ToL1)
-    };
+    let of_l0 = |job: &&OpenJob| job.keyspace.id == keyspace.id && job.class.is_l0();
     let mut l0 = L0Backlog { jobs: state.jobs.iter().filter(of_l0).count() as u32, ..L0Backlog::default() };
     let view = keyspace.view.load();
     for run in view.version.levels.first().into_iter().flat_map(crate::version::level::Level::runs) {

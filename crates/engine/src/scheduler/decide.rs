@@ -128,7 +128,7 @@ pub fn decide(
         classes: Class::ALL.into_iter().filter(|class| places.may_start(*class)).collect(),
         l0_within: places.acts_on(Class::L0ToL1).any(|act| act == Act::NoStart),
         bursts,
-        l0_open: backlog.open.iter().filter(|job| is_l0(job.class)).map(|job| job.keyspace).collect(),
+        l0_open: backlog.open.iter().filter(|job| job.class.is_l0()).map(|job| job.keyspace).collect(),
         l0_place: places.has_place(Class::L0ToL1),
         plan,
         covers_flushes: policy.budget.covers_flushes(),
@@ -154,10 +154,6 @@ pub fn permitted(open: &[Class], slots: usize) -> Vec<Class> {
 /// deeper ones, and at high load for those that are paused.
 fn open_max(class: Class) -> usize {
     if class < Class::Deep { OPEN_JOBS_MAX } else { OPEN_JOBS_MAX - 1 }
-}
-
-fn is_l0(class: Class) -> bool {
-    matches!(class, Class::IntraL0 | Class::L0ToL1)
 }
 
 /// Who has a place among those that run side by side.
@@ -198,8 +194,8 @@ impl Places<'_> {
         match self.policy.l0_room {
             // Jobs of less urgent classes are set aside instead.
             L0Room::Preempts(_) => self.count(|open| open <= class) < self.slots,
-            L0Room::Extra if is_l0(class) => self.count(is_l0) == 0 || self.open.len() < self.slots,
-            L0Room::Extra => self.count(|open| !is_l0(open)) < self.slots,
+            L0Room::Extra if class.is_l0() => self.count(Class::is_l0) == 0 || self.open.len() < self.slots,
+            L0Room::Extra => self.count(|open| !open.is_l0()) < self.slots,
             L0Room::Waits => self.open.len() < self.slots,
         }
     }
@@ -228,10 +224,10 @@ impl Places<'_> {
             L0Room::Extra | L0Room::Waits => Victim::Youngest,
         };
         let left = match self.policy.l0_room {
-            L0Room::Preempts(_) => self.slots.saturating_sub(self.count(is_l0)),
+            L0Room::Preempts(_) => self.slots.saturating_sub(self.count(Class::is_l0)),
             L0Room::Extra | L0Room::Waits => self.slots,
         };
-        let is_free = |job: &&OpenJob| !is_l0(job.class) && aside.iter().all(|(id, _)| *id != job.id);
+        let is_free = |job: &&OpenJob| !job.class.is_l0() && aside.iter().all(|(id, _)| *id != job.id);
         let mut rest: Vec<&OpenJob> = self.open.iter().filter(is_free).collect();
         rest.sort_by_key(|job| (job.class, job.aside, victim.keeps(job.id, job.read, job.left)));
         let beyond: Vec<JobId> = rest.into_iter().skip(left).map(|job| job.id).collect();
@@ -243,7 +239,7 @@ impl Places<'_> {
     fn let_go(&self, bursts: &[(KeyspaceId, Phase)]) -> Vec<JobId> {
         let stopped = |class| self.acts_on(class).any(|act| act == Act::NoStart);
         let bursting = |job: &&OpenJob| bursts.iter().any(|(id, _)| *id == job.keyspace);
-        let jobs = self.open.iter().filter(|job| is_l0(job.class) && stopped(job.class) && !bursting(job));
+        let jobs = self.open.iter().filter(|job| job.class.is_l0() && stopped(job.class) && !bursting(job));
         jobs.map(|job| job.id).collect()
     }
 }

@@ -76,14 +76,14 @@ impl Bench {
         let keyspace = KeyspaceId(0);
         let job = OpenJob { id, keyspace, class, aside: false, read: 0, left: 1, opened_at, below_l0 };
         self.backlog.open.push(job);
-        self.backlog.l0[0].1.jobs += u32::from(is_l0(class));
+        self.backlog.l0[0].1.jobs += u32::from(class.is_l0());
         id
     }
 
     fn close(&mut self, id: JobId) {
         let job = self.backlog.open.iter().position(|job| job.id == id).unwrap();
         let job = self.backlog.open.remove(job);
-        self.backlog.l0[0].1.jobs -= u32::from(is_l0(job.class));
+        self.backlog.l0[0].1.jobs -= u32::from(job.class.is_l0());
     }
 
     fn l0(&mut self, runs: u32, flush_born: u32) {

@@ -136,6 +136,12 @@ const ROWS: &[Row] = &[
         &[(&["bench", "fillnothing"], 2, "fillseq"), (&["bench", "fillseq"], 1, "--use-existing")],
     ),
     row("sim", &[], "", &[(&["sim"], 2, "no --db"), (&["sim", "writenothing"], 2, "fillseq")]),
+    row(
+        "demo",
+        &[],
+        "",
+        &[(&["demo"], 2, "leave --db"), (&["demo", "--seconds", "0"], 2, "seconds above 0")],
+    ),
     row("lab", &[], "", &[(&["lab", "list"], 2, "--out"), (&["lab", "run", "peers-fil"], 2, "'peers-fill'")]),
 ];
 

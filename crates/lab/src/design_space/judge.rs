@@ -95,26 +95,29 @@ impl StudyVerdict {
     }
 }
 
-/// All there is to judge by.
+/// All there is to judge by; `C` is what a cell is asked for, `F` what it leaves.
 #[derive(Clone, Copy, Debug)]
-pub struct Evidence<'a> {
+pub struct Evidence<'a, C, F> {
     /// Every cell that was to be run.
-    pub planned: &'a [Cell],
+    pub planned: &'a [C],
     /// Those that have run.
-    pub finished: &'a [Finished],
-    /// Points that could not run, and why.
+    pub finished: &'a [F],
+    /// Points or rows that could not run, and why.
     pub failed: &'a [(String, String)],
     /// Only a part of the experiment was run.
     pub quick: bool,
 }
 
+/// What these claims are judged by.
+type Points<'a> = Evidence<'a, Cell, Finished>;
+
 /// A verdict for each claim of a study that has a bar.
-pub fn judge(study: &Study, bars: &BTreeMap<String, Expected>, evidence: &Evidence<'_>) -> Vec<StudyVerdict> {
+pub fn judge(study: &Study, bars: &BTreeMap<String, Expected>, evidence: &Points<'_>) -> Vec<StudyVerdict> {
     let with_bars = study.claims.iter().filter_map(|claim| Some((claim, bars.get(claim.id)?.clone())));
     with_bars.map(|(claim, expected)| verdict(study, claim, expected, evidence)).collect()
 }
 
-fn verdict(study: &Study, claim: &Claim, expected: Expected, evidence: &Evidence<'_>) -> StudyVerdict {
+fn verdict(study: &Study, claim: &Claim, expected: Expected, evidence: &Points<'_>) -> StudyVerdict {
     let claimed = Claimed {
         id: claim.id,
         experiment: study.id,
@@ -132,7 +135,21 @@ pub(crate) struct Numbers {
     pub(crate) why_not: Option<String>,
 }
 
-fn numbers(claim: &Claim, evidence: &Evidence<'_>) -> Numbers {
+impl Numbers {
+    /// The same, unless they are of too few rounds, or of cells of several hosts.
+    pub(crate) fn told_by<H: PartialEq>(mut self, hosts: &[H], quick: bool) -> Numbers {
+        let rounds = self.values.len();
+        if rounds < ROUNDS_MIN && !quick {
+            self.why_not.get_or_insert_with(|| format!("{rounds} rounds tell; this needs {ROUNDS_MIN}"));
+        }
+        if hosts.windows(2).any(|two| two[0] != two[1]) {
+            self.why_not.get_or_insert_with(|| "the cells are not of one machine and disk".to_owned());
+        }
+        self
+    }
+}
+
+fn numbers(claim: &Claim, evidence: &Points<'_>) -> Numbers {
     let mut seeds: Vec<u64> = evidence.planned.iter().map(Cell::seed).collect();
     seeds.sort_unstable();
     seeds.dedup();
@@ -165,13 +182,7 @@ fn numbers(claim: &Claim, evidence: &Evidence<'_>) -> Numbers {
     if silent > 0 {
         why_not.get_or_insert_with(|| "the cells do not tell this: too little was written".to_owned());
     }
-    if values.len() < ROUNDS_MIN && !evidence.quick {
-        why_not.get_or_insert_with(|| format!("{} rounds tell; this needs {ROUNDS_MIN}", values.len()));
-    }
-    if hosts.windows(2).any(|two| two[0] != two[1]) {
-        why_not.get_or_insert_with(|| "the cells are not of one machine and disk".to_owned());
-    }
-    Numbers { values, why_not }
+    Numbers { values, why_not }.told_by(&hosts, evidence.quick)
 }
 
 /// Why times of these cells say nothing, if they do not.

@@ -57,6 +57,10 @@ impl Kept for Finished {
     fn program(&self) -> &str {
         &self.program
     }
+
+    fn wall_seconds(&self) -> f64 {
+        self.wall_seconds
+    }
 }
 
 impl Cell {

@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::cells::{Cell, Finished, per_request};
 use super::row::{Load, Row, STRATEGY};
 use super::study::{Claim, Study, Table, Valid, short_seconds};
-use crate::comparison::{ROUNDS_MIN, why_disturbed};
+use crate::comparison::why_disturbed;
+use crate::design_space;
 use crate::design_space::judge::{Claimed, Numbers, StudyVerdict};
 use crate::design_space::study::median;
 use crate::document::Document;
@@ -22,18 +23,8 @@ use crate::sustained::{Offered, Sustained, differ, in_trouble, unlike};
 /// Where most of the device is for reads, trouble is throughput that drops: in this share of the seconds.
 const SHORT_MIN: f64 = 0.05;
 
-/// All there is to judge by.
-#[derive(Clone, Copy, Debug)]
-pub struct Evidence<'a> {
-    /// Every cell that was to be run.
-    pub planned: &'a [Cell],
-    /// Those that have run.
-    pub finished: &'a [Finished],
-    /// Rows that could not run, and why.
-    pub failed: &'a [(String, String)],
-    /// Only a part of the experiment was run.
-    pub quick: bool,
-}
+/// What these claims are judged by.
+type Evidence<'a> = design_space::judge::Evidence<'a, Cell, Finished>;
 
 /// A verdict for each claim of a study that has a bar.
 pub fn judge(study: &Study, bars: &BTreeMap<String, Expected>, evidence: &Evidence<'_>) -> Vec<StudyVerdict> {
@@ -104,13 +95,7 @@ fn numbers(study: &Study, claim: &Claim, evidence: &Evidence<'_>) -> Numbers {
     if missing > 0 {
         why_not.get_or_insert_with(|| format!("not run: {missing} of {} rounds", seeds.len()));
     }
-    if values.len() < ROUNDS_MIN && !evidence.quick {
-        why_not.get_or_insert_with(|| format!("{} rounds tell; this needs {ROUNDS_MIN}", values.len()));
-    }
-    if hosts.windows(2).any(|two| two[0] != two[1]) {
-        why_not.get_or_insert_with(|| "the cells are not of one machine and disk".to_owned());
-    }
-    Numbers { values, why_not }
+    Numbers { values, why_not }.told_by(&hosts, evidence.quick)
 }
 
 /// Why the rows of a study under one load say nothing about schedules, if they do not.

@@ -85,7 +85,7 @@ pub fn write(
     };
     let of_space: Vec<StudyVerdict> =
         space.chosen.iter().flat_map(|study| design_space::judge::judge(study, &bars, &of_space)).collect();
-    let of_schedules = scheduling::judge::Evidence {
+    let of_schedules = design_space::judge::Evidence {
         planned: under.planned,
         finished: &under.ran.finished,
         failed: &under.ran.failed,

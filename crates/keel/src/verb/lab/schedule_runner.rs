@@ -87,26 +87,12 @@ impl ScheduleRunner<'_> {
                     ran.ended = ended;
                     ran.left += 1;
                 }
-                None => self.run_one(cell, &words, ran),
+                None => ran.take(self.measure(cell, &words), cell.row.id(), &cell.title()),
             },
         }
         let probe = ran.finished.last().filter(|last| row == row.probe() && last.row == row.id());
         if let Some(found) = probe.and_then(|probe| found(&row, &probe.document)) {
             founds.entry(row.id()).or_insert(found);
-        }
-    }
-
-    fn run_one(&self, cell: &Cell, words: &[String], ran: &mut ScheduleRan) {
-        match self.measure(cell, words) {
-            Ok(finished) => {
-                let seconds = finished.wall_seconds;
-                ran.done(finished, &cell.title(), seconds);
-            }
-            Err(_) if evenkeel_sys::was_interrupted() => {
-                ran.ended = Ended::Interrupted;
-                ran.left += 1;
-            }
-            Err(why) => ran.fail(cell.row.id(), &cell.title(), why),
         }
     }
 

@@ -130,11 +130,28 @@ impl<F> CellsRan<F> {
         }
     }
 
-    /// A cell was run now.
-    pub fn done(&mut self, finished: F, title: &str, seconds: f64) {
+    /// A cell of this point or row was run now, or could not be, or somebody has had enough.
+    pub fn take(&mut self, outcome: Result<F, String>, name: String, title: &str)
+    where
+        F: Kept,
+    {
+        match outcome {
+            Ok(finished) => self.done(finished, title),
+            Err(_) if evenkeel_sys::was_interrupted() => {
+                self.ended = Ended::Interrupted;
+                self.left += 1;
+            }
+            Err(why) => self.fail(name, title, why),
+        }
+    }
+
+    fn done(&mut self, finished: F, title: &str)
+    where
+        F: Kept,
+    {
         // A bar is for terminals; whoever keeps the output finds a line for each cell.
         if !std::io::stderr().is_terminal() {
-            note(&format!("keel: {title}: done in {}", duration(seconds)));
+            note(&format!("keel: {title}: done in {}", duration(finished.wall_seconds())));
         }
         self.finished.push(finished);
         self.run += 1;

@@ -47,7 +47,7 @@ impl StudyRunner<'_> {
                             let left: f64 =
                                 cells[at..].iter().map(|cell| ran.estimate(cell, self.0.divide)).sum();
                             bar.now(&format!("{}, about {} left", cell.title(), duration(left)));
-                            self.run_one(cell, &words, &mut ran);
+                            ran.take(self.measure(cell, &words), cell.point.name(), &cell.title());
                         }
                     },
                 },
@@ -59,20 +59,6 @@ impl StudyRunner<'_> {
         bar.finish();
         self.0.clear()?;
         Ok(ran)
-    }
-
-    fn run_one(&self, cell: &Cell, words: &[String], ran: &mut StudyRan) {
-        match self.measure(cell, words) {
-            Ok(finished) => {
-                let seconds = finished.wall_seconds;
-                ran.done(finished, &cell.title(), seconds);
-            }
-            Err(_) if evenkeel_sys::was_interrupted() => {
-                ran.ended = Ended::Interrupted;
-                ran.left += 1;
-            }
-            Err(why) => ran.fail(cell.point.name(), &cell.title(), why),
-        }
     }
 
     /// The words that ask for a cell.
