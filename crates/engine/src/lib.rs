@@ -87,7 +87,7 @@ pub mod plan {
 
     /// How hot tables will be, learnt from how hot they are, and which of them are hot enough to be leveled (LTG).
     pub mod heat {
-        pub use crate::compaction::regroup::{GroupRule, regroup};
+        pub use crate::compaction::regroup::{join, regroup};
         pub use crate::hotness::access_window::{AccessWindow, Counting, Looks, LooksOf};
         pub use crate::hotness::key_histogram::{Intervals, KeySpread, Spacing};
         pub use crate::hotness::linear_model::{LinearModel, Moments};

@@ -33,6 +33,8 @@ pub mod trigger;
 #[cfg(test)]
 mod twin_ensembles;
 #[cfg(test)]
+mod twin_heat;
+#[cfg(test)]
 mod twin_jobs;
 #[cfg(test)]
 mod twin_tests;

@@ -10,16 +10,13 @@ use super::compaction::{Compaction, SlotPlace};
 use super::duplicates::space_amplification;
 use super::picker::{Pick, Wish, manual, pick};
 use super::placement::{Direction, Drafted, Picked, Plan, draft_at};
-use super::regroup::{GroupRule, regroup};
 use super::strategy::Trigger;
 use super::tree_view::TreeView;
 use super::twin_world::{Broken, Chance, Entry, KEYS, What, World, index_of, key};
 use crate::base::class::{Class, L0Permit, Permit};
 use crate::base::key_range::{KeyRange, after};
 use crate::base::units::{JobId, SeqNo, TableId};
-use crate::hotness::temperature::Theta;
 use crate::table::meta::{Born, TableMeta};
-use crate::version::edit::EditStep;
 use crate::version::group::Group;
 use crate::version::run::TableRef;
 
@@ -39,37 +36,6 @@ pub struct Running {
 }
 
 impl World {
-    /// Groups by heat, of which an adversary turns the pattern around again and again, and sometimes tells nothing, or nonsense.
-    pub fn regroup(&mut self) -> Result<(), String> {
-        let level = self.chance.below(self.version.levels.len());
-        let theta = if self.chance.once_in(2) { Theta::Absolute(0.5) } else { Theta::Relative(0.5) };
-        let (groups_max, bytes_min) = (1 + self.chance.below(6), 60 * self.chance.below(2) as u64);
-        let rule = GroupRule { hot: 1, cold: 4, theta, groups_max, bytes_min };
-        let (lower_is_hot, noise) = ((self.seq / 40).is_multiple_of(2), self.chance.below(usize::MAX) as u64);
-        let heat = |table: &TableRef| match Chance(noise ^ table.id().0).below(8) {
-            0 => None,
-            1 => Some(f64::NAN),
-            _ => Some(f64::from(u8::from((index_of(&table.bounds.lo) < KEYS / 2) == lower_is_hot))),
-        };
-        let mut ids = self.ids;
-        let done = regroup(&self.version, &self.claims, level, &rule, &mut ids, &heat);
-        let Some(done) = done.map_err(|e| e.to_string())? else { return Ok(()) };
-        for step in &done.edit.steps {
-            match step {
-                EditStep::SplitGroup { .. } => self.stats.count("split by heat"),
-                EditStep::MergeGroups { .. } => self.stats.count("joined by heat"),
-                EditStep::SetRunBound { .. } => self.stats.count("turned by heat"),
-                step => return Err(format!("{} is more than groups", step.name())),
-            }
-        }
-        if !self.running.is_empty() {
-            self.stats.count("by heat under jobs");
-        }
-        self.ids = ids;
-        self.install(done);
-        Ok(())
-    }
-
     /// A random seed with a random place, closed by the production closure.
     pub fn start_random(&mut self) -> Result<(), String> {
         let level = self.chance.below(self.version.levels.len());
@@ -152,7 +118,11 @@ impl World {
     }
 
     pub fn start_picked(&mut self) -> Result<(), String> {
-        self.set_levels()?;
+        if self.chance.once_in(4) {
+            self.shape_levels()?;
+        } else {
+            self.set_levels()?;
+        }
         let (strategy, cursors) = (self.strategy.clone(), self.cursors.clone());
         let by_hand = self.chance.once_in(10);
         let level = self.chance.below(self.version.levels.len());

@@ -196,6 +196,12 @@ impl Keyspace {
         if version.tables().count() <= 64 { picture::draw(version) } else { picture::summarise(version) }
     }
 
+    /// All of its tree, however large, as a picture.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn whole_picture(&self) -> String {
+        picture::draw(&self.state.view.load().version)
+    }
+
     /// Tables of its tree that a yielded compaction has consumed in part.
     #[cfg(any(test, feature = "testing"))]
     pub fn trimmed_tables(&self) -> usize {

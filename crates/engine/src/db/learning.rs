@@ -33,6 +33,10 @@ pub fn look(store: &Store, ticker: &mut Ticker) {
     let keyspaces = store.keyspaces.load_full();
     let learnt = keyspaces.by_name.values().filter(|keyspace| learn(keyspace)).count();
     ticker.heat_is_newer |= learnt > 0;
+    if learnt > 0 {
+        // Levels by heat are divided anew.
+        store.background.work_changed();
+    }
     if now.saturating_sub(ticker.heat_saved_at) >= SAVE_EVERY {
         save(store, ticker);
     }

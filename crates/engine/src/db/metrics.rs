@@ -529,7 +529,7 @@ fn keyspace_metrics(keyspace: &KeyspaceState, counting: Counting) -> KeyspaceMet
         distance_bytes: distance(&view.version, &strategy.strategy),
         reshaping_bytes: reshaping_bytes(&view.version, &strategy.strategy),
         admission_bytes_per_sec: keyspace.gate.limit(),
-        heat: keyspace.heat.metrics(counting),
+        heat: keyspace.heat.metrics(counting, &view.version, &strategy.strategy),
     }
 }
 

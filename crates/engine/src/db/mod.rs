@@ -29,6 +29,7 @@ pub mod device_speed;
 pub mod explain;
 pub mod flushing;
 pub mod gate;
+pub mod grouping;
 pub mod handle;
 pub mod heat;
 pub mod heat_file;

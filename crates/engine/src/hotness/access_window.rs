@@ -128,6 +128,13 @@ impl AccessWindow {
         self.tables = tables.into_iter().map(seen).collect();
     }
 
+    /// Takes tables to have been looked into by so large a share of operations.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn pretend(&mut self, tables: impl IntoIterator<Item = (TableId, f64)>) {
+        let seen = |(table, looks)| (table, Seen { counter: 0, looks, operations: 1.0 });
+        self.tables = tables.into_iter().map(seen).collect();
+    }
+
     /// f: the share of operations that looked into it, 0 to 1; `None` of a table that was not there for a slice.
     pub fn heat(&self, table: TableId) -> Option<f64> {
         let seen = self.tables.get(&table)?;

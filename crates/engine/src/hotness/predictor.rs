@@ -120,6 +120,13 @@ impl Predictor {
         Some(heat.clamp(0.0, 1.0))
     }
 
+    /// The same, by the model of the nearest level that has one: a level that was born or moved has none of its own yet.
+    pub fn predict_near(&self, level: usize, table: &KeySpread<'_>) -> Option<f64> {
+        let known = (0..self.models.len()).filter(|level| self.model(*level).is_some());
+        let nearest = known.min_by_key(|known| (known.abs_diff(level), std::cmp::Reverse(*known)))?;
+        self.predict(nearest, table)
+    }
+
     fn fit(&mut self) {
         self.models = self.learnt.levels.iter().map(|moments| moments.fit(self.learning.ridge)).collect();
     }
@@ -271,6 +278,7 @@ mod tests {
         assert_eq!(predictor.predict(0, &table.spread()), Some(1.0));
         assert_eq!(predictor.predict(1, &table.spread()), None, "only tables too young");
         assert_eq!(predictor.predict(7, &table.spread()), None, "no such level");
+        assert_eq!([0, 1, 7].map(|level| predictor.predict_near(level, &table.spread())), [Some(1.0); 3]);
     }
 
     #[test]

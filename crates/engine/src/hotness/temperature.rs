@@ -13,7 +13,7 @@ pub enum Theta {
     Relative(f32),
 }
 
-/// So far below θ what is hot turns cold, and so far above it what is cold turns hot.
+/// So far below θ what is hot turns cold, and so far above it what is cold turns hot, unless something else is said.
 pub const HYSTERESIS: f64 = 0.05;
 
 /// A table as far as temperature goes.
@@ -42,12 +42,12 @@ pub struct Band {
 }
 
 impl Theta {
-    /// What it means in a level of these tables.
-    pub fn band(self, level: &[Member]) -> Band {
+    /// What it means in a level of these tables, with so much hysteresis on either side.
+    pub fn band(self, level: &[Member], hysteresis: f64) -> Band {
         match self {
             Theta::Absolute(theta) => {
                 let theta = f64::from(theta);
-                Band { cold_below: theta - HYSTERESIS, hot_from: theta + HYSTERESIS }
+                Band { cold_below: theta - hysteresis, hot_from: theta + hysteresis }
             }
             Theta::Relative(part) => {
                 let mut known: Vec<(f64, u64)> =
@@ -55,8 +55,8 @@ impl Theta {
                 known.sort_by(|a, b| a.0.total_cmp(&b.0));
                 let part = f64::from(part);
                 Band {
-                    cold_below: quantile(&known, part - HYSTERESIS),
-                    hot_from: quantile(&known, part + HYSTERESIS),
+                    cold_below: quantile(&known, part - hysteresis),
+                    hot_from: quantile(&known, part + hysteresis),
                 }
             }
         }
@@ -78,18 +78,26 @@ impl Band {
     /// True if tables that are together are hot, by the vote of their bytes; a tie leaves them as they are. `is_hot` says what
     /// they are now, nothing of new ones.
     pub fn vote(&self, members: &[Member], is_hot: Option<bool>) -> bool {
-        let from = match is_hot {
+        let all: u128 = members.iter().map(|member| u128::from(member.bytes)).sum();
+        let hot = self.hot_bytes(members, is_hot);
+        if hot * 2 == all { is_hot.unwrap_or(true) } else { hot * 2 > all }
+    }
+
+    /// Bytes of the tables that vote for hot.
+    pub fn hot_bytes(&self, members: &[Member], is_hot: Option<bool>) -> u128 {
+        let from = self.from(is_hot);
+        // Nothing is hot that nobody reads, however cold the others are.
+        let is_warm = |m: &&Member| m.known().is_none_or(|heat| heat >= from && heat > 0.0);
+        members.iter().filter(is_warm).map(|member| u128::from(member.bytes)).sum()
+    }
+
+    /// The heat from which on a table votes for hot, of a group that is hot, or cold, or new.
+    pub fn from(&self, is_hot: Option<bool>) -> f64 {
+        match is_hot {
             Some(true) => self.cold_below,
             Some(false) => self.hot_from,
             None => self.cold_below.midpoint(self.hot_from),
-        };
-        // Nothing is hot that nobody reads, however cold the others are.
-        let is_warm = |m: &&Member| m.known().is_none_or(|heat| heat >= from && heat > 0.0);
-        let (mut hot, mut cold) = (0u128, 0u128);
-        for member in members {
-            *if is_warm(&member) { &mut hot } else { &mut cold } += u128::from(member.bytes);
         }
-        if hot == cold { is_hot.unwrap_or(true) } else { hot > cold }
     }
 }
 
@@ -129,7 +137,7 @@ mod tests {
 
     #[test]
     fn an_absolute_theta_is_the_same_in_every_level() {
-        let band = Theta::Absolute(0.5).band(&members(&[0.1, 0.9]));
+        let band = Theta::Absolute(0.5).band(&members(&[0.1, 0.9]), HYSTERESIS);
         assert_eq!((band.cold_below, band.hot_from), (0.45, 0.55));
         for (heat, as_hot, as_cold, as_new) in [
             (0.44, false, false, false),
@@ -148,7 +156,7 @@ mod tests {
         let heats: Vec<f64> = (0..100).map(|i| f64::from(i * 37 % 100) / 1e4).collect();
         let level = members(&heats);
         for part in [0.2, 0.5, 0.7, 0.9] {
-            let band = Theta::Relative(part).band(&level);
+            let band = Theta::Relative(part).band(&level, HYSTERESIS);
             let hot = level.iter().filter(|m| band.vote(&[**m], None)).count();
             assert!((hot as f64 - 100.0 * (1.0 - f64::from(part))).abs() <= 1.0, "{part}: {hot} of 100");
             let still_hot = level.iter().filter(|m| band.vote(&[**m], Some(true))).count();
@@ -160,7 +168,7 @@ mod tests {
     #[test]
     fn what_nobody_reads_is_cold_however_cold_the_others_are() {
         let level = members(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.1]);
-        let band = Theta::Relative(0.7).band(&level);
+        let band = Theta::Relative(0.7).band(&level, HYSTERESIS);
         assert!(!band.vote(&level[..1], None) && band.vote(&level[9..], None));
     }
 
@@ -174,14 +182,14 @@ mod tests {
         assert!(band.vote(&even, Some(true)) && !band.vote(&even, Some(false)) && band.vote(&even, None));
         for unknown in [None, Some(f64::NAN), Some(f64::INFINITY)] {
             assert!(band.vote(&[member(5, unknown)], Some(false)), "{unknown:?}");
-            assert!(Theta::Relative(0.7).band(&[member(5, unknown)]).hot_from.is_finite());
+            assert!(Theta::Relative(0.7).band(&[member(5, unknown)], HYSTERESIS).hot_from.is_finite());
         }
         assert!(band.vote(&[], None));
     }
 
     #[test]
     fn heat_that_wavers_inside_the_band_turns_nothing() {
-        let band = Theta::Absolute(0.5).band(&[]);
+        let band = Theta::Absolute(0.5).band(&[], HYSTERESIS);
         let mut is_hot = true;
         let mut turns = 0;
         for i in 0..1000 {

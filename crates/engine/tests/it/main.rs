@@ -17,6 +17,8 @@ mod durability;
 mod failures;
 /// Failing disks, damaged and newer files, second openers.
 mod faults;
+/// Levels in groups of keys by heat.
+mod groups;
 /// What reads teach, across restarts.
 mod heat;
 /// Strategies changed under a thread that keeps writing.

@@ -97,6 +97,8 @@ fn every_strategy_gives_the_answers_of_the_model() {
             let few = few || t.range_deletes < 100 || t.covered == 0 || t.copies.min(t.looks) < 10;
             assert!(!few, "`{name}` with seed {seed} has reached too little:{table}");
             assert!(t.loads > 0, "`{name}` with seed {seed} has loaded nothing");
+            let turned = *name != "ltg" || t.group_turns.iter().all(|turns| *turns > 0);
+            assert!(turned, "`{name}` with seed {seed} has never made groups of each kind: {t:?}");
             assert_eq!(t.discarded, 0, "`{name}` with seed {seed} has failed jobs:{table}");
         }
         let (reopens, crashes) =

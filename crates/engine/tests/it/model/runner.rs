@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use evenkeel::background::CancelToken;
 use evenkeel::fs::FileSystem as _;
-use evenkeel::testing::{ManualClock, Random, SimulatedFileSystem};
+use evenkeel::testing::{Clock as _, ManualClock, Random, SimulatedFileSystem};
 use evenkeel::{
     Builder, CompactOptions, Db, Durability, Event, KeyspaceOptions, Options, Result, ScanRange, Snapshot,
     WriteBatch,
@@ -24,8 +24,8 @@ use super::reference::{Change, Entry, Moment, Reference, Space};
 use super::sizes::{COMPRESSIONS, PREFIXES, options};
 
 /// Strategies under test, in the order of the table.
-pub const STRATEGIES: [&str; 9] =
-    ["full", "lo+1", "lo+2", "rr", "old", "tier", "1-leveling", "l-leveling", FIXED];
+pub const STRATEGIES: [&str; 10] =
+    ["full", "lo+1", "lo+2", "rr", "old", "tier", "1-leveling", "l-leveling", FIXED, "ltg"];
 
 /// Sizes from above, and outputs that end by size alone: what the others do not do.
 const FIXED: &str = "when=saturation how=runs:1 much=file which=least-overlap-parent; \
@@ -56,6 +56,8 @@ pub struct Totals {
     pub unlogged: u64,
     pub refused: u64,
     pub interval_syncs: u64,
+    /// Groups by heat that were split, joined, and turned hot and cold.
+    pub group_turns: [u64; 4],
 }
 
 /// The keyspace without a log.
@@ -181,7 +183,13 @@ impl Runner {
                 self.db().wait_idle().unwrap();
                 assert_eq!(self.db().metrics().jobs_open, 0, "idle");
             }
-            Operation::Advance { ms } => self.clock.advance(Duration::from_millis(*ms)),
+            Operation::Advance { ms } => {
+                self.clock.advance(Duration::from_millis(*ms));
+                // Each second the other half of the keys is the one that is read.
+                let lower_is_hot = self.clock.now().as_secs().is_multiple_of(2);
+                let heat = |key: &[u8]| Some(f64::from(u8::from((key < b"user:0400") == lower_is_hot)));
+                self.db().pretend_heat(&heat);
+            }
             _ => unreachable!("not of the background: {operation:?}"),
         }
     }
@@ -553,6 +561,13 @@ impl Runner {
         totals.discarded += metrics.jobs_discarded;
         totals.covered += metrics.covered_drops;
         totals.interval_syncs += metrics.wal_interval_syncs;
+        for keyspace in &metrics.keyspaces {
+            totals
+                .group_turns
+                .iter_mut()
+                .zip(keyspace.heat.group_turns)
+                .for_each(|(sum, turns)| *sum += turns);
+        }
     }
 }
 
