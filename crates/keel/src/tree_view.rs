@@ -138,8 +138,7 @@ fn draw_level(out: &mut String, level: &Value, style: Style) {
 
 /// A group by heat: how it is kept, and how much it is read.
 fn draw_group(out: &mut String, group: &Value, style: Style) {
-    let (heat, colour) =
-        if group["is_hot"] == true { ("hot", Colour::Red) } else { ("cold", Colour::Cyan) };
+    let (heat, colour) = if group["is_hot"] == true { ("hot", Colour::Red) } else { ("cold", Colour::Cyan) };
     let [least, most] = KEY_COLUMNS;
     let room = (style.columns.saturating_sub(GROUP_COLUMNS) / 2).clamp(least, most);
     let end = |path: &str| match text(group, path) {

@@ -64,10 +64,10 @@ use crate::write::wal::{NextNumber, Wal, WalFiles};
 /// How to open a store: settings, and the parts it works with.
 #[derive(Clone)]
 pub struct Builder {
-    path: PathBuf,
-    options: Options,
-    fs: Arc<dyn FileSystem>,
-    clock: Arc<dyn Clock>,
+    pub(super) path: PathBuf,
+    pub(super) options: Options,
+    pub(super) fs: Arc<dyn FileSystem>,
+    pub(super) clock: Arc<dyn Clock>,
     listener: Events,
     threaded: bool,
     /// LOG and STATS are written without threads, too.
@@ -238,7 +238,7 @@ impl Builder {
         let persisted = persisted.map_or_else(KeyspaceSettings::new, |stored| stored.keyspaces);
         // Before anything is changed: a strategy that does not parse must leave the store as it is.
         self.strategy_of(DEFAULT_NAME, &persisted)?;
-        let files = TableFiles::new(Arc::clone(&self.fs));
+        let files = TableFiles::new(Arc::clone(&self.fs), Arc::clone(&self.clock));
         let lane = Lane::new(self.threaded);
         let sync_lane: Arc<dyn SyncLane> =
             if self.threaded { Arc::clone(&lane) as _ } else { Arc::new(InlineSyncLane) };

@@ -201,11 +201,7 @@ fn heat_lines(level: usize, groups: &[GroupHeat]) -> Vec<String> {
         } else {
             from
         };
-        out.push(format!(
-            "  {kind} {from}: {} in {}",
-            bytes(group.bytes),
-            count(group.runs as u64, "run")
-        ));
+        out.push(format!("  {kind} {from}: {} in {}", bytes(group.bytes), count(group.runs as u64, "run")));
         let why = match group.heat {
             None => "nothing is known of its reads yet".to_owned(),
             Some(heat) => format!(

@@ -489,54 +489,6 @@ fn classes_sum_to_what_the_device_moved() {
     assert_eq!(classes.map(|c| counters.read(c) + counters.written(c)).sum::<u64>(), device.charged_bytes());
 }
 
-/// The device's speed is measured once, kept, and not measured where nobody wants it.
-#[test]
-fn the_device_is_measured_once() {
-    const SPEED: u64 = 50 << 20;
-    let clock = Arc::new(ManualClock::default());
-    let device = Device::on_manual_clock(SPEED, Duration::ZERO, Arc::clone(&clock)).unwrap();
-    let fs = Arc::new(DeviceFileSystem::new(Arc::new(SimulatedFileSystem::new()), Arc::clone(&device)));
-    let open = |options: Options| {
-        let builder = Db::builder(Path::new("/store")).options(options);
-        let builder =
-            builder.file_system(Arc::clone(&fs) as Arc<dyn FileSystem>).clock(Arc::clone(&clock) as _);
-        builder.without_threads().open()
-    };
-    let unknown = || Options { device_bytes_per_sec: 0, ..options("unlimited") };
-    let db = open(unknown()).unwrap();
-    assert_eq!(db.options().device_bytes_per_sec, 0);
-    assert!(device.charged_bytes() < 1 << 20);
-    db.set_option("device_test", "false").unwrap();
-    let error = db.set_schedule("silk").unwrap_err().to_string();
-    assert!(error.contains("device_bytes_per_sec"), "{error}");
-    assert_eq!(db.options().schedule, "unlimited");
-    db.set_option("device_test", "true").unwrap();
-    db.set_schedule("silk").unwrap();
-    let measured = db.options().device_bytes_per_sec;
-    assert!((measured as f64 / SPEED as f64 - 1.0).abs() < 0.1, "{measured}");
-    db.close().unwrap();
-    let charged = device.charged_bytes();
-    let db = open(Options { schedule: "dlc-full".to_owned(), ..unknown() }).unwrap();
-    assert_eq!(db.options().device_bytes_per_sec, measured);
-    assert!(device.charged_bytes() - charged < 1 << 20, "it is not measured again");
-    // Half the floor of what there is, in bytes, is more than another device has.
-    let error = db.set_schedule("silk:floor=60MiB").unwrap_err().to_string();
-    assert!(error.contains("at most what the device can do"), "{error}");
-    db.set_option("device_bytes_per_sec", "100MiB").unwrap();
-    db.set_schedule("silk:floor=60MiB").unwrap();
-    let error = db.set_option("device_bytes_per_sec", "50MiB").unwrap_err().to_string();
-    assert!(error.contains("at most what the device can do"), "{error}");
-    // Whoever forgets it while it is needed has it measured anew: else the schedule would limit nothing from then on.
-    let error = db.set_option("device_bytes_per_sec", "0").unwrap_err().to_string();
-    assert!(error.contains("at most what the device can do"), "{error}");
-    assert_eq!(db.options().device_bytes_per_sec, 100 << 20);
-    db.set_schedule("silk").unwrap();
-    db.set_option("device_bytes_per_sec", "0").unwrap();
-    let again = db.options().device_bytes_per_sec;
-    assert!((again as f64 / SPEED as f64 - 1.0).abs() < 0.1, "{again}");
-    db.close().unwrap();
-}
-
 /// Real threads, the monitor among them, on a real disk: each schedule is set on the running store, which goes on and can be closed.
 #[test]
 fn a_store_with_threads_lives_under_every_schedule() {

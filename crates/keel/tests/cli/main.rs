@@ -26,6 +26,8 @@ mod observe;
 mod operations;
 /// `trace`.
 mod record_replay;
+/// `repair`.
+mod repair;
 /// What a store remembers of what it was opened with.
 mod settings;
 /// `shell`.
