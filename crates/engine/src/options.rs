@@ -26,12 +26,14 @@ pub struct Options {
     pub strategy: Option<String>,
     /// When background work may run: a name of the catalogue, with its rate or knobs, like `fixed:50MiB` or `silk:floor=20%`.
     pub schedule: String,
-    /// What the device can do, in bytes a second, reads and writes together; 0 if that is not known. Schedules that share the device
+    /// What the device can do, in bytes a second, reads and writes together; 0 for what is measured. Schedules that share the device
     /// with clients need it.
     pub device_bytes_per_sec: u64,
-    /// Where such a schedule is set and the speed is not known, it is measured once, by writing up to 64 MiB in 0.3 s. Without it
-    /// such a schedule is refused.
+    /// Where such a schedule is set and the speed is not known, it is measured by writing up to 64 MiB in 0.3 s. Without it such a
+    /// schedule is refused.
     pub device_test: bool,
+    /// What was measured, in bytes a second; 0 for nothing yet. It follows what flushes and compactions show of the device later.
+    pub device_measured_bytes_per_sec: u64,
     /// A memtable is flushed when it holds this many bytes.
     pub memtable_bytes: u64,
     /// Memtables of a keyspace in memory at once, the active one included; at least 2.
@@ -103,6 +105,7 @@ impl Default for Options {
             strategy: None,
             schedule: "unlimited".to_owned(),
             device_bytes_per_sec: 0,
+            device_measured_bytes_per_sec: 0,
             device_test: true,
             memtable_bytes: 64 * MIB,
             memtables: 2,
@@ -185,13 +188,15 @@ const TABLE: &[OptionInfo] = &[
     ),
     row!(
         device_bytes_per_sec,
-        "what the device can do; 0 for not known, or 1 KiB to 1 TiB a second",
-        |n, t| match parse_size(t) {
-            Some(0) => Ok(0),
-            _ => size(n, t, KIB, 1024 * GIB),
-        }
+        "what the device can do; 0 for what is measured, or 1 KiB to 1 TiB a second",
+        speed
     ),
-    row!(device_test, "measure the device once where a schedule needs its speed: true or false", yes_or_no),
+    row!(device_test, "measure the device where a schedule needs its speed: true or false", yes_or_no),
+    row!(
+        device_measured_bytes_per_sec,
+        "what was measured, kept up to date; 0 to measure anew, or 1 KiB to 1 TiB a second",
+        speed
+    ),
     row!(memtable_bytes, "a memtable is flushed at this size (1 KiB to 4 GiB)", |n, t| size(
         n,
         t,
@@ -437,6 +442,13 @@ fn parsed<T: FromStr<Err = Error>>(_name: &str, text: &str) -> Result<T> {
 #[expect(clippy::unnecessary_wraps, reason = "the shape of every parser in the table")]
 fn text(_name: &str, text: &str) -> Result<String> {
     Ok(text.to_owned())
+}
+
+fn speed(name: &str, text: &str) -> Result<u64> {
+    match parse_size(text) {
+        Some(0) => Ok(0),
+        _ => size(name, text, KIB, 1024 * GIB),
+    }
 }
 
 fn yes_or_no(name: &str, text: &str) -> Result<bool> {

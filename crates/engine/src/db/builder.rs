@@ -237,7 +237,7 @@ impl Builder {
         let persisted = persisted.map_or_else(KeyspaceSettings::new, |stored| stored.keyspaces);
         // Before anything is changed: a strategy that does not parse must leave the store as it is.
         self.strategy_of(DEFAULT_NAME, &persisted)?;
-        let files = TableFiles::new(Arc::clone(&self.fs));
+        let files = TableFiles::new(Arc::clone(&self.fs), Arc::clone(&self.clock));
         let lane = Lane::new(self.threaded);
         let sync_lane: Arc<dyn SyncLane> =
             if self.threaded { Arc::clone(&lane) as _ } else { Arc::new(InlineSyncLane) };

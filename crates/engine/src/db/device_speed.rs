@@ -1,9 +1,11 @@
-//! How fast the device is, where a schedule needs to know and nobody has said so: measured once, by writing.
+//! How fast the device is, where a schedule needs to know and nobody has said so: measured by writing. What background work shows of it
+//! later corrects that (`storage/transfers.rs`).
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::scheduling;
 use super::state::Store;
 use crate::base::class::IoClass;
 use crate::base::clock::Clock;
@@ -66,7 +68,7 @@ fn write(fs: &Arc<dyn FileSystem>, clock: &dyn Clock, path: &Path) -> Result<u64
 
 /// True if the schedule of these options needs to know the speed, and it is to be measured.
 pub fn is_wanted(options: &Options) -> bool {
-    options.device_bytes_per_sec == 0
+    scheduling::device_speed(options).is_none()
         && options.device_test
         && parse(&options.schedule).is_ok_and(|policy| policy.wants_device())
 }

@@ -180,9 +180,9 @@ fn l0_of(keyspace: &KeyspaceState, state: &BackgroundState) -> L0Backlog {
     l0
 }
 
-/// The device's speed, if it is known.
+/// The device's speed, if it is known: what was set, else what was measured.
 pub fn device_speed(options: &Options) -> Option<u64> {
-    Some(options.device_bytes_per_sec).filter(|speed| *speed > 0)
+    [options.device_bytes_per_sec, options.device_measured_bytes_per_sec].into_iter().find(|speed| *speed > 0)
 }
 
 /// Refuses a schedule that these options cannot have. One that needs the device's speed may still lack it.

@@ -19,6 +19,7 @@ use super::scheduling::{check_schedule, set_schedule};
 use super::state::{Passing, Store};
 use super::strategies::{persist, resolve};
 use crate::base::error::{Error, Result};
+use crate::base::units::KIB;
 use crate::compaction::catalog::DEFAULT;
 use crate::observe::event::Event;
 use crate::options::Options;
@@ -114,9 +115,10 @@ pub fn change(store: &Store, name: &str, value: &str) -> Result<()> {
     after.set(name, value)?;
     after.validate()?;
     check_schedule(&after)?;
-    if ["schedule", "device_bytes_per_sec"].contains(&row.name) && device_speed::is_wanted(&after) {
-        after.device_bytes_per_sec = device_speed::measure_here(store)?;
-        store.passing().options.remove("device_bytes_per_sec");
+    let matters = ["schedule", "device_bytes_per_sec", MEASURED].contains(&row.name);
+    if matters && device_speed::is_wanted(&after) {
+        after.device_measured_bytes_per_sec = device_speed::measure_here(store)?;
+        store.passing().options.remove(MEASURED);
         check_schedule(&after)?;
     }
     // What holds for this open only is not what the store remembers.
@@ -138,14 +140,34 @@ pub fn change(store: &Store, name: &str, value: &str) -> Result<()> {
     Ok(())
 }
 
-/// At open: measures the speed if it is wanted, and keeps it for good. A store whose device cannot be measured is opened all the
-/// same, and its schedule limits nothing until it is known.
+/// The option that holds what was measured of the device.
+const MEASURED: &str = "device_measured_bytes_per_sec";
+/// What the device shows later counts when it differs by so much of what was measured.
+const DIFFERS: f64 = 0.25;
+
+/// Brings what was measured of the device up to date by what flushes and compactions have shown of it since.
+pub fn follow_device(store: &Store) {
+    let options = store.options.load();
+    let measured = options.device_measured_bytes_per_sec;
+    let is_followed = options.device_test && options.device_bytes_per_sec == 0 && measured > 0;
+    if store.read_only || !is_followed {
+        return;
+    }
+    let shown = store.tables.transfers().corrected(measured).max(KIB);
+    if shown.abs_diff(measured) as f64 > DIFFERS * measured as f64 {
+        // It will be tried again; a store that cannot be written says so elsewhere.
+        let _ = change(store, MEASURED, &shown.to_string());
+    }
+}
+
+/// At open: measures the speed if it is wanted, and keeps it. A store whose device cannot be measured is opened all the same, and its
+/// schedule limits nothing until it is known.
 pub fn find_device_speed(store: &Store) {
     if store.read_only || !device_speed::is_wanted(&store.options.load()) {
         return;
     }
-    let outcome = device_speed::measure_here(store)
-        .and_then(|speed| change(store, "device_bytes_per_sec", &speed.to_string()));
+    let outcome =
+        device_speed::measure_here(store).and_then(|speed| change(store, MEASURED, &speed.to_string()));
     if let Err(error) = outcome {
         let error = format!("{error}; the schedule limits nothing until device_bytes_per_sec is set");
         store.event(&Event::BackgroundError { error });

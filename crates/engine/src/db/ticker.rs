@@ -1,4 +1,5 @@
-//! Once a second: what went on is noted beside slow operations, a line goes to `STATS`, and what waits for `LOG` is written.
+//! Once a second: what went on is noted beside slow operations, a line goes to `STATS`, what waits for `LOG` is written, and what the
+//! device has shown is taken over.
 //!
 //! A thread of its own does this, so that a file for people holds up nobody; a store without threads does it in its steps, if
 //! it writes these files at all.
@@ -10,6 +11,7 @@ use evenkeel_sys::{Priority, set_background_priority};
 
 use super::metrics::{Metrics, metrics};
 use super::rotating_file::Keep;
+use super::settings::follow_device;
 use super::state::Store;
 use super::ticker_state::Ticker;
 use crate::base::class::{Class, IoClass};
@@ -26,17 +28,21 @@ const HEARTBEAT: Duration = Duration::from_secs(60);
 /// What is due now: the end of a second, lines for the files.
 pub fn tick(store: &Store) {
     let mut ticker = store.ticker.lock().unwrap_or_else(PoisonError::into_inner);
-    let ticker = &mut *ticker;
     let now = store.clock.now();
-    if now.saturating_sub(ticker.closed_at) >= SECOND {
+    let is_over = now.saturating_sub(ticker.closed_at) >= SECOND;
+    if is_over {
         ticker.closed_at = now;
-        close_second(store, ticker);
+        close_second(store, &mut ticker);
         // A store that has been open for a second is worth a file.
         store.journal.make_noteworthy();
     }
     if store.journal.is_written() {
-        write_stats(store, ticker, now);
-        write_log(store, ticker, now);
+        write_stats(store, &mut ticker, now);
+        write_log(store, &mut ticker, now);
+    }
+    drop(ticker);
+    if is_over {
+        follow_device(store);
     }
 }
 

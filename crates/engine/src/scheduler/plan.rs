@@ -50,10 +50,8 @@ const URGENT: f64 = 0.5;
 const EPSILON: f64 = 0.1;
 /// What is wanted has at least this part of the device, whatever clients use.
 const FLOOR: f64 = 0.05;
-/// No rate is below this: a job that is nearly done is not drawn out.
+/// No rate is below this: what is nearly done is not drawn out.
 const RATE_MIN: u64 = 2 * MIB;
-/// A flush that takes longer holds on to its memory for nothing.
-const FLUSH_RATE_MIN: f64 = (16 * MIB) as f64;
 /// What is due is not planned closer than this.
 const SOON: f64 = 0.01;
 
@@ -299,7 +297,7 @@ impl PlanState {
         if backlog.flushes_waited_for {
             needed = f64::INFINITY;
         }
-        self.settle(1, needed.max(rest).max(FLUSH_RATE_MIN))
+        self.settle(1, needed.max(rest))
     }
 
     /// What compactions can move at most, with all the CPU they may have.

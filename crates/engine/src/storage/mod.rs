@@ -30,3 +30,4 @@ mod simulated_file;
 #[cfg(any(test, feature = "testing"))]
 mod simulated_state;
 pub mod table_files;
+pub mod transfers;

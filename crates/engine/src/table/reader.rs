@@ -292,7 +292,11 @@ impl TableReader {
     }
 
     /// A filter partition, from memory or from the file; `None` if the table has none.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "a get that misses is a twentieth dearer where it is a call (`cargo xtask instructions`)"
+    )]
+    #[inline(always)]
     fn filter(&self, partition: usize, class: IoClass) -> Result<Option<Guard<Option<Arc<Filter>>>>> {
         let Some(Partition { filter: slot, .. }) = self.partitions.get(partition) else { return Ok(None) };
         if slot.handle.bytes == 0 {

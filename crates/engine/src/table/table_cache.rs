@@ -15,6 +15,7 @@ use crate::observe::waits::{Cause, wait};
 use crate::storage::file_name::FileName;
 use crate::storage::file_system::ReadFile;
 use crate::storage::table_files::TableFiles;
+use crate::storage::transfers::Transfers;
 
 /// Where tables are, and what their readers share.
 #[derive(Debug)]
@@ -36,10 +37,15 @@ impl TableCache {
         self.direct_reads.store(direct, Ordering::Relaxed);
     }
 
+    /// How fast the device moves what flushes and compactions ask of it.
+    pub fn transfers(&self) -> &Transfers {
+        self.files.transfers()
+    }
+
     /// The table's file once more, for direct reads; `None` where those cannot be.
     pub fn open_direct(&self, meta: &TableMeta) -> Result<Option<Arc<dyn ReadFile>>> {
         let path = self.path(meta.id);
-        self.files.open_direct(&path, true).map_err(|e| e.or_missing(&path))
+        self.files.open_direct(&path).map_err(|e| e.or_missing(&path))
     }
 
     /// The cache that all readers share.
@@ -79,6 +85,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     use super::*;
+    use crate::base::clock::ManualClock;
     use crate::observe::io_counters::IoCounters;
     use crate::storage::file_system::{DirLock, FileSystem, LogFile, WritableFile};
     use crate::table::filter::hash_key;
@@ -154,7 +161,7 @@ mod tests {
             counters: Arc::default(),
         });
         let tables = TableCache::new(
-            TableFiles::new(fs.clone()),
+            TableFiles::new(fs.clone(), Arc::new(ManualClock::default())),
             "dir".into(),
             Arc::new(BlockCache::new(1 << 20, 4096)),
         );

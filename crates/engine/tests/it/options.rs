@@ -70,6 +70,11 @@ rows! {
         db.set_schedule("silk").unwrap_err();
         world.fs.call_count() - before
     };
+    device_measured_bytes_per_sec: "1MiB" => "1GiB", Up, |_, db| {
+        db.set_schedule("fixed:50%").unwrap();
+        steps(db, 10);
+        db.metrics().schedule.limit_bytes_per_sec
+    };
     memtable_bytes: "4KiB" => "64KiB", Down, |_, db| idle(db, 1000).flushes;
     memtables: "2" => "16", Down, |_, db| {
         fill(db, 500);

@@ -43,7 +43,7 @@ Examples:
   keel schedule set --db shop.db dlc-burst-part:burst-runs=12
 
 Schedules that share the device with clients need its speed: the option device_bytes_per_sec, or else it is measured
-once, by writing for 0.3 s (not with device_test=false).
+by writing for 0.3 s, and kept up to date by what background work shows (not with device_test=false).
 A store that another process has open is asked at its control socket, and follows from the next step on.";
 
 impl Args {

@@ -20,7 +20,7 @@ use crate::document::Document;
 use crate::expected::Expected;
 use crate::sustained::{Offered, Sustained, differ, in_trouble, unlike};
 
-/// Where most of the device is for reads, trouble is throughput that drops: in this share of the seconds.
+/// Where limits are out of reach, or most of the device is for reads, trouble is throughput that drops: in this share of the seconds.
 const SHORT_MIN: f64 = 0.05;
 
 /// What these claims are judged by.
@@ -112,17 +112,15 @@ fn fault(valid: Valid, rows: &[Row], group: &str, table: &Table<'_>) -> Option<S
         Some(offered) => offered.fault(),
         None => Some("unlimited does not tell what was offered or moved".to_owned()),
     };
-    let calm = || {
-        let calm = !in_trouble(baseline, row.setup.l0_limit);
-        calm.then(|| "unlimited had no trouble: no stall, and L0 below its limit".to_owned())
-    };
     let at_ease = || {
         let short = short_seconds(baseline).is_some_and(|share| share >= SHORT_MIN);
-        calm().filter(|_| !short).map(|why| why + ", and it ended what came")
+        let in_trouble = short || in_trouble(baseline, row.setup.l0_limit);
+        let why = "unlimited had no trouble: no stall, L0 below its limit, and it ended what came";
+        (!in_trouble).then(|| why.to_owned())
     };
     match valid {
         _ if row.load == Load::Probe => differ(&alike),
-        Valid::Bursts => load().or_else(calm).or_else(|| unlike(&alike)),
+        Valid::Bursts => load().or_else(at_ease).or_else(|| unlike(&alike)),
         Valid::High => at_ease().or_else(|| unlike(&alike)),
         Valid::Served => unlike(&alike),
         Valid::Overload => at_ease().or_else(|| differ(&alike)),

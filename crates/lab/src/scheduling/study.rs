@@ -28,13 +28,14 @@ pub struct Study {
 /// When a result says something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Valid {
-    /// Peaks of 1.5 to 2 W* and a mean below it, the baseline in trouble, all served: see `sustained`.
+    /// Peaks of 1.5 to 2 W* and a mean below it, the baseline in trouble or short of the load in 5 % of the seconds, all served: see
+    /// `sustained`.
     Bursts,
-    /// DLC's load, which is a part of X_max: the baseline in trouble or short of the load in 5 % of the seconds, all served.
+    /// DLC's load, which is a part of X_max: the baseline in trouble or short of the load, as in `Bursts`, all served.
     High,
     /// A load that is not to trouble anybody: all served.
     Served,
-    /// A load without valleys, to see when a schedule gives in: the baseline in trouble or short of the load, as in `High`.
+    /// A load without valleys, to see when a schedule gives in: the baseline in trouble or short of the load, as in `Bursts`.
     Overload,
 }
 
