@@ -97,6 +97,11 @@ pub mod metrics {
     pub use crate::observe::waits::Cause;
 }
 
+/// Stores that are damaged, set right: see [`Builder::repair`].
+pub mod repair {
+    pub use crate::db::repair::{Damage, RepairReport};
+}
+
 /// Copies of a running store: see [`Db::checkpoint`].
 pub mod checkpoint {
     pub use crate::db::checkpoint::{CheckpointProgress, CheckpointReport};

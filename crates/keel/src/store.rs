@@ -347,7 +347,7 @@ fn builder(dir: &Path, target: &Target, args: &EngineArgs, options: &[(String, S
     options.iter().fold(builder, |builder, (name, value)| builder.set(name, value))
 }
 
-fn directory(target: &Target) -> Result<&Path, Failure> {
+pub fn directory(target: &Target) -> Result<&Path, Failure> {
     target.db.as_deref().ok_or_else(|| Failure::usage("say which store: --db DIR"))
 }
 

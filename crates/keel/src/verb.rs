@@ -16,6 +16,7 @@ mod levels;
 mod load;
 mod option;
 mod put;
+mod repair;
 mod scan;
 mod schedule;
 mod shell;
@@ -74,6 +75,9 @@ pub enum Verb {
     /// Read every byte of the store and check it.
     #[command(after_help = verify::EXAMPLES)]
     Verify(verify::Args),
+    /// Set apart what is damaged, so that the store opens again.
+    #[command(after_help = repair::EXAMPLES)]
+    Repair(repair::Args),
     /// Make a copy of the store as of now, sharing its tables.
     #[command(after_help = checkpoint::EXAMPLES)]
     Checkpoint(checkpoint::Args),
@@ -132,6 +136,7 @@ impl Verb {
             Verb::Levels(args) => args.run(target),
             Verb::Compact(args) => args.run(target),
             Verb::Verify(args) => args.run(target),
+            Verb::Repair(args) => args.run(target),
             Verb::Checkpoint(args) => args.run(target),
             Verb::Inspect(args) => args.run(target),
             Verb::Shell(args) => args.run(target),

@@ -63,10 +63,10 @@ use crate::write::wal::{NextNumber, Wal, WalFiles};
 /// How to open a store: settings, and the parts it works with.
 #[derive(Clone)]
 pub struct Builder {
-    path: PathBuf,
-    options: Options,
-    fs: Arc<dyn FileSystem>,
-    clock: Arc<dyn Clock>,
+    pub(super) path: PathBuf,
+    pub(super) options: Options,
+    pub(super) fs: Arc<dyn FileSystem>,
+    pub(super) clock: Arc<dyn Clock>,
     listener: Events,
     threaded: bool,
     /// LOG and STATS are written without threads, too.

@@ -160,6 +160,13 @@ pub fn table(
     Ok(report)
 }
 
+/// A table's facts, as the file itself has them.
+pub fn facts_of(file: &Arc<dyn ReadFile>) -> Result<TableMeta> {
+    let (footer, checksum) = read_footer(file)?;
+    let blocks = BlockFile::new(Arc::clone(file), footer.unique_id, file.len() - FOOTER_BYTES as u64);
+    Ok(TableMeta { bytes: file.len(), checksum, ..read_properties(&blocks, &footer)? })
+}
+
 fn read_footer(file: &Arc<dyn ReadFile>) -> Result<(Footer, u64)> {
     let damaged = |offset, what: &str| Error::corruption(file.path(), offset, what);
     let Some(end) = file.len().checked_sub(FOOTER_BYTES as u64) else {

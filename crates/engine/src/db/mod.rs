@@ -69,8 +69,10 @@ pub mod read_only;
 #[cfg(test)]
 mod read_only_tests;
 pub mod recovery;
+pub mod repair;
 pub mod rotating_file;
 pub mod running_trace;
+pub mod salvage;
 pub mod scan;
 pub mod schedule_report;
 pub mod scheduling;

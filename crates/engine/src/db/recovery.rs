@@ -74,41 +74,65 @@ pub fn replay_logs(
     event: &dyn Fn(&Event),
 ) -> Result<Replayed> {
     let numbers = log_numbers(&*context.fs, &context.dir)?;
-    let wal_from = versions.wal_from();
-    let begun = Some(wal_from).filter(|number| *number > 0);
-    let needed = begun.into_iter().chain(versions.sealed_logs().filter(|number| *number >= wal_from));
-    if let Some(missing) = needed.into_iter().find(|number| !numbers.contains(number)) {
-        let path = FileName::Wal(missing).path(&context.dir);
-        return Err(Error::corruption(path, 0, "this log file is missing"));
-    }
-    let mut replay = Replay {
-        context,
-        settings,
-        last_seq: None,
-        previous: None,
-        headless: BTreeSet::new(),
-        memtables: BTreeMap::new(),
-        unflushed: BTreeMap::new(),
-        flushed: versions.trees().iter().map(|(id, tree)| (*id, tree.flushed_through)).collect(),
-        versions,
-    };
-    let mut chain = numbers.iter().copied().filter(|n| *n >= wal_from);
-    while let Some(number) = chain.next() {
-        if let LogOutcome::Stop { after } = replay.log(number, event)? {
-            event(&Event::TornTail {
-                file: FileName::Wal(after).path(&context.dir).display().to_string(),
-                offset: 0,
-            });
-            std::iter::once(number)
-                .chain(chain)
-                .try_for_each(|later| replay.check_unpromised(after, later))?;
-            break;
-        }
-    }
+    check_all_there(context, versions, &numbers)?;
+    let flushed = versions.trees().iter().map(|(id, tree)| (*id, tree.flushed_through)).collect();
+    let mut replay = Replay::new(context, settings, versions, flushed);
+    replay.chain(&numbers, event)?;
     replay.flush_all()?;
     let last = replay.last_seq.unwrap_or_default();
     let unflushed = replay.unflushed;
     Ok(Replayed { last_seq: last.max(versions.last_seq()), logs: numbers, unflushed })
+}
+
+/// Where the logs of a store are not what they should be.
+#[derive(Clone, Debug)]
+pub struct BrokenLog {
+    /// The first log of which not all can be taken; perhaps it is missing.
+    pub number: u64,
+    /// Up to here it can.
+    pub end: u64,
+    /// What is wrong.
+    pub error: Error,
+}
+
+/// Goes through the logs as [`replay_logs`] does, and writes nothing.
+///
+/// # Errors
+/// None of damage, which is the answer.
+pub fn check_logs(
+    context: &Arc<JobContext>,
+    versions: &mut VersionSet,
+    settings: &ReplaySettings,
+) -> Result<Option<BrokenLog>> {
+    let numbers = log_numbers(&*context.fs, &context.dir)?;
+    let missing = check_all_there(context, versions, &numbers);
+    // What is of no keyspace goes nowhere.
+    let mut replay = Replay::new(context, settings, versions, BTreeMap::new());
+    match missing.and_then(|()| replay.chain(&numbers, &|_| ())) {
+        Ok(()) => Ok(None),
+        Err(error) => {
+            let Error::Corruption { file, offset, .. } = &error else { return Err(error) };
+            let name = file.file_name().and_then(|name| FileName::parse(name.to_str()?));
+            let Some(FileName::Wal(number)) = name else { return Err(error) };
+            // Damage at the beginning is of the log as a whole: how far it can be read, it is.
+            let end = if *offset == 0 { u64::MAX } else { *offset };
+            Ok(Some(BrokenLog { number, end, error }))
+        }
+    }
+}
+
+/// Every log that holds a write is there.
+fn check_all_there(context: &JobContext, versions: &VersionSet, numbers: &[u64]) -> Result<()> {
+    let wal_from = versions.wal_from();
+    let begun = Some(wal_from).filter(|number| *number > 0);
+    let mut needed = begun.into_iter().chain(versions.sealed_logs().filter(|number| *number >= wal_from));
+    match needed.find(|number| !numbers.contains(number)) {
+        None => Ok(()),
+        Some(missing) => {
+            let path = FileName::Wal(missing).path(&context.dir);
+            Err(Error::corruption(path, 0, "this log file is missing"))
+        }
+    }
 }
 
 /// Writes a memtable to tables, and the tables to its tree in memory. After an error nothing has changed.
@@ -277,7 +301,45 @@ enum LogOutcome {
     Stop { after: u64 },
 }
 
-impl Replay<'_> {
+impl<'a> Replay<'a> {
+    /// Of the keyspaces in `flushed`, what is above the sequence there.
+    fn new(
+        context: &'a Arc<JobContext>,
+        settings: &'a ReplaySettings,
+        versions: &'a mut VersionSet,
+        flushed: BTreeMap<KeyspaceId, SeqNo>,
+    ) -> Replay<'a> {
+        Replay {
+            context,
+            settings,
+            versions,
+            last_seq: None,
+            previous: None,
+            headless: BTreeSet::new(),
+            memtables: BTreeMap::new(),
+            unflushed: BTreeMap::new(),
+            flushed,
+        }
+    }
+
+    /// One log after the other.
+    fn chain(&mut self, numbers: &[u64], event: &dyn Fn(&Event)) -> Result<()> {
+        let wal_from = self.versions.wal_from();
+        let mut chain = numbers.iter().copied().filter(|n| *n >= wal_from);
+        while let Some(number) = chain.next() {
+            if let LogOutcome::Stop { after } = self.log(number, event)? {
+                event(&Event::TornTail {
+                    file: FileName::Wal(after).path(&self.context.dir).display().to_string(),
+                    offset: 0,
+                });
+                return std::iter::once(number)
+                    .chain(chain)
+                    .try_for_each(|later| self.check_unpromised(after, later));
+            }
+        }
+        Ok(())
+    }
+
     fn open_log(&self, number: u64) -> Result<RecordReader> {
         let promised = self.versions.sealed_len(number).unwrap_or(0);
         open_log(&*self.context.fs, &self.context.dir, number, promised)

@@ -61,6 +61,11 @@ impl Ids {
         self.file.fetch_max(next, Ordering::Relaxed);
     }
 
+    /// Keyspace ids below `next` have been used.
+    pub fn keyspace_at_least(&self, next: u64) {
+        self.keyspace.fetch_max(next, Ordering::Relaxed);
+    }
+
     /// The next run's and group's numbers, for the picker, which gives out numbers without side effects.
     pub fn next_run_and_group(&self) -> (u64, u64) {
         (self.run.load(Ordering::Relaxed), self.group.load(Ordering::Relaxed))
@@ -171,8 +176,22 @@ impl VersionSet {
     /// `Corruption` with file and offset, `Unsupported` for a newer format.
     pub fn recover(fs: Arc<dyn FileSystem>, dir: &Path) -> Result<Option<VersionSet>> {
         let Some(number) = read_current(&*fs, dir)? else { return Ok(None) };
-        let mut set = VersionSet::empty(Arc::clone(&fs), dir);
-        let path = FileName::Manifest(number).path(dir);
+        match VersionSet::read(fs, dir, number) {
+            (set, None) => Ok(Some(set)),
+            (_, Some(error)) => Err(error),
+        }
+    }
+
+    /// What a manifest says, as far as it is whole, and what keeps it from being so.
+    pub fn read(fs: Arc<dyn FileSystem>, dir: &Path, number: u64) -> (VersionSet, Option<Error>) {
+        let mut set = VersionSet::empty(fs, dir);
+        let outcome = set.take_records(number);
+        set.ids.file_at_least(number + 1);
+        (set, outcome.err())
+    }
+
+    fn take_records(&mut self, number: u64) -> Result<()> {
+        let path = FileName::Manifest(number).path(&self.dir);
         let log = LogToRead {
             kind: LogKind::Manifest,
             id: number,
@@ -180,7 +199,8 @@ impl VersionSet {
             payload_max: u32::MAX,
             class: IoClass::Manifest,
         };
-        let mut reader = RecordReader::open(fs.open(&path).map_err(|e| e.or_missing(&path))?, log)?;
+        let file = self.fs.open(&path).map_err(|e| e.or_missing(&path))?;
+        let mut reader = RecordReader::open(file, log)?;
         while let Some(Record { offset, payload }) = reader.next()? {
             let record = ManifestRecord::decode(payload).map_err(|bad| match bad {
                 BadEdit::Unknown(what) => Error::Unsupported(format!(
@@ -189,15 +209,14 @@ impl VersionSet {
                 )),
                 BadEdit::Damaged(what) => Error::corruption(&path, offset, what),
             })?;
-            let trees = set.applied(&record).map_err(|e| Error::corruption(&path, offset, e.to_string()))?;
-            set.adopt(trees, &record);
-            set.sealed_logs = record.sealed_logs;
+            let trees = self.applied(&record).map_err(|e| Error::corruption(&path, offset, e.to_string()))?;
+            self.adopt(trees, &record);
+            self.sealed_logs = record.sealed_logs;
         }
-        if set.trees.is_empty() {
+        if self.trees.is_empty() {
             return Err(Error::corruption(&path, 0, "it holds no keyspace"));
         }
-        set.ids.file_at_least(number + 1);
-        Ok(Some(set))
+        Ok(())
     }
 
     /// Small stores rotate their manifest earlier: at `bytes`, if that is less than the usual length.

@@ -1,5 +1,6 @@
-//! A store on an emulated device: every byte is charged once, takes its time, and changes no answer.
+//! A store on an emulated device: every byte is charged once, takes its time, and changes no answer; and how fast it is becomes known.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -108,4 +109,108 @@ fn a_store_with_threads_on_a_real_disk_is_charged_alike() {
         db.close().unwrap();
         assert_eq!(device.charged_bytes(), counted(&*fs), "direct {direct}");
     }
+}
+
+/// A device of this speed, on which stores open and close; time passes only there and where a test says so.
+struct Bench {
+    clock: Arc<ManualClock>,
+    device: Arc<Device>,
+    fs: Arc<dyn FileSystem>,
+}
+
+impl Bench {
+    const SPEED: u64 = 50 << 20;
+
+    fn new() -> Bench {
+        let clock = Arc::new(ManualClock::default());
+        let device = Device::on_manual_clock(Bench::SPEED, Duration::ZERO, Arc::clone(&clock)).unwrap();
+        let fs = DeviceFileSystem::new(Arc::new(SimulatedFileSystem::new()), Arc::clone(&device));
+        Bench { clock, device, fs: Arc::new(fs) }
+    }
+
+    fn open(&self, schedule: &str) -> Db {
+        let options = Options { schedule: schedule.to_owned(), ..small() };
+        let builder = Db::builder(Path::new("/store")).options(options).file_system(Arc::clone(&self.fs));
+        builder.clock(Arc::clone(&self.clock) as _).without_threads().open().unwrap()
+    }
+
+    /// Whether a speed is about that of the device.
+    fn is_right(speed: u64) -> bool {
+        (speed as f64 / Bench::SPEED as f64 - 1.0).abs() < 0.3
+    }
+}
+
+fn set(db: &Db, options: &[(&str, &str)]) {
+    options.iter().for_each(|(name, value)| db.set_option(name, value).unwrap());
+}
+
+/// The device's speed is measured where somebody wants it, kept, and never what somebody else has set.
+#[test]
+fn the_device_is_measured_once() {
+    let bench = Bench::new();
+    let db = bench.open("unlimited");
+    assert_eq!(db.options().device_measured_bytes_per_sec, 0);
+    assert!(bench.device.charged_bytes() < 1 << 20);
+    set(&db, &[("device_test", "false")]);
+    let error = db.set_schedule("silk").unwrap_err().to_string();
+    assert!(error.contains("device_bytes_per_sec"), "{error}");
+    assert_eq!(db.options().schedule, "unlimited");
+    set(&db, &[("device_test", "true")]);
+    db.set_schedule("silk").unwrap();
+    let measured = db.options().device_measured_bytes_per_sec;
+    assert_eq!(db.metrics().schedule.device_bytes_per_sec, measured);
+    assert!(Bench::is_right(measured), "{measured}");
+    db.close().unwrap();
+    let charged = bench.device.charged_bytes();
+    let db = bench.open("dlc-full");
+    assert_eq!(db.options().device_measured_bytes_per_sec, measured);
+    assert!(bench.device.charged_bytes() - charged < 1 << 20, "it is not measured again");
+    // Half the floor of what there is, in bytes, is more than another device has.
+    let refused = |error: evenkeel::Error| {
+        assert!(error.to_string().contains("at most what the device can do"), "{error}");
+    };
+    refused(db.set_schedule("silk:floor=60MiB").unwrap_err());
+    set(&db, &[("device_bytes_per_sec", "100MiB")]);
+    db.set_schedule("silk:floor=60MiB").unwrap();
+    refused(db.set_option("device_bytes_per_sec", "50MiB").unwrap_err());
+    // Whoever forgets it gets what was measured.
+    refused(db.set_option("device_bytes_per_sec", "0").unwrap_err());
+    assert_eq!(db.options().device_bytes_per_sec, 100 << 20);
+    db.set_schedule("silk").unwrap();
+    set(&db, &[("device_bytes_per_sec", "0")]);
+    assert_eq!(db.metrics().schedule.device_bytes_per_sec, measured);
+    // And whoever forgets that while it is needed has it measured anew: else the schedule would limit nothing from then on.
+    let charged = bench.device.charged_bytes();
+    set(&db, &[("device_measured_bytes_per_sec", "0")]);
+    let again = db.options().device_measured_bytes_per_sec;
+    assert!(Bench::is_right(again), "{again}");
+    assert!(bench.device.charged_bytes() - charged > 1 << 20);
+    db.close().unwrap();
+}
+
+/// What was measured, and is wrong by now, follows what background work shows; what was set does not, nor without tests.
+#[test]
+fn the_device_is_followed() {
+    const WRONG: u64 = 3 * Bench::SPEED;
+    let bench = Bench::new();
+    let db = bench.open("unlimited");
+    let large = [("memory_bytes", "64MiB"), ("memtable_bytes", "8MiB"), ("table_bytes", "4MiB")];
+    set(&db, &large);
+    set(&db, &[("compression", "none"), ("direct_flush", "true"), ("direct_compaction", "true")]);
+    set(&db, &[("device_measured_bytes_per_sec", &WRONG.to_string())]);
+    let shown = |options: &[(&str, &str)]| {
+        set(&db, options);
+        for round in 0..80u32 {
+            (0..60u32).for_each(|key| db.put(&(round * 60 + key).to_be_bytes(), &[7; 70_000]).unwrap());
+            db.flush().unwrap();
+            bench.clock.advance(Duration::from_secs(1));
+            db.wait_idle().unwrap();
+        }
+        db.options().device_measured_bytes_per_sec
+    };
+    assert_eq!(shown(&[("device_test", "false")]), WRONG);
+    assert_eq!(shown(&[("device_test", "true"), ("device_bytes_per_sec", "1GiB")]), WRONG);
+    let followed = shown(&[("device_bytes_per_sec", "0")]);
+    assert!(Bench::is_right(followed), "{followed}");
+    db.close().unwrap();
 }

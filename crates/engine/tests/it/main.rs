@@ -37,6 +37,8 @@ mod options;
 mod panics;
 /// Range deletes: what is gone, what it costs, what goes by metadata.
 mod ranges;
+/// Damaged stores set right.
+mod repair;
 /// Schedules: load that rises and falls, preemptions, bursts, odd clocks.
 mod schedules;
 /// Jobs side by side: on one thread, and on real threads with a real disk.

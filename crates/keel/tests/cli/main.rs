@@ -29,6 +29,8 @@ mod operations;
 mod power_cut;
 /// `trace`.
 mod record_replay;
+/// `repair`.
+mod repair;
 /// What a store remembers of what it was opened with.
 mod settings;
 /// `shell`.

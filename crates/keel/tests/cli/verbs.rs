@@ -67,6 +67,12 @@ const ROWS: &[Row] = &[
     row("compact", &["compact"], "L0", &[(&["compact", "--escaped", "--from", "\\q"], 2, "backslash")]),
     row("verify", &["verify"], "sound: ", &[(&["verify", "--keyspace", "none"], 1, "`none`")]),
     row(
+        "repair",
+        &["repair"],
+        "nothing is damaged: ",
+        &[(&["repair", "--keyspace", "none"], 2, "--keyspace")],
+    ),
+    row(
         "checkpoint",
         &["checkpoint", "DIR"],
         "as of sequence 3",
