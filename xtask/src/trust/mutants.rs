@@ -114,7 +114,7 @@ pub fn run(names: &[String], root: &Path) -> Result<(), String> {
 fn plant(mutant: &Mutant, root: &Path, copy: &Path) -> Result<String, String> {
     mirror(root, copy).map_err(|error| format!("{COPY}: {error}"))?;
     patched(mutant, copy)?;
-    Ok(match run_layer(mutant.layer, None, 1, copy) {
+    Ok(match run_layer(mutant.layer, None, None, copy) {
         Ok(Outcome::Wrong { seed, doing, .. }) => {
             format!("caught=1 seed={} by=\"{doing}\"", seed.as_deref().unwrap_or("none"))
         }

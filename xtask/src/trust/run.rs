@@ -61,7 +61,7 @@ pub fn run(asked: &Run, root: &Path) -> Result<(), String> {
     for (i, layer) in asked.layers.iter().enumerate() {
         eprintln!("==> {} ({} of {}): {}", layer.name, i + 1, asked.layers.len(), layer.about);
         let began = Instant::now();
-        let line = match run_layer(layer, asked.seed, asked.soak, root)? {
+        let line = match run_layer(layer, asked.seed, Some(asked.soak), root)? {
             Outcome::Right(line) => format!("{line} seconds={:.1}", began.elapsed().as_secs_f64()),
             Outcome::Skipped(why) => format!("{} SKIPPED: {why}", layer.name),
             Outcome::Wrong { seed, doing, last } => {
@@ -85,11 +85,16 @@ pub fn run(asked: &Run, root: &Path) -> Result<(), String> {
     }
 }
 
-/// Runs one layer in the tree at `root`, and says how it ended.
+/// Runs one layer in the tree at `root`, and says how it ended. Without `soak` it is as short as in `cargo test`.
 ///
 /// # Errors
 /// Why it cannot be run at all: cargo does not start, or nothing builds.
-pub fn run_layer(layer: &Layer, seed: Option<u64>, soak: u64, root: &Path) -> Result<Outcome, String> {
+pub fn run_layer(
+    layer: &Layer,
+    seed: Option<u64>,
+    soak: Option<u64>,
+    root: &Path,
+) -> Result<Outcome, String> {
     match layer.how {
         How::Test { package, target, test } => {
             let mut build = cargo(root);
@@ -101,7 +106,10 @@ pub fn run_layer(layer: &Layer, seed: Option<u64>, soak: u64, root: &Path) -> Re
             let mut command = cargo(root);
             command.args(["test", "--quiet", "--profile", PROFILE, "-p", package]).args(target);
             command.args(["--", "--exact", "--nocapture", "--include-ignored", test]);
-            command.env("EVENKEEL_SOAK", soak.to_string()).env("EVENKEEL_PROGRESS", "1");
+            command.env("EVENKEEL_PROGRESS", "1");
+            if let Some(soak) = soak {
+                command.env("EVENKEEL_SOAK", soak.to_string());
+            }
             if let Some(seed) = seed {
                 command.env("EVENKEEL_SEED", seed.to_string());
             }

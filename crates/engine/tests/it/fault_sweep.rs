@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! workload ─ call i fails ─► whatever is answered is right, or an error ─► faults end: reads are right again
-//!                                        └─► a failed read is always told ─► kill, power cut ─► open: nothing promised is lost
+//!                 │                      └─► a failed read is always told          │
+//!                 └──────────────────── kill, power cut ◄──────────────────────────┘ ─► open: nothing promised is lost
 //! ```
 //! The layer `fault` of `cargo xtask trust`, which takes every i; `cargo test` takes some.
 
@@ -87,6 +88,7 @@ struct Run {
     db: Option<Db>,
     /// Errors that callers or listeners were told.
     told: Arc<AtomicU64>,
+    has_met_the_fault: bool,
 }
 
 impl Run {
@@ -98,6 +100,7 @@ impl Run {
             truth: Truth::default(),
             db: None,
             told: Arc::default(),
+            has_met_the_fault: false,
         }
     }
 
@@ -136,6 +139,10 @@ impl Run {
         }
         for n in 0..OPERATIONS {
             self.operation(n);
+            if self.fs.faults_fired() > 0 && !std::mem::replace(&mut self.has_met_the_fault, true) {
+                // Later flushes would save what the fault has lost.
+                self.check_disks();
+            }
             if n == OPERATIONS / 2 && !self.reopen() {
                 return;
             }
@@ -259,10 +266,15 @@ impl Run {
                 db.scan(ScanRange::all()).unwrap().collect::<Result<_>>().expect("a read that does not fail");
             assert_eq!(healed, self.truth.content, "after the faults");
         }
+        self.check_disks();
+        self.db = None;
+    }
+
+    /// What a kill or a power cut would leave now is whole.
+    fn check_disks(&self) {
         let killed = (self.fs.process_kill(), false);
         let cuts = [CrashPolicy::DropUnsynced, CrashPolicy::RandomBlocks, CrashPolicy::KeepAll];
         let cuts = cuts.map(|policy| (self.fs.crash(self.truth.tried as u64, policy), true));
-        self.db = None;
         for (fs, loses) in [killed].into_iter().chain(cuts) {
             let again = builder(&fs, &self.clock).open();
             let again =
