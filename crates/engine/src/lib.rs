@@ -84,11 +84,22 @@ pub mod plan {
     pub use crate::version::picture_parse::{fabricated_meta, parse};
     pub use crate::version::run::{SortedRun, TableRef};
     pub use crate::version::version::Version;
+
+    /// How hot tables will be, learnt from how hot they are, and which of them are hot enough to be leveled (LTG).
+    pub mod heat {
+        pub use crate::compaction::regroup::{join, regroup};
+        pub use crate::hotness::access_window::{AccessWindow, Counting, Looks, LooksOf};
+        pub use crate::hotness::key_histogram::{Intervals, KeySpread, Spacing};
+        pub use crate::hotness::linear_model::{LinearModel, Moments};
+        pub use crate::hotness::predictor::{HeatSample, Learning, Learnt, Predictor};
+        pub use crate::hotness::temperature::{Band, HYSTERESIS, Member, Quality, Theta, quality};
+    }
 }
 
 /// Parts of [`Metrics`].
 pub mod metrics {
     pub use crate::db::costs::{CostMetrics, SpaceReport};
+    pub use crate::db::heat::HeatMetrics;
     pub use crate::db::memory::MemoryMetrics;
     pub use crate::db::metric_parts::{
         CompactionMetrics, LATENCY_BOUNDS_NS, LatencyMetrics, SlowMetrics, SnapshotMetrics,

@@ -11,6 +11,7 @@ use strsim::levenshtein;
 use crate::base::durability::Durability;
 use crate::base::error::{Error, Result};
 use crate::base::units::{GIB, KIB, MIB, parse_size};
+use crate::hotness::access_window::Counting;
 use crate::table::compression::{Compression, CompressionRule};
 use crate::table::prefix_rule::PrefixRule;
 
@@ -92,6 +93,9 @@ pub struct Options {
     pub stats_seconds: u32,
     /// Operations that take so many microseconds or longer are remembered with their causes; 0: nothing is measured.
     pub slow_us: u32,
+    /// What makes a table hot: gets that its filter lets pass (`probes`) or all whose key is within its bounds (`candidates`), and
+    /// scans that enter it where it says `+scans`.
+    pub heat_counts: Counting,
     /// Answer questions at the Unix socket `SOCKET` in the store's directory. Looked at when the store is opened.
     pub control_socket: bool,
 }
@@ -133,6 +137,7 @@ impl Default for Options {
             log_bytes: 16 * MIB,
             stats_seconds: 1,
             slow_us: 1000,
+            heat_counts: Counting::default(),
             control_socket: false,
         }
     }
@@ -278,6 +283,7 @@ const TABLE: &[OptionInfo] = &[
         "microseconds from which on an operation is slow; 0 measures nothing (0 to 1000000000)",
         |n, t| count(n, t, 0, 1_000_000_000)
     ),
+    row!(heat_counts, "what makes a table hot: probes, candidates, probes+scans or candidates+scans", parsed),
     row!(at open control_socket, "answer questions at the socket SOCKET (true or false)", yes_or_no),
 ];
 

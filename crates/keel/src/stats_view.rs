@@ -298,6 +298,14 @@ fn tree(out: &mut String, k: &Value) {
             bytes(debt),
         ));
     }
+    let heat = |what: &str| k.pointer(&format!("/heat/{what}")).and_then(Value::as_f64).unwrap_or(0.0);
+    if heat("hot_bytes") > 0.0 {
+        let [reads, held] =
+            ["hot_reads", "hot_bytes"].map(|part| percent((heat(part) * 1e6) as u64, 1_000_000));
+        out.push_str(&format!(
+            "  of its looks into tables {reads} went to the {held} of bytes foretold to be hot\n"
+        ));
+    }
     // What `keel explain` calls the debt is the column's sum and this.
     let (distance, debt) = (number(k, "/distance_bytes"), number(k, "/debt_bytes"));
     if distance > 0 {
@@ -407,6 +415,16 @@ mod tests {
             shown.contains("high, 1023.0 MiB/s of 1023.0 MiB") && shown.contains("bursts 108"),
             "{shown}"
         );
+    }
+
+    #[test]
+    fn heat_is_told_once_it_is_known() {
+        let mut read = quiet();
+        read["keyspaces"][0]["heat"] = serde_json::json!({"hot_bytes": 0.0, "hot_reads": 0.0});
+        assert!(!view(&read, 0).contains("foretold"));
+        read["keyspaces"][0]["heat"] = serde_json::json!({"hot_bytes": 0.1, "hot_reads": 0.873});
+        let told = "  of its looks into tables 87 % went to the 10 % of bytes foretold to be hot\n";
+        assert!(view(&read, 0).contains(told), "{}", view(&read, 0));
     }
 
     #[test]

@@ -9,6 +9,10 @@ use crate::escape::{escape, one_line, unescape};
 
 /// Runs that are listed below a level.
 const RUNS_SHOWN: usize = 6;
+/// Groups by heat that are listed below a level.
+const GROUPS_SHOWN: usize = 12;
+/// Columns beside a group's keys.
+const GROUP_COLUMNS: usize = 23 + 4 + 13 + 18;
 /// A run's keys are cut to what the line leaves them, but to no less and no more than this many columns.
 const KEY_COLUMNS: [usize; 2] = [8, 28];
 /// Columns before a run's keys, and what stands between them.
@@ -85,7 +89,13 @@ fn draw_level(out: &mut String, level: &Value, style: Style) {
         true => style.bar(runs * held.max(1), runs * busy, max * held.max(1)),
         false => style.bar(held, busy, target),
     };
-    let shape = if max == 1 { "leveled".to_owned() } else { format!("{runs} of {max} runs") };
+    let groups: Vec<&Value> = array(level, "/group_list").collect();
+    let hot = groups.iter().filter(|group| group["is_hot"] == true).count();
+    let shape = match (groups.len(), max) {
+        (0, 1) => "leveled".to_owned(),
+        (0, _) => format!("{runs} of {max} runs"),
+        (all, _) => format!("{hot} hot, {} cold", all - hot),
+    };
     let full = if target == 0 || counted { String::new() } else { format!(" of {}", bytes(target)) };
     let tables = match number(level, "/tables") {
         1 => "1 table".to_owned(),
@@ -112,6 +122,10 @@ fn draw_level(out: &mut String, level: &Value, style: Style) {
     if !notes.is_empty() {
         out.push_str(&format!("      {}\n", notes.join("; ")));
     }
+    groups.iter().take(GROUPS_SHOWN).for_each(|group| draw_group(out, group, style));
+    if groups.len() > GROUPS_SHOWN {
+        out.push_str(&format!("      and {} more groups\n", groups.len() - GROUPS_SHOWN));
+    }
     let listed: Vec<&Value> = array(level, "/run_list").collect();
     // One run over the whole level says nothing that the level does not, but for its keys.
     for run in listed.iter().take(RUNS_SHOWN) {
@@ -120,6 +134,27 @@ fn draw_level(out: &mut String, level: &Value, style: Style) {
     if runs as usize > RUNS_SHOWN {
         out.push_str(&format!("      and {} older runs\n", runs as usize - RUNS_SHOWN));
     }
+}
+
+/// A group by heat: how it is kept, and how much it is read.
+fn draw_group(out: &mut String, group: &Value, style: Style) {
+    let (heat, colour) = if group["is_hot"] == true { ("hot", Colour::Red) } else { ("cold", Colour::Cyan) };
+    let [least, most] = KEY_COLUMNS;
+    let room = (style.columns.saturating_sub(GROUP_COLUMNS) / 2).clamp(least, most);
+    let end = |path: &str| match text(group, path) {
+        "" => "…".to_owned(),
+        bound => key(bound, room),
+    };
+    let looks =
+        group["looks_per_get"].as_f64().map_or_else(String::new, |looks| format!(", {looks:.2} looks a get"));
+    let runs = format!("{} of {}", number(group, "/runs"), number(group, "/max_runs"));
+    out.push_str(&format!(
+        "      {} {:>10}  {} .. {}  {runs} runs{looks}\n",
+        style.paint(colour, &format!("{heat:<4}")),
+        bytes(number(group, "/bytes")),
+        end("/from"),
+        end("/to"),
+    ));
 }
 
 fn draw_run(out: &mut String, run: &Value, style: Style) {
@@ -333,6 +368,23 @@ Tombstones along a run: . none  - some  + a third  * half  # nearly all
             "target_bytes": 40000, "full_by": "runs", "debt_bytes": 0, "run_list": []});
         let drawn = draw(&report, PLAIN);
         assert!(drawn.contains("L1  ██████████··········   87.9 KiB, 3 tables, 2 of 4 runs\n"), "{drawn}");
+    }
+
+    #[test]
+    fn groups_by_heat_are_listed_with_how_much_they_are_read() {
+        let mut report = report();
+        report["levels"][1]["group_list"] = serde_json::json!([
+            {"is_hot": true, "from": "", "to": "user:500", "runs": 1, "max_runs": 1, "bytes": 4096, "looks_per_get": 0.75},
+            {"is_hot": false, "from": "user:500", "to": "", "runs": 3, "max_runs": 4, "bytes": 8192, "looks_per_get": null}]);
+        let drawn = draw(&report, PLAIN);
+        for line in [
+            "1 table, 1 hot, 1 cold\n",
+            "      hot     4.0 KiB  … .. user:500  1 of 1 runs, 0.75 looks a get\n",
+            "      cold    8.0 KiB  user:500 .. …  3 of 4 runs\n",
+        ] {
+            assert!(drawn.contains(line), "no {line}in\n{drawn}");
+        }
+        assert!(drawn.lines().all(|line| line.chars().count() <= 80), "{drawn}");
     }
 
     #[test]

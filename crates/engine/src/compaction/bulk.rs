@@ -89,7 +89,8 @@ fn place(
         {
             let slots = claims.slots_in(only.id).filter(|slot| only.position(slot.run).is_none());
             let runs = only.run_count() + slots.count();
-            let bound = strategy.levels.get(level, version.levels.len()).layout.max_runs() as usize;
+            let bound =
+                strategy.levels.get(level, version.levels.len()).layout.of_group(only).max_runs() as usize;
             if !covered || level == 0 || runs < bound {
                 found = Some((level, only.id));
             }

@@ -266,6 +266,13 @@ pub const CATALOG: &[Row] = &[
         "when=saturation how=runs:1 much=file which=least-overlap-parent; size: cut=last",
     ),
     row(
+        "ltg",
+        "LTG-LSM: levels in groups of keys, leveled where they are read and tiered where not, foretold from reads",
+        "1-leveling where keys are read, tiering where they are not; in the last level within a bound on superseded data.",
+        "when=runs,saturation how=by-heat:1:10:coldest=0.7 much=file which=least-overlap-parent; \
+         L0: how=runs:4 much=runs; last: when=space-amp:0.5,runs,saturation",
+    ),
+    row(
         "unaligned",
         "RocksDB before aligned outputs and dynamic level sizes",
         "1-leveling as it was: sizes from the first level downward, tables cut by size alone.",

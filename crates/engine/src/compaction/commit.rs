@@ -194,14 +194,15 @@ pub fn recover(version: &Version) -> Result<Committed> {
 pub fn set_bounds(version: &Version, claims: &Claims, strategy: &Strategy) -> Result<Option<Committed>> {
     let mut edit = VersionEdit::default();
     for (level, found) in version.levels.iter().enumerate() {
-        let run_bound = strategy.levels.get(level, version.levels.len()).layout.max_runs();
+        let layout = strategy.levels.get(level, version.levels.len()).layout;
+        let bound = |g: &Arc<Group>| layout.of_group(g).max_runs();
         let fits = |g: &&Arc<Group>| {
-            g.run_bound != run_bound
-                && g.run_count() <= run_bound as usize
+            g.run_bound != bound(g)
+                && g.run_count() <= bound(g) as usize
                 && claims.group_holders(g.id).is_empty()
         };
         let groups = found.groups.iter().filter(fits);
-        edit.steps.extend(groups.map(|g| EditStep::SetRunBound { group: g.id, run_bound }));
+        edit.steps.extend(groups.map(|g| EditStep::SetRunBound { group: g.id, run_bound: bound(g) }));
     }
     if edit.steps.is_empty() {
         return Ok(None);

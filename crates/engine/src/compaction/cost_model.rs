@@ -5,10 +5,13 @@
 //! for backlogs and deadlines.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use super::layout::{Merge, cheapest_merge};
-use super::level_sizes::{capacity_bytes, layout_at, level_below, runs_max, surplus_levels};
-use super::strategy::{Layout, Strategy, Trigger};
+use super::layout::{Merge, cheapest_merge, excess};
+use super::level_sizes::{
+    capacity_bytes, group_runs_max, level_below, merged_bytes, runs_max, surplus_levels,
+};
+use super::strategy::{Layout, LevelPolicy, Strategy, Trigger};
 use super::trigger::{Figures, first_firing, score};
 use crate::version::group::Group;
 use crate::version::level::Level;
@@ -22,7 +25,7 @@ use crate::version::version::Version;
 /// things: a run may come to a level while those that made room for it are still leaving, and a last level of which a merge
 /// found much superseded may make a level one too many.
 pub fn distance(version: &Version, strategy: &Strategy) -> u64 {
-    let bytes = |layout: Layout, merge: Merge| match layout.max_runs() {
+    let bytes = |max_runs: u32, merge: Merge| match max_runs {
         // What comes down goes into the oldest run meanwhile, and is where it should be.
         1 => merge.newer_bytes,
         _ => merge.left_bytes,
@@ -35,24 +38,23 @@ pub fn reshaping_bytes(version: &Version, strategy: &Strategy) -> u64 {
     out_of_shape(version, strategy, |_, merge| merge.bytes)
 }
 
-fn out_of_shape(version: &Version, strategy: &Strategy, of: impl Fn(Layout, Merge) -> u64) -> u64 {
+fn out_of_shape(version: &Version, strategy: &Strategy, of: impl Fn(u32, Merge) -> u64) -> u64 {
     let surplus = surplus_levels(&strategy.size, version);
-    let of_group =
-        |layout: Layout, group: &Group| mending(layout, group).map_or(0, |merge| of(layout, merge));
-    let of_level = |(level, found): (usize, &Level)| {
-        let layout = layout_at(strategy, version, level);
-        match (1..=surplus).contains(&level) {
-            true => found.bytes(),
-            false => found.groups.iter().map(|group| of_group(layout, group)).sum(),
-        }
+    let of_group = |level: usize, group: &Group| {
+        let max_runs = group_runs_max(strategy, version, level, group);
+        mending(max_runs, group).map_or(0, |merge| of(max_runs, merge))
+    };
+    let of_level = |(level, found): (usize, &Level)| match (1..=surplus).contains(&level) {
+        true => found.bytes(),
+        false => found.groups.iter().map(|group| of_group(level, group)).sum(),
     };
     version.levels.iter().enumerate().map(of_level).sum()
 }
 
 /// The cheapest merge that leaves a group as many runs as its layout allows, if there are more. Neighbours that do not overlap
 /// count as one run: they will be, without I/O, when no job has a hand on them.
-fn mending(layout: Layout, group: &Group) -> Option<Merge> {
-    if layout.excess(group.run_count()) == 0 {
+fn mending(max_runs: u32, group: &Group) -> Option<Merge> {
+    if excess(group.run_count(), max_runs) == 0 {
         return None;
     }
     let mut runs: Vec<Cow<'_, SortedRun>> = Vec::new();
@@ -68,7 +70,7 @@ fn mending(layout: Layout, group: &Group) -> Option<Merge> {
         }
     }
     let runs: Vec<&SortedRun> = runs.iter().map(AsRef::as_ref).collect();
-    let excess = layout.excess(runs.len());
+    let excess = excess(runs.len(), max_runs);
     cheapest_merge(&runs, excess + 1).filter(|_| excess > 0)
 }
 
@@ -84,13 +86,14 @@ pub fn debt_by_level(version: &Version, strategy: &Strategy) -> Vec<u64> {
     let (mut debts, mut arriving) = (Vec::with_capacity(levels), 0u64);
     for (level, found) in version.levels.iter().enumerate() {
         let policy = strategy.levels.get(level, levels);
+        let (runs, max_runs) = fullest(&found.groups, policy);
         let figures = Figures {
             bytes: found.bytes() + arriving,
             tables: found.runs().map(|r| r.tables.len() as u64).sum(),
             capacity_bytes: capacity_bytes(&strategy.size, version, level),
             table_bytes: strategy.cut.table_bytes,
-            runs: found.groups.iter().map(|g| g.run_count() as u32).max().unwrap_or(0),
-            max_runs: runs_max(&strategy.size, version, level, policy.layout.max_runs()),
+            runs,
+            max_runs: runs_max(&strategy.size, version, level, max_runs),
             ..Figures::default()
         };
         let leaving = match first_firing(&policy.triggers, |trigger| score(trigger, &figures)) {
@@ -100,17 +103,24 @@ pub fn debt_by_level(version: &Version, strategy: &Strategy) -> Vec<u64> {
             Some(_) => figures.bytes,
         };
         let below = level_below(&strategy.size, version, level);
-        let next = version.levels.get(below).map_or(0, Level::bytes);
-        let leveled = strategy.levels.get(below, levels.max(below + 1)).layout.max_runs() == 1;
-        let along = if leveled {
-            u128::from(leaving) * u128::from(next) / u128::from(figures.bytes.max(1))
-        } else {
-            0
-        };
+        let next = merged_bytes(strategy, version, below);
+        let along = u128::from(leaving) * u128::from(next) / u128::from(figures.bytes.max(1));
         debts.push(leaving.saturating_add(along as u64));
         arriving = leaving;
     }
     debts
+}
+
+/// Runs, and how many there may be, of the group that is nearest to having them all.
+fn fullest(groups: &[Arc<Group>], policy: &LevelPolicy) -> (u32, u32) {
+    let of_group = |group: &Arc<Group>| {
+        let own = policy.of_group(group);
+        let counts = own.triggers.contains(&Trigger::Runs) || !matches!(policy.layout, Layout::ByHeat(_));
+        (if counts { group.run_count() as u32 } else { 0 }, own.layout.max_runs())
+    };
+    let share = |(runs, max): &(u32, u32)| f64::from(*runs) / f64::from((*max).max(1));
+    let all = groups.iter().map(of_group);
+    all.max_by(|a, b| share(a).total_cmp(&share(b))).unwrap_or((0, policy.layout.max_runs()))
 }
 
 #[cfg(test)]

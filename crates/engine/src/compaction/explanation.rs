@@ -1,9 +1,11 @@
 //! A strategy for people: what it does at each level in words, and what a tree that it keeps looks like.
 
 use super::strategy::{
-    Align, Granularity, Heat, Layout, LevelPolicy, Movement, Relative, Saturation, Sizes, Strategy, Trigger,
+    Align, Granularity, Heat, HeatRule, Layout, LevelPolicy, Movement, Relative, Saturation, Sizes, Strategy,
+    Trigger,
 };
 use super::strategy_words::{bytes_text, time_text};
+use crate::hotness::temperature::Theta;
 
 /// What a strategy does at some levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +52,14 @@ pub fn draw(strategy: &Strategy) -> String {
             Granularity::File | Granularity::Files { .. } => "=|".repeat((width / runs / 2).max(1)),
             Granularity::Level | Granularity::Runs => "=".repeat((width / runs).max(2)),
         };
-        let drawn = vec![format!("[{}]", run.trim_end_matches('|')); runs].join(" ");
+        let drawn = match policy.layout {
+            Layout::Runs { .. } => vec![format!("[{}]", run.trim_end_matches('|')); runs].join(" "),
+            // A hot group, and a cold one.
+            Layout::ByHeat(rule) => {
+                let cold = vec!["[==]"; rule.cold.min(4) as usize].join(" ");
+                format!("{{[{}]}} {{{cold}}}", "=|".repeat((width / 4).max(1)).trim_end_matches('|'))
+            }
+        };
         let more = if policy.layout.max_runs() > 6 { " ..." } else { "" };
         out.push_str(&format!("{name:<5} {drawn}{more}\n"));
         if level + 1 < levels {
@@ -98,6 +107,7 @@ fn policy_words(policy: &LevelPolicy) -> String {
         Layout::Runs { max, fill: true } => {
             format!("up to {max} runs, the newest filled before another begins")
         }
+        Layout::ByHeat(rule) => heat_words(&rule),
     };
     let when: Vec<String> = policy.triggers.iter().map(|t| trigger_words(*t)).collect();
     let much = match policy.granularity {
@@ -108,7 +118,21 @@ fn policy_words(policy: &LevelPolicy) -> String {
     };
     let which: Vec<&str> = policy.movement.iter().map(|m| movement_words(*m)).collect();
     let which = if which.is_empty() { String::new() } else { format!(": {}", which.join(", then ")) };
-    format!("{runs}. When {}, {much}{which}.", when.join(", or "))
+    let cold = match policy.layout {
+        Layout::Runs { .. } => "",
+        Layout::ByHeat(_) => " A cold group that has all its runs goes down as a whole.",
+    };
+    format!("{runs}. When {}, {much}{which}.{cold}", when.join(", or "))
+}
+
+fn heat_words(rule: &HeatRule) -> String {
+    let runs = |max: u32| if max == 1 { "one run".to_owned() } else { format!("up to {max} runs") };
+    let cold = match rule.theta {
+        Theta::Relative(part) => format!("the {} % of its bytes that are read least", percent(part)),
+        Theta::Absolute(share) => format!("what fewer than {} % of gets look into", percent(share)),
+    };
+    let (hot, several, groups) = (runs(rule.hot), runs(rule.cold), rule.groups_max);
+    format!("{hot} where it is read, {several} for {cold}, in at most {groups} groups of keys")
 }
 
 fn trigger_words(trigger: Trigger) -> String {

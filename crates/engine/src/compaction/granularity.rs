@@ -24,36 +24,41 @@ pub struct Seed {
 /// The free tables of a group, by run; newest run first.
 pub type FreeTables = Vec<Vec<TablePos>>;
 
-/// The seeds for one group, best first. `groups` holds the free tables of every group of the level, and `group` is the
-/// one the candidate is about.
+/// The seeds for one group, best first, or for several between which the movement chooses. `groups` holds the free tables of every
+/// group of the level, and `among` says which the candidate is about, ascending.
 pub fn seeds(
     policy: &LevelPolicy,
     groups: &[FreeTables],
-    group: usize,
+    among: &[usize],
     around: &Surroundings<'_>,
 ) -> Vec<Seed> {
-    let all = |groups: &[FreeTables]| {
-        let tables: Vec<TablePos> = groups.iter().flatten().flatten().copied().collect();
+    let all = |groups: &[&FreeTables]| {
+        let tables: Vec<TablePos> = groups.iter().copied().flatten().flatten().copied().collect();
         let seed = Seed { tables, cursor: None };
         if seed.tables.is_empty() { Vec::new() } else { vec![seed] }
     };
-    let own = groups.get(group..=group).unwrap_or_default();
+    let own: Vec<&FreeTables> = among.iter().filter_map(|group| groups.get(*group)).collect();
     match policy.granularity {
-        Granularity::Level => all(groups),
-        Granularity::Runs => all(own),
-        Granularity::File => by_movement(policy, own, around, 0),
-        Granularity::Files { bytes } => by_movement(policy, own, around, bytes),
+        Granularity::Level => all(&groups.iter().collect::<Vec<_>>()),
+        Granularity::Runs => all(own.get(..1).unwrap_or_default()),
+        Granularity::File => by_movement(policy, &own, around, 0),
+        Granularity::Files { bytes } => by_movement(policy, &own, around, bytes),
     }
 }
 
 /// One seed a table in the movement's order, each with its next neighbours up to `bytes`.
-fn by_movement(policy: &LevelPolicy, own: &[FreeTables], around: &Surroundings<'_>, bytes: u64) -> Vec<Seed> {
-    let runs = own.first().map(Vec::as_slice).unwrap_or_default();
-    let Some(run) = runs.iter().rev().find(|tables| !tables.is_empty()) else { return Vec::new() };
+fn by_movement(
+    policy: &LevelPolicy,
+    own: &[&FreeTables],
+    around: &Surroundings<'_>,
+    bytes: u64,
+) -> Vec<Seed> {
+    let oldest = own.iter().filter_map(|runs| runs.iter().rev().find(|tables| !tables.is_empty()));
+    let run: Vec<TablePos> = oldest.flatten().copied().collect();
     let tables: Vec<&TableRef> = run.iter().filter_map(|pos| pos.get(around.version)).collect();
     let turns = policy.movement.first() == Some(&Movement::RoundRobin);
     let seed = |first: usize| {
-        let end = first + several(run, &tables, first, bytes);
+        let end = first + several(&run, &tables, first, bytes);
         let last = tables.get(end - 1).and_then(|t| t.bounds.hi.clone());
         Seed {
             tables: run.get(first..end).unwrap_or_default().to_vec(),
@@ -71,7 +76,7 @@ fn several(run: &[TablePos], tables: &[&TableRef], first: usize, bytes: u64) -> 
         (run.get(first + count - 1), run.get(first + count), tables.get(first + count))
     {
         sum += t.bytes();
-        if a.table + 1 != b.table || sum > bytes {
+        if a.group != b.group || a.table + 1 != b.table || sum > bytes {
             break;
         }
         count += 1;

@@ -1,11 +1,16 @@
 //! How many runs: what a group with too many of them does, and which neighbours it merges.
 //!
 //! Merging neighbouring runs of one group (a collapse) is the only way to fewer runs without moving data down. The
-//! window is the cheapest one that leaves as many runs as the layout allows. Other layouts (by heat) come here too.
+//! window is the cheapest one that leaves as many runs as the layout allows.
 
+use std::cmp::Reverse;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::strategy::Layout;
+use super::trigger::Figures;
+use crate::version::group::Group;
+use crate::version::level::Level;
 use crate::version::run::{SortedRun, TableRef};
 
 /// A run as far as the layout cares, newest first in a list of them.
@@ -17,11 +22,29 @@ pub struct RunFigures<'v> {
     pub busy: bool,
 }
 
-impl Layout {
-    /// How many runs too many there are.
-    pub fn excess(self, runs: usize) -> usize {
-        runs.saturating_sub(self.max_runs() as usize)
+/// The groups whose tables go when their level is full, asked of this one; nothing if another of them is to be asked, or if it keeps
+/// its own. Of groups by heat all hot ones answer together, and the cold ones, which wait for their runs, only if without them the
+/// level would be full all the same: the one with the most runs. `figures` are those of the level's groups.
+pub fn answers(layout: Layout, level: &Level, figures: &[Figures], group: usize) -> Vec<usize> {
+    let Layout::ByHeat(rule) = layout else { return vec![group] };
+    let of = |hot: bool| {
+        let is_one = move |(_, g): &(usize, &Arc<Group>)| rule.is_hot(g) == hot && g.run_count() > 0;
+        level.groups.iter().enumerate().filter(is_one)
+    };
+    let runs = |group: usize| figures.get(group).map_or(0, |figures| figures.runs);
+    if level.groups.get(group).is_some_and(|group| rule.is_hot(group)) {
+        let hot: Vec<usize> = of(true).map(|(at, _)| at).filter(|at| runs(*at) > 0).collect();
+        return if hot.first() == Some(&group) { hot } else { Vec::new() };
     }
+    let capacity = figures.get(group).map_or(0, |figures| figures.capacity_bytes);
+    let is_cause = of(true).next().is_none() || of(false).map(|(_, g)| g.bytes()).sum::<u64>() >= capacity;
+    let fullest = of(false).max_by_key(|(at, g)| (runs(*at), g.bytes(), Reverse(*at)));
+    fullest.filter(|(at, _)| is_cause && *at == group).map(|(at, _)| at).into_iter().collect()
+}
+
+/// How many runs too many there are.
+pub fn excess(runs: usize, max_runs: u32) -> usize {
+    runs.saturating_sub(max_runs as usize)
 }
 
 /// A merge of neighbouring runs of a group into the oldest of them.
@@ -130,8 +153,6 @@ mod tests {
 
     #[test]
     fn leveling_allows_one_run_and_tiering_its_number() {
-        assert_eq!(Layout::Runs { max: 1, fill: false }.excess(3), 2);
-        assert_eq!(Layout::Runs { max: 4, fill: false }.excess(4), 0);
-        assert_eq!(Layout::Runs { max: 4, fill: false }.excess(0), 0);
+        assert_eq!([excess(3, 1), excess(4, 4), excess(0, 4)], [2, 0, 0]);
     }
 }

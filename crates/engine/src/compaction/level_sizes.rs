@@ -11,7 +11,8 @@
 //! and go. That takes a last level of at most half of what fewer levels could hold, so that one that stays about the same
 //! size, or is compressed as it is rewritten, does not make levels come and go.
 
-use super::strategy::{Layout, SizeRule, Sizes, Strategy};
+use super::strategy::{SizeRule, Sizes, Strategy};
+use crate::version::group::Group;
 use crate::version::level::Level;
 use crate::version::version::Version;
 
@@ -65,11 +66,18 @@ fn most_runs(size: &SizeRule, level: usize, max: u32) -> u32 {
     u32::try_from(most).unwrap_or(u32::MAX).max(max)
 }
 
-/// The layout that a level is kept in, with the most runs that it may ever have: a tree does not lose its shape because a level
-/// that is merged with others has become smaller.
-pub fn layout_at(strategy: &Strategy, version: &Version, level: usize) -> Layout {
-    let Layout::Runs { max, fill } = strategy.levels.get(level, version.levels.len()).layout;
-    Layout::Runs { max: most_runs(&strategy.size, level, max), fill }
+/// The most runs that a group of a level may ever have: a tree does not lose its shape because a level that is merged with others
+/// has become smaller.
+pub fn group_runs_max(strategy: &Strategy, version: &Version, level: usize, group: &Group) -> u32 {
+    let layout = strategy.levels.get(level, version.levels.len()).layout.of_group(group);
+    most_runs(&strategy.size, level, layout.max_runs())
+}
+
+/// Bytes of a level that what comes into it is merged with: none of groups whose runs lie beside each other.
+pub fn merged_bytes(strategy: &Strategy, version: &Version, level: usize) -> u64 {
+    let layout = strategy.levels.get(level, version.levels.len()).layout;
+    let groups = version.levels.get(level).map(|found| found.groups.as_slice()).unwrap_or_default();
+    groups.iter().filter(|group| layout.of_group(group).max_runs() == 1).map(|group| group.bytes()).sum()
 }
 
 /// The bytes at which a level's saturation fires. With dynamic sizes the last level is never full.

@@ -22,6 +22,7 @@ pub mod movement;
 pub mod output_bounds;
 pub mod picker;
 pub mod placement;
+pub mod regroup;
 pub mod strategy;
 pub mod strategy_check;
 pub mod strategy_text;
@@ -31,6 +32,8 @@ pub mod trigger;
 
 #[cfg(test)]
 mod twin_ensembles;
+#[cfg(test)]
+mod twin_heat;
 #[cfg(test)]
 mod twin_jobs;
 #[cfg(test)]

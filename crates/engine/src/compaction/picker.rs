@@ -14,8 +14,8 @@ use super::compaction::Compaction;
 use super::deadline::Deadlines;
 use super::due::asking;
 use super::granularity::{FreeTables, SEEDS_MAX, Seed, seeds, whole_runs};
-use super::layout::{RunFigures, longest_window, windows};
-use super::level_sizes::{layout_at, surplus_levels};
+use super::layout::{RunFigures, answers, excess, longest_window, windows};
+use super::level_sizes::{group_runs_max, surplus_levels};
 use super::movement::Surroundings;
 use super::placement::{Direction, Drafted, Picked, Plan, draft};
 use super::strategy::{Granularity, Strategy, Trigger};
@@ -110,9 +110,11 @@ pub fn candidates(view: &TreeView<'_>, strategy: &Strategy) -> Vec<Candidate> {
     let surplus = surplus_levels(&strategy.size, view.version);
     let deepest = view.deepest();
     for (level, found) in view.version.levels.iter().enumerate() {
-        let policy = view.policy(strategy, level);
-        for (index, figures) in view.figures(strategy, level).iter().enumerate() {
+        let all = view.figures(strategy, level);
+        for (index, figures) in all.iter().enumerate() {
             let Some(group) = found.groups.get(index).filter(|_| figures.runs > 0) else { continue };
+            let layout = view.policy(strategy, level).layout;
+            let policy = view.policy(strategy, level).of_group(group);
             let candidate = |why, urgency| Candidate {
                 level,
                 group: index,
@@ -121,9 +123,14 @@ pub fn candidates(view: &TreeView<'_>, strategy: &Strategy) -> Vec<Candidate> {
                 urgency,
                 class: class_of(level, why, level >= deepest),
             };
-            let score_of = |trigger: Trigger| match trigger.is_about_tables() {
-                true => asking(view, strategy, trigger, level, index).1,
-                false => score(trigger, figures),
+            let leaves_it_to_another = |trigger: Trigger| {
+                matches!(trigger, Trigger::Saturation(_)) && answers(layout, found, &all, index).is_empty()
+            };
+            let score_of = |trigger: Trigger| match trigger {
+                _ if trigger.is_about_tables() => asking(view, strategy, trigger, level, index).1,
+                _ => Some(score(trigger, figures))
+                    .filter(|score| *score < 1.0 || !leaves_it_to_another(trigger))
+                    .unwrap_or(0.0),
             };
             let fired = first_firing(&policy.triggers, score_of);
             out.extend(fired.map(|(trigger, score)| candidate(Why::Trigger(trigger), score)));
@@ -138,7 +145,7 @@ pub fn candidates(view: &TreeView<'_>, strategy: &Strategy) -> Vec<Candidate> {
             // What has to leave the level is not merged there first.
             if (1..=surplus).contains(&level) {
                 out.push(candidate(Why::Surplus, 1.0));
-            } else if layout_at(strategy, view.version, level).excess(figures.runs as usize) > 0
+            } else if excess(figures.runs as usize, group_runs_max(strategy, view.version, level, group)) > 0
                 && (!mends || figures.max_runs == 1)
             {
                 out.push(candidate(Why::Excess, score(Trigger::Runs, figures)));
@@ -326,7 +333,9 @@ fn plans(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit, candidate: &
     let runs = run_figures(view, candidate);
     let collapse = match candidate.why {
         Why::Trigger(Trigger::SpaceAmp { .. }) if stays => Some(runs.len().saturating_sub(1)),
-        Why::Excess => Some(layout_at(strategy, view.version, candidate.level).excess(runs.len())),
+        Why::Excess => {
+            Some(excess(runs.len(), group_runs_max(strategy, view.version, candidate.level, group)))
+        }
         _ if collapses_in_place(view, strategy, candidate) => Some(runs.len().saturating_sub(1)),
         _ => None,
     };
@@ -385,8 +394,9 @@ fn down_plans(
     reason: &Arc<str>,
 ) -> Vec<Plan> {
     let level = candidate.level;
-    let policy = view.policy(strategy, level);
     let Some(found) = view.version.levels.get(level) else { return Vec::new() };
+    let Some(group) = found.groups.get(candidate.group) else { return Vec::new() };
+    let policy = view.policy(strategy, level).of_group(group);
     let free = |group: usize| -> FreeTables {
         let runs = found.groups.get(group).map_or(0, |g| g.runs.len());
         (0..runs).map(|run| view.free_tables(level, group, run)).collect()
@@ -410,7 +420,14 @@ fn down_plans(
         cursor: seed.cursor,
         may_move: true,
     };
-    seeds(policy, &groups, candidate.group, &around).into_iter().map(plan).collect()
+    let among = match candidate.why {
+        Why::Trigger(Trigger::Saturation(_)) => {
+            let layout = view.policy(strategy, level).layout;
+            answers(layout, found, &view.figures(strategy, level), candidate.group)
+        }
+        _ => vec![candidate.group],
+    };
+    seeds(&policy, &groups, &among, &around).into_iter().map(plan).collect()
 }
 
 /// The group's runs that hold tables: position and figures.

@@ -56,6 +56,51 @@ fn space_amplification_merges_what_can_lessen_it() {
     );
 }
 
+/// Hot groups have one run, cold ones up to three.
+fn by_heat(tree: &str) -> String {
+    let text =
+        "when=runs,saturation how=by-heat:1:3:share=0.5 much=file which=oldest; L0: how=runs:2 much=runs";
+    drawn(&Scene::new(text, tree).pick(&Permit::everything()))
+}
+
+#[test]
+fn what_comes_to_a_hot_group_is_merged_and_to_a_cold_one_put_on_top() {
+    assert_eq!(
+        by_heat("L0 T2 9[a-f] | 8[a-f]\nL1 L{..d} 1[a-c] T3{d..} 2[d-f]\nL2 L"),
+        "l0-to-l1: L0 9[a-f] | 8[a-f] L1 1[a-c] -> L1 into #3 #5 above #4 older d..f+"
+    );
+    // A cold group that is full makes room first.
+    assert_eq!(
+        by_heat(
+            "L0 T2 9[a-f] | 8[a-f]\nL1 L{..d} 1[a-c bytes=9] T3{d..} 4[d-f bytes=9] | 3[d-f bytes=9] | 2[d-f bytes=9]\nL2 L"
+        ),
+        "deep: L1 4[d-f] | 3[d-f] | 2[d-f] -> L2 #7 first"
+    );
+}
+
+#[test]
+fn a_full_level_takes_from_all_its_hot_groups_and_a_cold_one_goes_when_it_has_its_runs() {
+    let full = "L0 T2\nL1 L{..d} 1[a-c seqs=8..9] T3{d..g} 2[d-f seqs=1..1] L{g..} 3[g-i seqs=5..6]\nL2 L";
+    assert_eq!(by_heat(full), "deep move: L1 3[g-i] -> L2 #4 first", "the oldest of those that are hot");
+    let cold =
+        "L0 T2\nL1 L{..d} 1[a-c] T3{d..g} 2[d-f bytes=100] T3{g..} 4[g-i bytes=150] | 3[g-i bytes=60]\nL2 L";
+    assert_eq!(by_heat(cold), "deep move: L1 1[a-c] -> L2 #5 first", "hot ones first");
+    let cold = "L0 T2\nL1 L{..d} T3{d..g} 2[d-f bytes=200] T3{g..} 4[g-i bytes=150] | 3[g-i bytes=60]\nL2 L";
+    assert_eq!(by_heat(cold), "deep: L1 4[g-i] | 3[g-i] -> L2 #4 first", "the one with the most runs");
+    let runs =
+        "L0 T2\nL1 L{..d} 1[a-c bytes=9] T3{d..} 4[d-f bytes=9] | 3[d-f bytes=9] | 2[d-f bytes=9]\nL2 L";
+    assert_eq!(by_heat(runs), "deep: L1 4[d-f] | 3[d-f] | 2[d-f] -> L2 #5 first");
+    let last = "L0 T2\nL1 T3{..d} 3[a-c bytes=9] | 2[a-c bytes=9] | 1[a-c bytes=9] L{d..} 4[d-f bytes=9]";
+    assert_eq!(by_heat(last), "deep: L1 3[a-c] | 2[a-c] | 1[a-c] -> L1 collapse #3");
+}
+
+#[test]
+fn a_group_that_turned_hot_is_merged_once() {
+    let turned =
+        "L0 T2\nL1 L{..d} 5[a-c bytes=9] | 1[a-c bytes=9] T3{d..} 3[e-e bytes=9] | 2[d-f bytes=9]\nL2 L";
+    assert_eq!(by_heat(turned), "upkeep: L1 5[a-c] | 1[a-c] -> L1 collapse #2");
+}
+
 #[test]
 fn a_delete_leaves_each_level_in_time_and_the_last_one_by_being_rewritten() {
     // Of 4 s three are planned: with ratio 2 and three levels memory has a seventh of them, L0 two more, L1 four.

@@ -163,7 +163,8 @@ fn place_down(
     let Some(top) = group.runs.first() else { return Place::At(SlotPlace::First) };
     let on_top = Place::At(SlotPlace::Above(top.id));
     let Some(newest) = group.runs.iter().find(|r| !r.tables.is_empty()) else { return on_top };
-    let Layout::Runs { max, fill } = view.policy(strategy, level).layout;
+    let layout = view.policy(strategy, level).layout.of_group(group);
+    let (max, fill) = (layout.max_runs(), matches!(layout, Layout::Runs { fill: true, .. }));
     if max == 1 {
         // Where there are more runs, from an earlier strategy, what lies over the same keys comes together: into the newest
         // it would be rewritten again when the runs are merged.

@@ -3,9 +3,12 @@
 //! Nothing in the engine asks for a strategy's name. The picker reads these values and nothing else, so every
 //! combination works, whether the papers name it or not. `strategy_text.rs` is the one-line form.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::base::units::{GIB, MIB};
+use crate::hotness::temperature::{HYSTERESIS, Theta};
+use crate::version::group::Group;
 
 /// A value for each level.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,7 +50,7 @@ impl<T> PerLevel<T> {
 }
 
 /// How many runs a group may have (eagerness, CDS §3.1.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Layout {
     /// At most `max` runs: 1 is leveling, the size ratio is tiering.
     Runs {
@@ -56,6 +59,38 @@ pub enum Layout {
         /// An arrival joins the newest run while that stays within its share of the capacity.
         fill: bool,
     },
+    /// The level is divided into groups by heat, each with a bound of its own (LTG §III.C).
+    ByHeat(HeatRule),
+}
+
+/// How a level is divided into hot and cold groups; `regroup.rs` reads it against a tree.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HeatRule {
+    /// The most runs of a hot group; 1 is leveling.
+    pub hot: u32,
+    /// The most runs of a cold group, more than that.
+    pub cold: u32,
+    /// What is hot.
+    pub theta: Theta,
+    /// So far below θ what is hot turns cold, and so far above it what is cold turns hot.
+    pub hysteresis: f32,
+    /// The most groups of a level, at least 1; groups that cannot be joined now may be more.
+    pub groups_max: u32,
+    /// A stretch of less than so many tables of the usual size goes with its neighbour.
+    pub tables_min: u32,
+}
+
+impl HeatRule {
+    /// With the usual θ, hysteresis and size of groups.
+    pub fn new(hot: u32, cold: u32) -> HeatRule {
+        let (theta, hysteresis) = (Theta::Relative(0.7), HYSTERESIS as f32);
+        HeatRule { hot, cold, theta, hysteresis, groups_max: 64, tables_min: 2 }
+    }
+
+    /// True if a group is kept as a hot one is, by the bound that it has in the tree.
+    pub fn is_hot(&self, group: &Group) -> bool {
+        group.run_bound <= self.hot
+    }
 }
 
 /// What a level's saturation counts.
@@ -266,10 +301,20 @@ pub struct Strategy {
 }
 
 impl Layout {
-    /// The most runs a group may have.
+    /// The most runs a new group may have; of which nothing is known yet, so by heat it is as if it were hot.
     pub fn max_runs(self) -> u32 {
         match self {
             Layout::Runs { max, .. } => max,
+            Layout::ByHeat(rule) => rule.hot,
+        }
+    }
+
+    /// What it comes to for a group.
+    pub fn of_group(self, group: &Group) -> Layout {
+        match self {
+            Layout::Runs { .. } => self,
+            Layout::ByHeat(rule) if rule.is_hot(group) => Layout::Runs { max: rule.hot, fill: false },
+            Layout::ByHeat(rule) => Layout::Runs { max: rule.cold, fill: false },
         }
     }
 }
@@ -295,6 +340,19 @@ impl Trigger {
 }
 
 impl LevelPolicy {
+    /// What it comes to for a group. A cold group waits for all its runs and goes as a whole (LTG-11); that a hot one has several
+    /// is no reason to send it down, but to merge them.
+    pub fn of_group(&self, group: &Group) -> Cow<'_, LevelPolicy> {
+        let Layout::ByHeat(rule) = self.layout else { return Cow::Borrowed(self) };
+        let mut own = LevelPolicy { layout: self.layout.of_group(group), ..self.clone() };
+        if !rule.is_hot(group) {
+            (own.granularity, own.movement) = (Granularity::Runs, Vec::new());
+        } else if rule.hot == 1 {
+            own.triggers.retain(|trigger| *trigger != Trigger::Runs);
+        }
+        Cow::Owned(own)
+    }
+
     /// In what time deletes are to be gone, if the level has a trigger for that.
     pub fn ttl_ms(&self) -> Option<u64> {
         self.triggers.iter().find_map(|trigger| match trigger {

@@ -1,15 +1,19 @@
 //! What makes no sense in a strategy, and what would be valid instead: the segment, the field, the reason.
 
-use super::strategy::{Granularity, Layout, LevelPolicy, Movement, Strategy, Trigger};
-use super::strategy_words::{movement_text, trigger_text};
+use super::strategy::{Granularity, HeatRule, Layout, LevelPolicy, Movement, Strategy, Trigger};
+use super::strategy_words::{heat_rule_text, movement_text, trigger_text};
 use crate::base::error::{Error, Result};
 use crate::base::units::GIB;
+use crate::hotness::temperature::Theta;
 
 /// No table is cut at more than this.
 const TABLE_BYTES_MAX: u64 = 4 * GIB;
 
 /// More runs in a group than these would not be a bound: each costs every lookup a filter.
 const RUNS_MAX: u32 = 1000;
+
+/// Larger groups than of so many tables are hardly groups.
+const TABLES_MIN_MAX: u32 = 1000;
 
 impl Strategy {
     /// Refuses values that cannot work, naming the field and what would be valid.
@@ -81,6 +85,7 @@ fn validate_policy(policy: &LevelPolicy, place: Place) -> Result<(), String> {
             return Err(format!("how=runs:{max} is no bound; at most runs:{RUNS_MAX}"));
         }
         Layout::Runs { .. } => {}
+        Layout::ByHeat(rule) => validate_heat(&rule, place)?,
     }
     if policy.triggers.is_empty() {
         return Err("when= needs at least one trigger".to_owned());
@@ -98,6 +103,21 @@ fn validate_policy(policy: &LevelPolicy, place: Place) -> Result<(), String> {
         return Err("much=files:0 must be at least one byte".to_owned());
     }
     validate_movement(policy)
+}
+
+/// A level by heat: what is hot and how many groups there are has to be possible.
+fn validate_heat(rule: &HeatRule, place: Place) -> Result<(), String> {
+    let wants = |is_valid: bool, what: &str| {
+        if is_valid { Ok(()) } else { Err(format!("how=by-heat:{} {what}", heat_rule_text(rule))) }
+    };
+    wants(!place.is_first, "has no use in L0, where each flush is a run; add `L0: how=runs:4 much=runs`")?;
+    wants(rule.hot >= 1 && rule.cold > rule.hot, "must allow a hot group at least one run, a cold one more")?;
+    wants(rule.cold <= RUNS_MAX, "has no bound for cold groups; at most 1000 runs")?;
+    let (Theta::Relative(theta) | Theta::Absolute(theta)) = rule.theta;
+    wants((0.0..=1.0).contains(&theta), "must have coldest= or share= from 0 to 1")?;
+    wants((0.0..=0.5).contains(&rule.hysteresis), "must have band= from 0 to 0.5")?;
+    wants((1..=RUNS_MAX).contains(&rule.groups_max), "must have groups= from 1 to 1000")?;
+    wants(rule.tables_min <= TABLES_MIN_MAX, "must have least= of at most 1000 tables")
 }
 
 fn is_saturation(trigger: &Trigger) -> bool {
@@ -149,10 +169,14 @@ fn validate_bound(policy: &LevelPolicy, place: Place) -> Result<(), String> {
         Place { is_base: true, .. } => "every level",
         _ => "the level",
     };
+    let how = match policy.layout {
+        Layout::Runs { .. } => format!("runs:{runs}"),
+        Layout::ByHeat(rule) => format!("by-heat:{}", heat_rule_text(&rule)),
+    };
     let fix = if runs > 1 || place.is_first { "saturation or runs" } else { "saturation" };
     let words: Vec<String> = policy.triggers.iter().map(|t| trigger_text(*t)).collect();
     let words = words.join(",");
-    Err(format!("when={words} with how=runs:{runs} lets {level} grow without bound; add {fix}"))
+    Err(format!("when={words} with how={how} lets {level} grow without bound; add {fix}"))
 }
 
 fn validate_movement(policy: &LevelPolicy) -> Result<(), String> {

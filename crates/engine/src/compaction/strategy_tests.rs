@@ -57,6 +57,8 @@ fn canonical_text_prints_as_it_is() {
         "when=runs how=runs:4:fill much=files:2MiB which=least-overlap-grandparent,oldest bits=8; last: bits=12",
         "when=runs how=runs:4 much=runs; L2: how=runs:2; L5:; size: l0=100 base=4KiB ratio=3 table=1MiB",
         "when=runs how=runs:4 much=runs; size: sizes=fixed cut=size",
+        "when=saturation how=by-heat:1:4:coldest=0.7 much=level; L0: how=runs:4",
+        "when=saturation how=by-heat:2:8:share=0.25:band=0:groups=9:least=1 much=level; L0: how=runs:4",
         "when=ttl:12h,saturation how=runs:1 much=file which=expired,least-overlap-parent",
         "when=saturation,staleness:90s how=runs:1 much=file which=coldest; L0: when=duplicates:0.4:6",
     ] {
@@ -122,7 +124,47 @@ fn an_error_names_the_field_and_what_is_valid() {
         ),
         (
             "when=runs how=runs much=level",
-            "strategy, all levels: how=runs is unknown; valid are runs:N and runs:N:fill",
+            "strategy, all levels: how=runs is unknown; valid are runs:N runs:N:fill and by-heat:HOT:COLD[:coldest=PART|:share=PART][:band=PART][:groups=N][:least=N]",
+        ),
+        (
+            "when=saturation how=by-heat:1 much=level; L0: how=runs:4",
+            "strategy, all levels: how=by-heat:1: write by-heat:HOT:COLD[:coldest=PART|:share=PART][:band=PART][:groups=N][:least=N], for instance by-heat:1:4:coldest=0.7",
+        ),
+        (
+            "when=saturation how=by-heat:1:4:warm=1 much=level; L0: how=runs:4",
+            "strategy, all levels: how=by-heat:1:4:warm=1: warm= is unknown; write by-heat:HOT:COLD[:coldest=PART|:share=PART][:band=PART][:groups=N][:least=N], for instance by-heat:1:4:coldest=0.7",
+        ),
+        (
+            "when=saturation how=by-heat:1:4:share=0.5:coldest=0.5 much=level; L0: how=runs:4",
+            "strategy, all levels: how=by-heat:1:4:share=0.5:coldest=0.5: coldest=0.5 comes twice, or both coldest= and share= are there; say one of them",
+        ),
+        (
+            "when=saturation how=by-heat:1:4:band=x much=level; L0: how=runs:4",
+            "strategy, all levels: how=by-heat:1:4:band=x: band=x is no number",
+        ),
+        (
+            "when=saturation how=by-heat:1:4 much=level",
+            "strategy, L0: how=by-heat:1:4:coldest=0.7 has no use in L0, where each flush is a run; add `L0: how=runs:4 much=runs`",
+        ),
+        (
+            "when=saturation how=by-heat:4:4 much=level; L0: how=runs:4",
+            "strategy, all levels: how=by-heat:4:4:coldest=0.7 must allow a hot group at least one run, a cold one more",
+        ),
+        (
+            "when=saturation how=by-heat:1:4:share=2 much=level; L0: how=runs:4",
+            "strategy, all levels: how=by-heat:1:4:share=2 must have coldest= or share= from 0 to 1",
+        ),
+        (
+            "when=saturation how=by-heat:1:4:band=0.6 much=level; L0: how=runs:4",
+            "strategy, all levels: how=by-heat:1:4:coldest=0.7:band=0.6 must have band= from 0 to 0.5",
+        ),
+        (
+            "when=saturation how=by-heat:1:4:groups=0 much=level; L0: how=runs:4",
+            "strategy, all levels: how=by-heat:1:4:coldest=0.7:groups=0 must have groups= from 1 to 1000",
+        ),
+        (
+            "when=runs how=by-heat:1:4 much=level; L0: how=runs:4",
+            "strategy, all levels: when=runs with how=by-heat:1:4:coldest=0.7 lets every level grow without bound; add saturation",
         ),
         ("when=runs how=runs:0 much=level", "strategy, all levels: how=runs:0 must allow at least one run"),
         (

@@ -16,7 +16,8 @@ use super::strategy::{
     Align, CutRule, Granularity, Layout, LevelPolicy, Movement, PerLevel, SizeRule, Sizes, Strategy, Trigger,
 };
 use super::strategy_words::{
-    MOVEMENTS, TRIGGERS, bytes_text, movement_text, parse_bytes, parse_list, trigger_text,
+    HEAT_FORM, MOVEMENTS, TRIGGERS, bytes_text, heat_rule_text, movement_text, parse_bytes, parse_heat_rule,
+    parse_list, trigger_text,
 };
 use crate::base::error::{Error, Result};
 
@@ -147,7 +148,10 @@ fn one<T: Copy>(key: &str, table: &[(&str, T)], name: &str) -> Result<T, String>
 }
 
 fn parse_layout(value: &str) -> Result<Layout, String> {
-    let wrong = || format!("how={value} is unknown; valid are runs:N and runs:N:fill");
+    if let Some(rule) = value.strip_prefix("by-heat:") {
+        return parse_heat_rule(rule).map(Layout::ByHeat).map_err(|what| format!("how={value}: {what}"));
+    }
+    let wrong = || format!("how={value} is unknown; valid are runs:N runs:N:fill and {HEAT_FORM}");
     let mut parts = value.split(':');
     let (Some("runs"), Some(max), fill, None) = (parts.next(), parts.next(), parts.next(), parts.next())
     else {
@@ -257,8 +261,10 @@ fn fields_text(policy: &LevelPolicy, bits: f32, base: Option<(&LevelPolicy, f32)
         out.push(format!("when={}", words.join(",")));
     }
     if differs(|a, b| a.layout == b.layout) {
-        let Layout::Runs { max, fill } = policy.layout;
-        out.push(format!("how=runs:{max}{}", if fill { ":fill" } else { "" }));
+        out.push(match policy.layout {
+            Layout::Runs { max, fill } => format!("how=runs:{max}{}", if fill { ":fill" } else { "" }),
+            Layout::ByHeat(rule) => format!("how=by-heat:{}", heat_rule_text(&rule)),
+        });
     }
     if differs(|a, b| a.granularity == b.granularity) {
         out.push(match policy.granularity {

@@ -2,8 +2,9 @@
 
 use strsim::levenshtein;
 
-use super::strategy::{Heat, Movement, Relative, Saturation, Trigger};
+use super::strategy::{Heat, HeatRule, Movement, Relative, Saturation, Trigger};
 use crate::base::units::{GIB, KIB, MIB};
+use crate::hotness::temperature::Theta;
 
 /// A word, what may follow it, and what it makes of that.
 pub struct Word<T> {
@@ -125,6 +126,61 @@ pub fn movement_text(movement: Movement) -> String {
         Movement::TombstoneDensity { above } => format!("tombstone-density:{above}"),
         Movement::Expired => "expired".to_owned(),
     }
+}
+
+/// How the layout by heat is written.
+pub const HEAT_FORM: &str = "by-heat:HOT:COLD[:coldest=PART|:share=PART][:band=PART][:groups=N][:least=N]";
+
+/// What follows `by-heat:`; its ranges are looked at in `strategy_check.rs`.
+pub fn parse_heat_rule(text: &str) -> Result<HeatRule, String> {
+    let wrong = || format!("write {HEAT_FORM}, for instance by-heat:1:4:coldest=0.7");
+    let mut parts = text.split(':');
+    let mut runs = || parts.next().and_then(|runs| runs.parse().ok()).ok_or_else(wrong);
+    let mut rule = HeatRule::new(runs()?, runs()?);
+    let mut seen: Vec<&str> = Vec::new();
+    for field in parts {
+        let (key, value) = field.split_once('=').ok_or_else(wrong)?;
+        let same =
+            |other: &&str| *other == key || [*other, key].iter().all(|k| ["coldest", "share"].contains(k));
+        if seen.iter().any(same) {
+            return Err(format!(
+                "{field} comes twice, or both coldest= and share= are there; say one of them"
+            ));
+        }
+        seen.push(key);
+        let number = || part(value).ok_or_else(|| format!("{key}={value} is no number"));
+        let count = || value.parse().map_err(|_| format!("{key}={value} is no number of things"));
+        match key {
+            "coldest" => rule.theta = Theta::Relative(number()?),
+            "share" => rule.theta = Theta::Absolute(number()?),
+            "band" => rule.hysteresis = number()?,
+            "groups" => rule.groups_max = count()?,
+            "least" => rule.tables_min = count()?,
+            _ => return Err(format!("{key}= is unknown; {}", wrong())),
+        }
+    }
+    Ok(rule)
+}
+
+/// A rule as it is written, after `by-heat:`.
+pub fn heat_rule_text(rule: &HeatRule) -> String {
+    let theta = match rule.theta {
+        Theta::Relative(part) => format!("coldest={part}"),
+        Theta::Absolute(share) => format!("share={share}"),
+    };
+    let mut out = format!("{}:{}:{theta}", rule.hot, rule.cold);
+    let usual = HeatRule::new(rule.hot, rule.cold);
+    if rule.hysteresis != usual.hysteresis {
+        out += &format!(":band={}", rule.hysteresis);
+    }
+    for (key, value, usual) in
+        [("groups", rule.groups_max, usual.groups_max), ("least", rule.tables_min, usual.tables_min)]
+    {
+        if value != usual {
+            out += &format!(":{key}={value}");
+        }
+    }
+    out
 }
 
 /// A list of words, separated by commas.

@@ -110,7 +110,6 @@ impl<'a> TreeView<'a> {
         let mut whole = Figures {
             capacity_bytes: capacity_bytes(&strategy.size, self.version, level),
             table_bytes: strategy.cut.table_bytes,
-            max_runs: runs_max(&strategy.size, self.version, level, policy.layout.max_runs()),
             ..Figures::default()
         };
         if policy.triggers.iter().any(counts_duplicates) {
@@ -127,11 +126,17 @@ impl<'a> TreeView<'a> {
         }
         let free = |run: &&Arc<SortedRun>| run.tables.iter().any(|t| self.claims.holder(t.id()).is_none());
         let deepest = self.deepest();
+        let runs_of = |g: &Arc<Group>| g.runs.iter().filter(free).count() as u32;
+        // At the bottom it is merged where that takes most away for what it writes: not where there is one run.
+        let worth = |g: &&Arc<Group>| g.newer_part();
+        let several = groups.iter().filter(|g| runs_of(g) > 1);
+        let worst = several.max_by(|a, b| worth(a).total_cmp(&worth(b))).map(|g| g.id);
         let of_group = |g: &Arc<Group>| {
-            let runs = g.runs.iter().filter(free).count() as u32;
-            // Of one run at the bottom there is nothing to be merged with.
-            let space_amp = if level < deepest || runs > 1 { self.space_amp } else { 0.0 };
-            Figures { runs, space_amp, ..whole }
+            let runs = runs_of(g);
+            let space_amp = if level < deepest || worst == Some(g.id) { self.space_amp } else { 0.0 };
+            let max_runs = policy.layout.of_group(g).max_runs();
+            let max_runs = runs_max(&strategy.size, self.version, level, max_runs);
+            Figures { runs, max_runs, space_amp, ..whole }
         };
         groups.iter().map(of_group).collect()
     }

@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 
 use super::strategy::{
-    Align, CutRule, Granularity, Heat, Layout, LevelPolicy, Movement, PerLevel, Relative, Saturation,
-    SizeRule, Sizes, Strategy, Trigger,
+    Align, CutRule, Granularity, Heat, HeatRule, Layout, LevelPolicy, Movement, PerLevel, Relative,
+    Saturation, SizeRule, Sizes, Strategy, Trigger,
 };
 use super::strategy_words::{movement_text, trigger_text};
 use super::twin_world::{Broken, Chance, KEYS, World};
+use crate::hotness::temperature::Theta;
 use crate::version::check::check;
 use crate::version::picture::draw_full;
 
@@ -89,7 +90,24 @@ fn policy(chance: &mut Chance, max: u32, ttl: bool, is_first: bool) -> LevelPoli
     }
     let fill = max > 1 && chance.once_in(4);
     let movement = if granularity.needs_movement() { movements(chance, ttl) } else { Vec::new() };
-    LevelPolicy { layout: Layout::Runs { max, fill }, triggers, granularity, movement }
+    let mut layout = Layout::Runs { max, fill };
+    if !is_first && chance.once_in(5) {
+        layout = Layout::ByHeat(heat_rule(chance));
+        // Hot groups may have one run, so the level's bytes must bound them.
+        if !triggers.iter().any(|t| matches!(t, Trigger::Saturation(_))) {
+            triggers.push(Trigger::Saturation(Saturation::Bytes));
+        }
+    }
+    LevelPolicy { layout, triggers, granularity, movement }
+}
+
+fn heat_rule(chance: &mut Chance) -> HeatRule {
+    let hot = 1 + chance.below(2) as u32;
+    let theta = [Theta::Relative(0.5), Theta::Absolute(0.4)][chance.below(2)];
+    let (groups_max, tables_min) = (1 + chance.below(5) as u32, chance.below(3) as u32);
+    let hysteresis = [0.0, 0.05, 0.2][chance.below(3)];
+    let cold = hot + 1 + chance.below(3) as u32;
+    HeatRule { theta, hysteresis, groups_max, tables_min, ..HeatRule::new(hot, cold) }
 }
 
 fn movements(chance: &mut Chance, ttl: bool) -> Vec<Movement> {
@@ -130,6 +148,10 @@ fn note(strategy: &Strategy, coverage: &mut Coverage) {
         words.push(match policy.layout {
             Layout::Runs { fill: true, .. } => "how fill".to_owned(),
             Layout::Runs { max, .. } => format!("how runs {max}"),
+            Layout::ByHeat(rule) if matches!(rule.theta, Theta::Relative(_)) => {
+                "how by-heat coldest".to_owned()
+            }
+            Layout::ByHeat(_) => "how by-heat share".to_owned(),
         });
     }
     let runs = |policy: &LevelPolicy| policy.layout.max_runs();
@@ -219,7 +241,8 @@ fn act(world: &mut World) -> Result<usize, String> {
         }
         36 | 37 => world.release_snapshot(),
         38 => world.crash_perhaps()?,
-        _ => {}
+        // Where groups are by heat.
+        _ => world.regroup()?,
     }
     world.now_ms += world.chance.below(200) as u64;
     Ok(0)

@@ -118,7 +118,11 @@ impl World {
     }
 
     pub fn start_picked(&mut self) -> Result<(), String> {
-        self.set_levels()?;
+        if self.chance.once_in(4) {
+            self.shape_levels()?;
+        } else {
+            self.set_levels()?;
+        }
         let (strategy, cursors) = (self.strategy.clone(), self.cursors.clone());
         let by_hand = self.chance.once_in(10);
         let level = self.chance.below(self.version.levels.len());

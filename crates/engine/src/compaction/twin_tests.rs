@@ -61,6 +61,11 @@ fn every_read_at_every_snapshot_gives_the_maps_answer() {
         "levels changed under jobs",
         "group edit",
         "group edit refused",
+        "split by heat",
+        "joined by heat",
+        "turned hot",
+        "turned cold",
+        "by heat under jobs",
         "crash",
         "dropped tombstone",
         "dropped range tombstone",
@@ -125,9 +130,10 @@ struct Way {
 /// Does all that `strategy` wants, a job at a time, and looks at the distance after each edit.
 fn settle_nearer(world: &mut World, strategy: &Strategy, way: &mut Way) -> Result<(), String> {
     world.strategy = strategy.clone();
+    world.shape()?;
     way.begun += u64::from(distance(&world.version, strategy) > 0);
     for _ in 0..1000 {
-        world.set_levels()?;
+        world.shape_levels()?;
         let cursors = world.cursors.clone();
         let Pick::Run(picked) = pick(&world.view(&cursors), strategy, &Permit::everything()) else {
             return Ok(());

@@ -130,10 +130,13 @@ pub fn no_entries() -> Entries {
 }
 
 /// Strategies beyond the catalogue: what its rows leave out of the design space.
-const MORE: [&str; 4] = [
+const MORE: [&str; 6] = [
     "when=saturation,runs how=runs:2:fill much=files:100 which=least-overlap-grandparent,oldest",
     "when=saturation-count how=runs:1 much=runs; L0: when=runs how=runs:2 much=file which=round-robin",
     "when=runs how=runs:3 much=file which=coldest-write; last: how=runs:2 much=level",
+    "when=runs,saturation how=by-heat:2:5:share=0.5:groups=3 much=files:100 which=round-robin; \
+     L0: how=runs:2 much=runs; last: how=by-heat:1:2:coldest=0.5:least=0",
+    "when=runs,saturation how=by-heat:1:3:coldest=0.6:groups=4:least=1 much=runs; L0: how=runs:4; last: how=runs:1",
     "when=runs,saturation how=runs:1 much=level; L1: when=saturation how=runs:5 much=runs",
 ];
 
@@ -348,7 +351,7 @@ impl World {
         let mut parts: Vec<Vec<(usize, Vec<Entry>)>> = Vec::new();
         let mut open = false;
         for (k, entries) in memtable.iter().enumerate() {
-            let cut = self.version.levels[0].groups.iter().any(|g| *g.range.lo == key(k));
+            let cut = self.version.levels[0].groups.iter().any(|g| index_of(&g.range.lo) == k);
             if entries.is_empty() {
                 open &= !cut;
                 continue;
@@ -451,6 +454,9 @@ impl World {
 
     /// Splits or merges groups by metadata, where no job is at work and where it is possible.
     pub fn edit_group(&mut self) -> Result<(), String> {
+        if self.chance.once_in(2) {
+            return self.regroup();
+        }
         let level = self.chance.below(self.version.levels.len());
         let groups = self.version.levels[level].groups.clone();
         let at = self.chance.below(groups.len());
@@ -515,7 +521,7 @@ impl World {
         }
         self.strategy = strategy.clone();
         for jobs in 0..1000 {
-            self.set_levels()?;
+            self.shape()?;
             let cursors = self.cursors.clone();
             let Pick::Run(picked) = pick(&self.view(&cursors), strategy, &Permit::everything()) else {
                 return Ok(jobs);

@@ -19,6 +19,7 @@ use super::identity;
 use super::journal::Journal;
 use super::keyspace_state::{DEFAULT_NAME, KeyspaceState, NamedStrategy, ReadView};
 use super::lane::Lane;
+use super::learning;
 use super::logged_deletes::LoggedDeletes;
 use super::options_file::{self, KeyspaceSettings, Stored};
 use super::outbox::{Events, Outbox};
@@ -255,6 +256,7 @@ impl Builder {
             identified(&store)?;
             settings::find_device_speed(&store);
         }
+        learning::resume(&store);
         write_banner(&store);
         store.event(&opened_event(&store, logs, begun_at));
         told.iter().for_each(|event| store.event(event));

@@ -384,6 +384,15 @@ impl Db {
         control::step_all(&self.handle.store, choose)
     }
 
+    /// Has every keyspace take its tables to be so hot, by their smallest key, as if that had been learnt.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn pretend_heat(&self, heat: &dyn Fn(&[u8]) -> Option<f64>) {
+        for keyspace in self.handle.store.keyspaces.load().by_name.values() {
+            keyspace.heat.pretend(&keyspace.view.load().version, heat);
+        }
+        self.handle.store.background.work_changed();
+    }
+
     /// Asks every open job to yield at its next key.
     #[cfg(any(test, feature = "testing"))]
     pub fn request_yields(&self) {

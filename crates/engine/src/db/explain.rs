@@ -3,18 +3,28 @@
 //!
 //! `gather` looks, under the tree lock; `lines` is pure, so that what people read can be tested as text.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::decisions::{because, words_of};
 use super::install::tree_view;
 use super::job_state::{JobState, job_state, permit_now};
 use super::keyspace_state::KeyspaceState;
+use super::level_report::escaped;
 use super::state::Store;
 use crate::base::error::{Error, Result};
 use crate::base::units::JobId;
 use crate::compaction::cost_model::{debt_by_level, distance, reshaping_bytes};
 use crate::compaction::picker::{Pick, attempt, candidates};
+use crate::compaction::regroup::{GroupHeat, group_heats};
+use crate::compaction::strategy::Strategy;
 use crate::observe::words::{bytes, count, duration};
+use crate::version::version::Version;
+
+/// Groups of a level that are told of.
+const GROUPS_SHOWN: usize = 6;
+/// A group's first key is cut to so many columns.
+const KEY_SHOWN: usize = 30;
 
 /// What is to be explained.
 #[derive(Clone, Debug, Default)]
@@ -51,6 +61,8 @@ pub struct Explanation {
     pub failures: Vec<String>,
     /// The failure that made the store read-only.
     pub poisoned: Option<String>,
+    /// The groups of each level by heat.
+    pub groups: Vec<(usize, Vec<GroupHeat>)>,
     /// Snapshots: how many, age of the oldest, bytes it may pin.
     pub snapshots: (u64, Duration, u64),
 }
@@ -82,7 +94,7 @@ pub enum Verdict {
 pub fn gather(store: &Store, keyspace: &KeyspaceState) -> Result<Explanation> {
     let strategy = keyspace.strategy.load_full();
     let (permit, rate) = permit_now(store, keyspace.id);
-    let (wanted, debts, distance) = {
+    let (wanted, debts, distance, groups) = {
         let tree = store.tree();
         let Some(view) = tree_view(store, &tree, keyspace.id) else {
             return Err(Error::invalid(format!("keyspace `{}` was dropped", keyspace.name)));
@@ -99,7 +111,7 @@ pub fn gather(store: &Store, keyspace: &KeyspaceState) -> Result<Explanation> {
         let wanted = wanted.collect::<Vec<_>>();
         let (version, strategy) = (view.version, &strategy.strategy);
         let debts = (debt_by_level(version, strategy), reshaping_bytes(version, strategy));
-        (wanted, debts, distance(version, strategy))
+        (wanted, debts, distance(version, strategy), groups_of(keyspace, version, strategy))
     };
     let options = store.options.load();
     let metrics = super::metrics::metrics(store);
@@ -117,6 +129,7 @@ pub fn gather(store: &Store, keyspace: &KeyspaceState) -> Result<Explanation> {
         wanted,
         debt: debts,
         distance,
+        groups,
         rate,
         load_is_high: metrics.schedule.load_is_high == Some(true),
         l0_runs: (keyspace.l0_runs() as u64, options.l0_limit.into()),
@@ -128,6 +141,19 @@ pub fn gather(store: &Store, keyspace: &KeyspaceState) -> Result<Explanation> {
         // That it is only looked at is no failure.
         poisoned: store.poisoned.get().filter(|_| !store.read_only).cloned(),
         snapshots: (metrics.snapshots.count, Duration::from_millis(age), metrics.snapshots.pinned_bytes),
+    })
+}
+
+/// The groups of levels by heat.
+fn groups_of(
+    keyspace: &KeyspaceState,
+    version: &Version,
+    strategy: &Strategy,
+) -> Vec<(usize, Vec<GroupHeat>)> {
+    keyspace.heat.tell(|known| {
+        let of = |level| group_heats(version, strategy, level, &|table| known.heat(level, table));
+        let all = (0..version.levels.len()).map(|level| (level, of(level)));
+        all.filter(|(_, groups)| !groups.is_empty()).collect()
     })
 }
 
@@ -147,10 +173,45 @@ pub fn lines(e: &Explanation) -> Vec<String> {
     out.push(String::new());
     out.extend(wanted(e));
     out.extend(debt(e));
+    e.groups.iter().for_each(|(level, groups)| out.extend(heat_lines(*level, groups)));
     let (snapshots, age, pinned) = e.snapshots;
     if snapshots > 0 {
         let (open, age, pinned) = (count(snapshots, "snapshot"), duration(age), bytes(pinned));
         out.push(format!("{open} open, the oldest for {age}: {pinned} may be kept for it"));
+    }
+    out
+}
+
+/// Why the groups of a level are hot, or cold; the largest of them.
+fn heat_lines(level: usize, groups: &[GroupHeat]) -> Vec<String> {
+    let hot = groups.iter().filter(|group| group.is_hot).count() as u64;
+    let all = count(groups.len() as u64, "group");
+    let mut out =
+        vec![format!("L{level} by heat: {all} of keys, {hot} of them leveled because they are read")];
+    let mut largest: Vec<&GroupHeat> = groups.iter().collect();
+    largest.sort_by_key(|group| Reverse(group.bytes));
+    largest.truncate(GROUPS_SHOWN);
+    largest.sort_by(|a, b| a.range.lo.cmp(&b.range.lo));
+    for group in largest {
+        let kind = if group.is_hot { "hot, from" } else { "cold, from" };
+        let from =
+            if group.range.lo.is_empty() { "the first key".to_owned() } else { escaped(&group.range.lo) };
+        let from = if from.len() > KEY_SHOWN {
+            format!("{}…", from.get(..KEY_SHOWN).unwrap_or_default())
+        } else {
+            from
+        };
+        out.push(format!("  {kind} {from}: {} in {}", bytes(group.bytes), count(group.runs as u64, "run")));
+        let why = match group.heat {
+            None => "nothing is known of its reads yet".to_owned(),
+            Some(heat) => format!(
+                "{:.2} looks a get; {:.0} % of it is in tables with {:.4} or more",
+                heat,
+                group.votes * 100.0,
+                group.from.max(0.0)
+            ),
+        };
+        out.push(format!("    {why}"));
     }
     out
 }

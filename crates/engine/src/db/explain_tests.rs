@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::base::class::Class;
+use crate::base::key_range::KeyRange;
 use crate::base::units::KeyspaceId;
 
 #[track_caller]
@@ -173,4 +174,36 @@ fn nothing_is_wanted_in_three_ways() {
     let busy = Explanation { jobs: vec![job], ..owing };
     assert_eq!(first(&busy), "Wanted: nothing beyond what is under way");
     assert_eq!(jobs(&busy)[2], "    it merges flushes while older ones move down; running");
+}
+
+#[test]
+fn groups_say_why_they_are_hot_or_cold() {
+    let group = |lo: &[u8], is_hot, heat, votes| GroupHeat {
+        range: KeyRange::new(lo, None),
+        runs: if is_hot { 1 } else { 3 },
+        run_bound: if is_hot { 1 } else { 4 },
+        bytes: 12 << 20,
+        is_hot,
+        heat,
+        votes,
+        from: 0.0125,
+    };
+    let groups = vec![
+        group(b"", true, Some(0.8), 0.95),
+        group(b"user:00001234567890123456789012345", false, Some(0.001), 0.0),
+        group(b"x", true, None, 1.0),
+    ];
+    let said = lines(&Explanation { groups: vec![(2, groups)], ..quiet() });
+    let at = said.iter().position(|line| line.starts_with("L2")).unwrap();
+    assert_eq!(
+        said[at..].join("\n"),
+        "L2 by heat: 3 groups of keys, 2 of them leveled because they are read
+  hot, from the first key: 12.0 MiB in 1 run
+    0.80 looks a get; 95 % of it is in tables with 0.0125 or more
+  cold, from user:0000123456789012345678901…: 12.0 MiB in 3 runs
+    0.00 looks a get; 0 % of it is in tables with 0.0125 or more
+  hot, from x: 12.0 MiB in 1 run
+    nothing is known of its reads yet"
+    );
+    assert!(said.iter().all(|line| line.chars().count() <= 80), "{said:#?}");
 }

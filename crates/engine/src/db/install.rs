@@ -121,6 +121,7 @@ pub fn install_part(store: &Store, keyspace: &KeyspaceState, job: JobId, part: C
         return Err(error);
     }
     store.counters.entries_rewritten.add(entries);
+    keyspace.heat.note_installed(!prefix);
     if prefix {
         store.counters.prefix_commits.add(1);
     }

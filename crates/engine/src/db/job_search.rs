@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::background::OpenJob;
 use super::covered::drop_covered_tables;
+use super::grouping::adjust_groups;
 use super::install::{publish_version, record_change, tree_view};
 use super::job_begin::begin;
 use super::keyspace_state::KeyspaceState;
@@ -83,6 +84,7 @@ fn look_in(
     let mut tree = store.tree();
     let tree = &mut *tree;
     adjust_levels(store, tree, keyspace, &strategy.strategy)?;
+    adjust_groups(store, tree, keyspace, &strategy.strategy)?;
     let Some(view) = tree_view(store, tree, keyspace.id) else {
         return Ok(false);
     };

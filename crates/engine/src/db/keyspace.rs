@@ -92,7 +92,7 @@ impl Keyspace {
         let id = self.state.id;
         let get_all = |keys: &[&[u8]]| {
             let (view, at) = scan::current(store, &self.state);
-            let get = |key: &&[u8]| lookup::get_at(store, &view, key, at);
+            let get = |key: &&[u8]| lookup::get_at(store, &self.state, &view, key, at);
             store.slow.watch(Op::Get, Some(id), || keys.iter().map(get).collect())
         };
         store.trace.watch(keys, |keys, describe| describe.get(id.0, keys), get_all)
@@ -194,6 +194,12 @@ impl Keyspace {
     pub fn picture(&self) -> String {
         let version = &self.state.view.load().version;
         if version.tables().count() <= 64 { picture::draw(version) } else { picture::summarise(version) }
+    }
+
+    /// All of its tree, however large, as a picture.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn whole_picture(&self) -> String {
+        picture::draw(&self.state.view.load().version)
     }
 
     /// Tables of its tree that a yielded compaction has consumed in part.

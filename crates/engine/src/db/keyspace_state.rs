@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use arc_swap::ArcSwap;
 
 use super::gate::{DrainMeter, Gate};
+use super::heat::Heat;
 use crate::base::units::{KeyspaceId, SeqNo};
 use crate::compaction::duplicates::space_amplification;
 use crate::compaction::strategy::Strategy;
@@ -65,6 +66,8 @@ pub struct KeyspaceState {
     memtable_bytes: AtomicU64,
     /// Where its writers wait for their turn.
     pub gate: Gate,
+    /// What its reads teach.
+    pub heat: Heat,
     /// How fast its L0 drains.
     pub l0_drain: DrainMeter,
     /// Runs and bytes in L0: what admission looks at. Stored with each new tree.
@@ -94,6 +97,7 @@ impl KeyspaceState {
     ) -> KeyspaceState {
         KeyspaceState {
             gate: Gate::default(),
+            heat: Heat::default(),
             l0_drain: DrainMeter::of_l0(),
             l0_runs: AtomicUsize::new(l0_runs(&view.version)),
             l0_bytes: AtomicU64::new(l0_bytes(&view.version)),

@@ -9,12 +9,13 @@ use crate::base::error::{Error, Result};
 use crate::compaction::claims::Claims;
 use crate::compaction::cost_model::{debt_by_level, distance};
 use crate::compaction::level_sizes::{goal_bytes, runs_max};
+use crate::compaction::regroup::{GroupHeat, group_heats};
 use crate::compaction::strategy::{Strategy, Trigger};
+use crate::compaction::tree_view::TreeView;
 use crate::observe::json::{Object, list, quoted};
 use crate::version::level::Level;
 use crate::version::picture::{draw, summarise};
 use crate::version::run::{SortedRun, TableRef};
-use crate::version::version::Version;
 
 /// Runs that are listed of a level; the others are counted.
 const RUNS_MAX: usize = 64;
@@ -34,7 +35,10 @@ pub fn report(store: &Store, keyspace: &KeyspaceState) -> Result<String> {
             return Err(Error::invalid(format!("keyspace `{}` was dropped", keyspace.name)));
         };
         let distance = distance(tree.version, &strategy.strategy);
-        (levels(tree.version, tree.claims, &strategy.strategy, now_ms), distance)
+        let levels = keyspace.heat.tell(|known| {
+            levels(&tree, &strategy.strategy, now_ms, &|level, table| known.heat(level, table))
+        });
+        (levels, distance)
     };
     let version = &view.version;
     let few = version.tables().count() <= DRAWN_TABLES_MAX;
@@ -49,11 +53,20 @@ pub fn report(store: &Store, keyspace: &KeyspaceState) -> Result<String> {
 }
 
 /// The levels as a JSON list.
-fn levels(version: &Version, claims: &Claims, strategy: &Strategy, now_ms: u64) -> String {
+fn levels(
+    tree: &TreeView<'_>,
+    strategy: &Strategy,
+    now_ms: u64,
+    heat: &dyn Fn(usize, &TableRef) -> Option<f64>,
+) -> String {
+    let (version, claims) = (tree.version, tree.claims);
     let debts = debt_by_level(version, strategy);
     list(version.levels.iter().enumerate().map(|(i, level)| {
         let policy = strategy.levels.get(i, version.levels.len());
-        let max_runs = runs_max(&strategy.size, version, i, policy.layout.max_runs());
+        let bounds = level.groups.iter().map(|group| policy.layout.of_group(group).max_runs());
+        let max_runs = bounds.max().unwrap_or(policy.layout.max_runs());
+        let max_runs = runs_max(&strategy.size, version, i, max_runs);
+        let groups = group_heats(version, strategy, i, &|table| heat(i, table));
         let runs = || level.runs().filter(|r| !r.tables.is_empty());
         let tables = || runs().flat_map(|r| &r.tables);
         let oldest = tables().filter_map(|t| t.meta.oldest_tombstone_ms).min();
@@ -69,12 +82,24 @@ fn levels(version: &Version, claims: &Claims, strategy: &Strategy, now_ms: u64) 
         let object = object.raw("tombstones", tables().map(|t| t.meta.tombstones).sum::<u64>());
         let age = oldest.map(|ms| (now_ms.saturating_sub(ms) / 1000).to_string());
         let object = object.raw("tombstone_oldest_seconds", age.as_deref().unwrap_or("null"));
+        let object = object.raw("group_list", list(groups.iter().map(group_json)));
         object.raw("run_list", list(runs().take(RUNS_MAX).map(|run| run_json(run, claims)))).end()
     }))
 }
 
+/// A group by heat: `from` and `to` are its bounds, empty where it has none.
+fn group_json(group: &GroupHeat) -> String {
+    let key = |key: &[u8]| quoted(&if key.is_empty() { String::new() } else { escaped(key) });
+    let object = Object::new().raw("is_hot", group.is_hot);
+    let object = object.raw("from", key(&group.range.lo));
+    let object = object.raw("to", key(group.range.hi.as_deref().unwrap_or_default()));
+    let object = object.raw("runs", group.runs).raw("max_runs", group.run_bound).raw("bytes", group.bytes);
+    let looks = group.heat.map_or_else(|| "null".to_owned(), |heat| format!("{heat:.4}"));
+    object.raw("looks_per_get", looks).fraction("hot_votes", group.votes).end()
+}
+
 /// A key in printable ASCII, as the command prints keys elsewhere: `\xNN` for other bytes and blanks, `\\`, and `\e` for none.
-fn escaped(key: &[u8]) -> String {
+pub fn escaped(key: &[u8]) -> String {
     let byte = |b: &u8| match b {
         b'\\' => "\\\\".to_owned(),
         b'!'..=b'~' => char::from(*b).to_string(),
@@ -132,8 +157,13 @@ fn jobs(store: &Store, keyspace: &KeyspaceState) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::base::units::SeqNo;
+    use crate::compaction::tree_view::Ids;
     use crate::version::picture_parse::parse;
+    use crate::version::version::Version;
 
     #[test]
     fn heat_is_the_share_of_tombstones_along_the_run() {
@@ -150,11 +180,41 @@ mod tests {
         assert_eq!(escaped(b""), "\\e");
     }
 
+    fn levels_of(version: &Version, strategy: &str, heat: fn(usize, &TableRef) -> Option<f64>) -> String {
+        let (claims, cursors) = (Claims::default(), BTreeMap::new());
+        let view = TreeView {
+            version,
+            claims: &claims,
+            cursors: &cursors,
+            ids: Ids::above(version),
+            now_ms: 5000,
+            oldest_snapshot: SeqNo::MAX,
+            space_amp: 0.0,
+        };
+        levels(&view, &strategy.parse().unwrap(), 5000, &heat)
+    }
+
+    #[test]
+    fn groups_by_heat_say_how_much_they_are_read() {
+        let tree =
+            "L0 T4\nL1 L{..d} 1[a-c bytes=60 reads=80] T4{d..} 3[d-f bytes=40] | 2[d-e bytes=9 reads=5]";
+        let strategy = "when=saturation how=by-heat:1:4:share=0.5 much=level; L0: how=runs:4";
+        let heat = |_: usize, table: &TableRef| Some(table.meta.access.reads() as f64 / 100.0);
+        let json = levels_of(&parse(tree).unwrap(), strategy, heat);
+        for part in [
+            r#"{"is_hot":true,"from":"","to":"d","runs":1,"max_runs":1,"bytes":60,"looks_per_get":0.8000,"hot_votes":1"#,
+            r#"{"is_hot":false,"from":"d","to":"","runs":2,"max_runs":4,"bytes":49,"looks_per_get":0.0500,"hot_votes":0"#,
+            r#""level":1,"max_runs":4,"groups":2"#,
+        ] {
+            assert!(json.contains(part), "no {part} in {json}");
+        }
+    }
+
     #[test]
     fn a_level_says_what_it_holds_and_what_it_should() {
         let tree = parse("L0 T 2[c-d bytes=70 entries=7 dels=1] | 1[a-k bytes=30 entries=3]").unwrap();
         let strategy = "when=runs how=runs:2 much=runs; size: l0=400 base=400 ratio=10 table=100";
-        let json = levels(&tree, &Claims::default(), &strategy.parse().unwrap(), 5000);
+        let json = levels_of(&tree, strategy, |_, _| None);
         for part in [
             r#""level":0,"max_runs":2,"groups":1,"runs":2,"tables":2,"bytes":100,"target_bytes":400,"full_by":"runs""#,
             r#""debt_bytes":100,"busy_bytes":0,"entries":10,"tombstones":1"#,

@@ -17,7 +17,7 @@ use crate::base::error::Result;
 use crate::base::key::Trailer;
 use crate::base::units::SeqNo;
 use crate::merge::visible_iterator::is_put;
-use crate::table::access::sampled;
+use crate::table::access::{Access, sampled};
 use crate::table::filter::hash_key;
 use crate::table::reader::{PinnedValue, ReadStats, TableProbe, TableReader};
 
@@ -68,27 +68,45 @@ const TOGETHER: usize = 16;
 pub fn get(store: &Store, keyspace: &KeyspaceState, key: &[u8]) -> Result<Option<Value>> {
     let view = keyspace.view.load();
     let at = SeqNo(store.visible.load(Ordering::Acquire));
-    get_at(store, &view, key, at)
+    get_at(store, keyspace, &view, key, at)
 }
 
 /// The value of `key` as of `at`, in a view that holds everything up to `at`.
 #[inline]
-pub fn get_at(store: &Store, view: &ReadView, key: &[u8], at: SeqNo) -> Result<Option<Value>> {
+pub fn get_at(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    view: &ReadView,
+    key: &[u8],
+    at: SeqNo,
+) -> Result<Option<Value>> {
     if store.client_ops.is_counting() {
-        return find_and_count(store, view, key, at);
+        return find_and_count(store, keyspace, view, key, at);
     }
-    find(store, view, key, at)
+    find(store, keyspace, view, key, at)
 }
 
 #[cold]
-fn find_and_count(store: &Store, view: &ReadView, key: &[u8], at: SeqNo) -> Result<Option<Value>> {
-    let found = find(store, view, key, at)?;
+fn find_and_count(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    view: &ReadView,
+    key: &[u8],
+    at: SeqNo,
+) -> Result<Option<Value>> {
+    let found = find(store, keyspace, view, key, at)?;
     let value = found.as_ref().map_or(0, |value| value.len());
     store.client_ops.add_get((key.len() + value) as u64);
     Ok(found)
 }
 
-fn find(store: &Store, view: &ReadView, key: &[u8], at: SeqNo) -> Result<Option<Value>> {
+fn find(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    view: &ReadView,
+    key: &[u8],
+    at: SeqNo,
+) -> Result<Option<Value>> {
     for memtable in [&view.active].into_iter().chain(&view.immutable) {
         let covered = memtable.ranges().covering(key, at);
         if let Some((trailer, value)) = memtable.get(key, at) {
@@ -99,28 +117,67 @@ fn find(store: &Store, view: &ReadView, key: &[u8], at: SeqNo) -> Result<Option<
             return Ok(None);
         }
     }
-    get_in_tables(store, view, key, at)
+    get_in_tables(store, keyspace, view, key, at)
 }
 
-fn get_in_tables(store: &Store, view: &ReadView, key: &[u8], at: SeqNo) -> Result<Option<Value>> {
+fn get_in_tables(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    view: &ReadView,
+    key: &[u8],
+    at: SeqNo,
+) -> Result<Option<Value>> {
+    if sampled() {
+        counted(store, keyspace, view, key, at)
+    } else {
+        look_in_tables::<false>(store, view, key, at)
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn counted(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    view: &ReadView,
+    key: &[u8],
+    at: SeqNo,
+) -> Result<Option<Value>> {
+    keyspace.heat.note_get();
+    look_in_tables::<true>(store, view, key, at)
+}
+
+/// `COUNTED`: the tables take note of it.
+#[inline(always)]
+fn look_in_tables<const COUNTED: bool>(
+    store: &Store,
+    view: &ReadView,
+    key: &[u8],
+    at: SeqNo,
+) -> Result<Option<Value>> {
     let hash = hash_key(key);
     let mut stats = ReadStats::default();
-    let counted = sampled();
     let mut covering = view.version.runs_at(key).filter_map(|(_, run)| run.table_for(key));
     loop {
         let mut probes: [Option<(&TableReader, TableProbe)>; TOGETHER] = [const { None }; TOGETHER];
         let mut n = 0;
+        // Of a get that is counted, the tables in the order of their probes.
+        let mut candidates: [Option<&Access>; TOGETHER] = [None; TOGETHER];
         for (place, table) in probes.iter_mut().zip(covering.by_ref()) {
             let reader = store.tables.reader(&table.meta, IoClass::Client)?;
-            if counted {
+            if COUNTED {
                 table.meta.access.note(store.clock.wall_ms());
+                candidates.get_mut(n).into_iter().for_each(|place| *place = Some(&table.meta.access));
             }
             *place = Some((reader, reader.probe(key, hash, IoClass::Client)?));
             n += 1;
         }
-        for (reader, probe) in probes.iter().flatten() {
+        for (i, (reader, probe)) in probes.iter().flatten().enumerate() {
             let covered = reader.ranges().and_then(|ranges| ranges.newest(key, at)).unwrap_or_default();
             if probe.may_contain() {
+                if COUNTED && let Some(Some(access)) = candidates.get(i) {
+                    access.note_probe();
+                }
                 let found = reader.get_probed(probe, key, Trailer::seek(at), IoClass::Client, &mut stats)?;
                 if let Some((trailer, value)) = found {
                     return answer(trailer, covered, Pinned::Table(value));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::costs::{self, CostMetrics};
+use super::heat::HeatMetrics;
 use super::keyspace_state::{KeyspaceState, ReadView};
 use super::memory::{MemoryMetrics, in_use};
 use super::metric_parts::{
@@ -17,6 +18,7 @@ use super::state::Store;
 use crate::base::class::{Class, IoClass};
 use crate::compaction::cost_model::{debt, debt_by_level, distance, reshaping_bytes};
 use crate::compaction::level_sizes::goal_bytes;
+use crate::hotness::access_window::Counting;
 use crate::observe::json::quoted;
 
 /// Numbers of one keyspace.
@@ -44,6 +46,8 @@ pub struct KeyspaceMetrics {
     pub estimated_keys: u64,
     /// How fast its writes are let in now; `None` without a limit.
     pub admission_bytes_per_sec: Option<f64>,
+    /// How hot its tables are, and how well that is foretold.
+    pub heat: HeatMetrics,
 }
 
 /// Numbers of one level.
@@ -377,7 +381,7 @@ fn levels_json(keyspace: &KeyspaceMetrics) -> String {
 fn keyspace_json(keyspace: &KeyspaceMetrics) -> String {
     format!(
         "{{\"name\":{},\"strategy\":{},\"memtable_bytes\":{},\"immutable_memtables\":{},\"debt_bytes\":{},\
-         \"distance_bytes\":{},\"reshaping_bytes\":{},\"active_memtable_bytes\":{},\"estimated_keys\":{},\"limit_bytes_per_sec\":{},\"levels\":{}}}",
+         \"distance_bytes\":{},\"reshaping_bytes\":{},\"active_memtable_bytes\":{},\"estimated_keys\":{},\"limit_bytes_per_sec\":{},\"heat\":{},\"levels\":{}}}",
         quoted(&keyspace.name),
         quoted(&keyspace.strategy),
         keyspace.memtable_bytes,
@@ -388,6 +392,7 @@ fn keyspace_json(keyspace: &KeyspaceMetrics) -> String {
         keyspace.active_memtable_bytes,
         keyspace.estimated_keys,
         limit_json(keyspace.admission_bytes_per_sec),
+        keyspace.heat.to_json(),
         levels_json(keyspace)
     )
 }
@@ -405,8 +410,9 @@ pub fn metrics(store: &Store) -> Metrics {
         (state.jobs.len() as u64, u64::from(state.flushing), schedule(store, &state))
     };
     let views: Vec<_> = store.keyspaces.load().by_name.values().map(|k| k.view.load_full()).collect();
+    let counting = store.options.load().heat_counts;
     let keyspaces: Vec<KeyspaceMetrics> =
-        store.keyspaces.load().by_name.values().map(|k| keyspace_metrics(k)).collect();
+        store.keyspaces.load().by_name.values().map(|k| keyspace_metrics(k, counting)).collect();
     let space: Vec<(u64, f64)> = {
         let of = |k: &Arc<KeyspaceState>| (k.view.load().version.bytes(), k.estimate_space_amp());
         store.keyspaces.load().by_name.values().map(of).collect()
@@ -493,7 +499,7 @@ pub fn metrics(store: &Store) -> Metrics {
     }
 }
 
-fn keyspace_metrics(keyspace: &KeyspaceState) -> KeyspaceMetrics {
+fn keyspace_metrics(keyspace: &KeyspaceState, counting: Counting) -> KeyspaceMetrics {
     let view = keyspace.view.load();
     let strategy = keyspace.strategy.load();
     let debts = debt_by_level(&view.version, &strategy.strategy);
@@ -523,6 +529,7 @@ fn keyspace_metrics(keyspace: &KeyspaceState) -> KeyspaceMetrics {
         distance_bytes: distance(&view.version, &strategy.strategy),
         reshaping_bytes: reshaping_bytes(&view.version, &strategy.strategy),
         admission_bytes_per_sec: keyspace.gate.limit(),
+        heat: keyspace.heat.metrics(counting, &view.version, &strategy.strategy),
     }
 }
 

@@ -7,7 +7,7 @@ use super::background::BackgroundState;
 use super::keyspace_state::{KeyspaceState, ReadView};
 use super::pressure::L0Debt;
 use super::state::Store;
-use crate::compaction::level_sizes::{bytes_of, capacity_bytes, goal_bytes, level_below};
+use crate::compaction::level_sizes::{bytes_of, capacity_bytes, goal_bytes, level_below, merged_bytes};
 use crate::compaction::strategy::Strategy;
 use crate::scheduler::situation::TreeBacklog;
 use crate::version::run::TableRef;
@@ -75,7 +75,7 @@ fn l0_pending(
     }
     let below = level_below(&strategy.size, version, 0);
     bytes_of(version, 0)
-        .saturating_add(merged_with(strategy, version, below))
+        .saturating_add(merged_bytes(strategy, version, below))
         .saturating_mul(READ_AND_WRITTEN)
 }
 
@@ -103,14 +103,8 @@ fn deep_pending(
         let excess = beyond.saturating_sub(goal_bytes(&strategy.size, version, level));
         let below = level_below(&strategy.size, version, level);
         // Each byte takes its share of what it is merged with along.
-        let share = merged_with(strategy, version, below) as f64 / bytes.max(1) as f64;
+        let share = merged_bytes(strategy, version, below) as f64 / bytes.max(1) as f64;
         pending = pending.saturating_add((excess as f64 * (1.0 + share)) as u64 * READ_AND_WRITTEN);
     }
     pending
-}
-
-/// Bytes of a level that what comes into it is merged with: none where its runs lie beside each other.
-fn merged_with(strategy: &Strategy, version: &Version, level: usize) -> u64 {
-    let layout = strategy.levels.get(level, version.levels.len()).layout;
-    if layout.max_runs() <= 1 { bytes_of(version, level) } else { 0 }
 }

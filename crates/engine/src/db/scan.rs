@@ -22,6 +22,7 @@ use crate::merge::visible_iterator::VisibleIterator;
 use crate::observe::client_ops::ClientOps;
 use crate::observe::memory::CursorCharge;
 use crate::observe::slow::{Op, SlowOperations};
+use crate::table::access::sampled;
 use crate::table::filter::hash_prefix;
 use crate::table::prefix_rule::PrefixRule;
 use crate::version::run::TableRef;
@@ -271,6 +272,9 @@ pub fn cursor_at(
     pinned: Option<Arc<dyn std::fmt::Debug + Send + Sync>>,
 ) -> Cursor {
     let ScanRange(range, FillCache(fill_cache)) = range;
+    if sampled() {
+        keyspace.heat.note_scan();
+    }
     let options = store.options.load();
     let readahead_max = u32::try_from(options.readahead_bytes).unwrap_or(u32::MAX);
     let mode = ReadMode::Client { fill_cache, readahead_max, now_ms: store.clock.wall_ms() };

@@ -71,7 +71,7 @@ impl Snapshot {
 
     fn get_state(&self, keyspace: &KeyspaceState, key: &[u8]) -> Result<Option<Value>> {
         let store = &*self.0.handle.store;
-        let get = || get_at(store, &keyspace.view_for_snapshot(self.0.seq), key, self.0.seq);
+        let get = || get_at(store, keyspace, &keyspace.view_for_snapshot(self.0.seq), key, self.0.seq);
         let get = |_| store.slow.watch(Op::Get, Some(keyspace.id), get);
         store.trace.watch(key, |key, describe| describe.get(keyspace.id.0, &[*key]), get)
     }

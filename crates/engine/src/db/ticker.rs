@@ -1,5 +1,5 @@
-//! Once a second: what went on is noted beside slow operations, a line goes to `STATS`, what waits for `LOG` is written, and what the
-//! device has shown is taken over.
+//! Once a second: what went on is noted beside slow operations, a line goes to `STATS`, what waits for `LOG` is written, what
+//! reads teach is learnt, and what the device has shown is taken over.
 //!
 //! A thread of its own does this, so that a file for people holds up nobody; a store without threads does it in its steps, if
 //! it writes these files at all.
@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use evenkeel_sys::{Priority, set_background_priority};
 
+use super::learning;
 use super::metrics::{Metrics, metrics};
 use super::rotating_file::Keep;
 use super::settings::follow_device;
@@ -33,6 +34,7 @@ pub fn tick(store: &Store) {
     if is_over {
         ticker.closed_at = now;
         close_second(store, &mut ticker);
+        learning::look(store, &mut ticker);
         // A store that has been open for a second is worth a file.
         store.journal.make_noteworthy();
     }
@@ -48,9 +50,12 @@ pub fn tick(store: &Store) {
 
 /// Tells that the store closes, and writes what waits.
 pub fn finish(store: &Store, clean: bool) {
+    let mut ticker = store.ticker.lock().unwrap_or_else(PoisonError::into_inner);
+    if clean {
+        learning::save(store, &mut ticker);
+    }
     store.event(&Event::Closed { clean });
     if store.journal.is_written() {
-        let mut ticker = store.ticker.lock().unwrap_or_else(PoisonError::into_inner);
         let now = store.clock.now();
         write_log(store, &mut ticker, now);
     }

@@ -20,6 +20,10 @@ pub struct Ticker {
     pub stats_at: Duration,
     /// What of it counts as a change.
     pub last_line: Vec<u64>,
+    /// When `HEAT` was last written.
+    pub heat_saved_at: Duration,
+    /// Something was learnt since.
+    pub heat_is_newer: bool,
 }
 
 impl Ticker {
@@ -32,6 +36,8 @@ impl Ticker {
             seen: Surroundings::default(),
             stats_at: now,
             last_line: Vec::new(),
+            heat_saved_at: now,
+            heat_is_newer: false,
         }
     }
 }

@@ -50,7 +50,7 @@ fn note_access(table: &TableMeta, mode: ReadMode) {
     if let ReadMode::Client { now_ms, .. } = mode
         && sampled()
     {
-        table.access.note(now_ms);
+        table.access.note_entered(now_ms);
     }
 }
 

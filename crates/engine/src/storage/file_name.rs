@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! CURRENT  MANIFEST-000001  000012.log  000013.sst  OPTIONS-000005  000006.dbtmp  LOCK  IDENTITY
-//! LOG  LOG.old.000001  STATS  STATS.old.000001  SOCKET
+//! LOG  LOG.old.000001  STATS  STATS.old.000001  SOCKET  HEAT
 //! ```
 //!
 //! What refers to a file holds its number, never a path, so nothing on disk can point outside the directory. A name
@@ -42,6 +42,8 @@ pub enum FileName {
     Socket,
     /// The store's unique name.
     Identity,
+    /// What reads have taught.
+    Heat,
 }
 
 impl FileName {
@@ -54,6 +56,7 @@ impl FileName {
             "STATS" => FileName::Stats,
             "SOCKET" => FileName::Socket,
             "IDENTITY" => FileName::Identity,
+            "HEAT" => FileName::Heat,
             _ => parse_numbered(name)?,
         };
         // One file must have one name: `12.sst` or `+00012.sst` are not ours.
@@ -76,7 +79,8 @@ impl FileName {
             | FileName::Log
             | FileName::Stats
             | FileName::Socket
-            | FileName::Identity => None,
+            | FileName::Identity
+            | FileName::Heat => None,
         }
     }
 
@@ -102,6 +106,7 @@ impl fmt::Display for FileName {
             FileName::OldStats(n) => write!(f, "STATS.old.{n:06}"),
             FileName::Socket => f.write_str("SOCKET"),
             FileName::Identity => f.write_str("IDENTITY"),
+            FileName::Heat => f.write_str("HEAT"),
         }
     }
 }
@@ -156,6 +161,7 @@ mod tests {
             FileName::OldStats(4),
             FileName::Socket,
             FileName::Identity,
+            FileName::Heat,
         ] {
             assert_eq!(FileName::parse(&name.to_string()), Some(name));
             assert_eq!(name.number(), None);

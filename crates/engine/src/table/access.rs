@@ -7,6 +7,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::hotness::access_window::Looks;
+
 /// One in so many operations is counted.
 pub const SAMPLING: u32 = 64;
 
@@ -23,6 +25,9 @@ pub struct Access(Arc<Counts>);
 #[derive(Debug, Default)]
 struct Counts {
     reads: AtomicU64,
+    /// Of those, gets that the filter let pass, and scans.
+    probes: AtomicU64,
+    entered: AtomicU64,
     last_ms: AtomicU64,
 }
 
@@ -31,6 +36,29 @@ impl Access {
     #[cold]
     pub fn note(&self, now_ms: u64) {
         self.add(u64::from(SAMPLING), now_ms);
+    }
+
+    /// Counts that such a get was let pass by the table's filter.
+    #[cold]
+    pub fn note_probe(&self) {
+        self.0.probes.fetch_add(u64::from(SAMPLING), Ordering::Relaxed);
+    }
+
+    /// Counts a scan that `sampled` let through.
+    #[cold]
+    pub fn note_entered(&self, now_ms: u64) {
+        self.note(now_ms);
+        self.0.entered.fetch_add(u64::from(SAMPLING), Ordering::Relaxed);
+    }
+
+    /// Looks of each kind since the table was made or the store opened, estimated.
+    pub fn looks(&self) -> Looks {
+        let entered = self.0.entered.load(Ordering::Relaxed);
+        Looks {
+            candidates: self.reads().saturating_sub(entered),
+            probes: self.0.probes.load(Ordering::Relaxed),
+            entered,
+        }
     }
 
     /// Counts so many looks, the last of them at `now_ms`, wall milliseconds.

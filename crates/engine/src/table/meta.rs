@@ -9,6 +9,7 @@ use super::key_sample::{KeySample, SAMPLE_BITS, SAMPLE_KEYS_MAX};
 use crate::base::coding::{Decoder, put_bytes, put_varint};
 use crate::base::key_range::KeyRange;
 use crate::base::units::{SeqNo, TableId};
+use crate::hotness::key_histogram::KeySpread;
 
 /// What made a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +110,16 @@ impl TableMeta {
         match &self.end {
             Some(end) => KeyRange::new(&self.smallest, Some(end)),
             None => KeyRange::closed(&self.smallest, &self.largest),
+        }
+    }
+
+    /// Where its keys lie.
+    pub fn key_spread(&self) -> KeySpread<'_> {
+        KeySpread {
+            smallest: &self.smallest,
+            largest: &self.largest,
+            quantiles: &self.key_histogram.keys,
+            entries: self.entries,
         }
     }
 

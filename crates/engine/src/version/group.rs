@@ -34,4 +34,10 @@ impl Group {
     pub fn run_count(&self) -> usize {
         self.runs.iter().filter(|r| !r.tables.is_empty()).count()
     }
+
+    /// The part of its bytes that is in newer runs than the oldest, 0 to 1.
+    pub fn newer_part(&self) -> f64 {
+        let oldest = self.runs.iter().rfind(|run| !run.tables.is_empty()).map_or(0, |run| run.bytes());
+        1.0 - oldest as f64 / self.bytes().max(1) as f64
+    }
 }

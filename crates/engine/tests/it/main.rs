@@ -23,6 +23,10 @@ mod fault_sweep;
 mod faults;
 /// Stores that released formats have written.
 mod golden;
+/// Levels in groups of keys by heat.
+mod groups;
+/// What reads teach, across restarts.
+mod heat;
 /// Strategies changed under a thread that keeps writing.
 mod live_switching;
 /// One random history gives the model's answers under every strategy and schedule.

@@ -78,6 +78,8 @@ fn check(seed: u64, rows: &[(&str, Totals)]) {
         let few = few || t.preempts.min(t.yields).min(t.resumes) == 0 || t.switches.min(t.schedules) == 0;
         assert!(!few && t.pauses > 0, "`{name}` with seed {seed} has reached too little:{table}");
         assert!(t.loads > 0, "`{name}` with seed {seed} has loaded nothing");
+        let turned = *name != "ltg" || t.group_turns.iter().all(|turns| *turns > 0);
+        assert!(turned, "`{name}` with seed {seed} has never made groups of each kind: {t:?}");
         assert_eq!(t.failed, 0, "`{name}` with seed {seed} has failed jobs:{table}");
     }
     let (reopens, crashes) = (sum(rows, |t| t.reopens), sum(rows, |t| t.crashes));

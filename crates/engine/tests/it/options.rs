@@ -177,6 +177,10 @@ rows! {
         }
         files_of(world, "LOG")
     };
+    heat_counts: "probes" => "probes+scans", Up, |_, db| {
+        (0..200).for_each(|_| drop(db.cursor(ScanRange::all()).unwrap()));
+        db.metrics().keyspaces[0].heat.operations
+    };
     stats_seconds: "0" => "1", Up, |world, db| {
         world.clock.advance(Duration::from_secs(2));
         idle(db, 300);

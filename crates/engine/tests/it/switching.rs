@@ -56,6 +56,10 @@ impl Pair {
 
     /// Writes, with steps of the background and looks between them.
     fn live(&mut self, operations: u64, durability: Durability) {
+        // Where groups are by heat, other keys are read each time.
+        let (pivot, lower_is_hot) = (self.random.below(KEYS), self.random.one_in(2));
+        let pivot = format!("{pivot:04}").into_bytes();
+        self.db.pretend_heat(&|key| Some(f64::from(u8::from((key < &pivot[..]) == lower_is_hot))));
         for _ in 0..operations {
             let key = format!("{:04}", self.random.below(KEYS)).into_bytes();
             let mut batch = evenkeel::WriteBatch::new();

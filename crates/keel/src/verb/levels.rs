@@ -26,7 +26,7 @@ Examples:
   keel levels --db shop.db --keyspace prices
 
 A level's bar is its bytes against its target, or its runs where those are what is counted; the hatched part is held by
-compactions. Below it are its runs, newest first, with their first and last keys and where tombstones are. With --tables
+compactions. Below a level by heat are its groups of keys, hot or cold, with the looks of a get into each. Then come its runs, newest first, with their first and last keys and where tombstones are. With --tables
 the same in short:
   L0 T4 9[c-z] | 8[a-k]              tiering, up to four runs; here two of one table each
   L1 L 4[a-f] 5[g/j+-m] 6[n..z]      leveling: one run, of three tables

@@ -300,7 +300,7 @@ fn draw(random: &mut Random, spell: &Spell) -> Operation {
         806..836 => Operation::Step { steps: 1 + random.below(30), compactions: false, seed },
         836..900 => Operation::Step { steps: random.below(12) * spell.stepping, compactions: true, seed },
         900..950 => Operation::Yield { before: random.below(24), after: random.below(40), seed },
-        950..953 => Operation::SetStrategy { space, to: Some(random.below(9) as usize) },
+        950..953 => Operation::SetStrategy { space, to: Some(random.below(10) as usize) },
         953..959 => Operation::SetStrategy { space, to: None },
         959..967 => Operation::Create { space },
         967..968 => Operation::Drop { space },

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use evenkeel::background::CancelToken;
 use evenkeel::fs::FileSystem as _;
-use evenkeel::testing::{ManualClock, Random, SimulatedFileSystem};
+use evenkeel::testing::{Clock as _, ManualClock, Random, SimulatedFileSystem};
 use evenkeel::{
     Builder, CompactOptions, Db, Durability, Event, KeyspaceOptions, Options, Result, ScanRange, Snapshot,
     WriteBatch,
@@ -21,17 +21,11 @@ use evenkeel::{
 use super::operations::{Bounds, Effect, End, KEYS, NAMES, Operation, SCHEDULES, Write, key, value};
 use super::reading::{Held, check_range, expected, range_of};
 use super::reference::{Change, Entry, Moment, Reference, Space};
-use super::sets::{OptionSet, STRATEGIES, Totals, is_idle, take};
+use super::sets::{DEVICE, OPERATION, OptionSet, STRATEGIES, Totals, is_idle, take};
 use super::sizes::{COMPRESSIONS, PREFIXES, options};
 
 /// The keyspace without a log.
 const UNLOGGED: &str = NAMES[3];
-
-/// What the device can do, as the store is told: so little that clients at times use all of it.
-const DEVICE: u64 = 60_000;
-
-/// How long an operation takes.
-const OPERATION: Duration = Duration::from_millis(1);
 
 /// How long nothing happens where background work has to wait for its time.
 const TICK: Duration = Duration::from_millis(20);
@@ -172,7 +166,10 @@ impl Runner {
                 self.totals.schedules += 1;
             }
             Operation::Pause { space, writes, seed } => self.pause(*space, *writes, *seed),
-            Operation::Advance { ms } => self.clock.advance(Duration::from_millis(*ms)),
+            Operation::Advance { ms } => {
+                self.clock.advance(Duration::from_millis(*ms));
+                self.flip_heat();
+            }
             _ => unreachable!("not of the background: {operation:?}"),
         }
     }
@@ -586,6 +583,12 @@ impl Runner {
             }
         }));
         self.db = Some(builder.clock(Arc::clone(&self.clock) as _).without_threads().open().unwrap());
+    }
+
+    /// Each second the other half of the keys is the one that is read.
+    fn flip_heat(&self) {
+        let lower_is_hot = self.clock.now().as_secs().is_multiple_of(2);
+        self.db().pretend_heat(&|key| Some(f64::from(u8::from((key < b"user:0400") == lower_is_hot))));
     }
 
     /// Adds the counters of this open to the totals.

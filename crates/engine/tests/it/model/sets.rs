@@ -1,6 +1,14 @@
 //! What the histories are run under, and what each of them has met.
 
+use std::time::Duration;
+
 use evenkeel::{Error, Metrics};
+
+/// What the device can do, as the store is told: so little that clients at times use all of it.
+pub const DEVICE: u64 = 60_000;
+
+/// How long an operation takes.
+pub const OPERATION: Duration = Duration::from_millis(1);
 
 /// What a store is opened with.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +23,7 @@ const fn set(name: &'static str, strategy: &'static str, schedule: &'static str)
 }
 
 /// Under test, in the order of the table: each strategy with no schedule, and each kind of schedule.
-pub const OPTION_SETS: [OptionSet; 13] = [
+pub const OPTION_SETS: [OptionSet; 14] = [
     set("full", "full", "unlimited"),
     set("lo+1", "lo+1", "unlimited"),
     set("lo+2", "lo+2", "unlimited"),
@@ -25,6 +33,7 @@ pub const OPTION_SETS: [OptionSet; 13] = [
     set("1-leveling", "1-leveling", "unlimited"),
     set("l-leveling", "l-leveling", "unlimited"),
     set("fixed", FIXED, "unlimited"),
+    set("ltg", "ltg", "unlimited"),
     set("silk", FIXED, "silk:jobs=2"),
     set("dlc", "rr", "dlc-full:every=10ms,softness=1"),
     set("dlc-burst", "tier", "dlc-burst-part"),
@@ -32,8 +41,8 @@ pub const OPTION_SETS: [OptionSet; 13] = [
 ];
 
 /// Strategies that a keyspace is switched to.
-pub const STRATEGIES: [&str; 9] =
-    ["full", "lo+1", "lo+2", "rr", "old", "tier", "1-leveling", "l-leveling", FIXED];
+pub const STRATEGIES: [&str; 10] =
+    ["full", "lo+1", "lo+2", "rr", "old", "tier", "1-leveling", "l-leveling", FIXED, "ltg"];
 
 /// Sizes from above, and outputs that end by size alone: what the others do not do.
 const FIXED: &str = "when=saturation how=runs:1 much=file which=least-overlap-parent; \
@@ -70,6 +79,8 @@ pub struct Totals {
     pub unlogged: u64,
     pub refused: u64,
     pub interval_syncs: u64,
+    /// Groups by heat that were split, joined, and turned hot and cold.
+    pub group_turns: [u64; 4],
 }
 
 impl Totals {
@@ -86,6 +97,9 @@ impl Totals {
         self.failed += metrics.jobs_failed;
         self.covered += metrics.covered_drops;
         self.interval_syncs += metrics.wal_interval_syncs;
+        for turns in metrics.keyspaces.iter().map(|keyspace| keyspace.heat.group_turns) {
+            self.group_turns.iter_mut().zip(turns).for_each(|(sum, turns)| *sum += turns);
+        }
     }
 }
 

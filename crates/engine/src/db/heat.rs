@@ -1,0 +1,359 @@
+//! What a keyspace's reads teach: operations are counted as they come, and each ten seconds at most, when there were enough of them,
+//! the keyspace's predictor learns from its tables.
+//!
+//! The thread that looks each second does this (`learning.rs`), under a lock of its own that no reader and no writer takes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::compaction::strategy::{Layout, Strategy};
+use crate::hotness::access_window::{AccessWindow, Counting};
+use crate::hotness::predictor::{HeatSample, Learning, Predictor};
+use crate::hotness::temperature::{HYSTERESIS, Member, Quality, Theta, quality};
+use crate::observe::json::{Object, list};
+use crate::table::access::SAMPLING;
+use crate::version::edit::{EditStep, VersionEdit};
+use crate::version::run::TableRef;
+use crate::version::version::Version;
+
+/// A predictor learns after so many operations (the paper's W, but of slices that fade).
+const SLICE_OPERATIONS: u64 = 65_536;
+/// And after so long at least.
+const SLICE_TIME: Duration = Duration::from_secs(10);
+/// Groups are divided anew after so many parts of compactions, or the end of one, if there is no lesson before.
+const DIVIDE_EVERY: u64 = 8;
+/// A slice counts for so much of itself after the next.
+const KEEP: f64 = 0.5;
+/// What the quality of predictions is measured by: the foretold hottest tenth of each level's bytes.
+const HOTTEST: Theta = Theta::Relative(0.9);
+
+/// A keyspace's reads, and what they taught.
+#[derive(Debug)]
+pub struct Heat {
+    gets: AtomicU64,
+    scans: AtomicU64,
+    lessons: Mutex<Lessons>,
+    /// Lessons since the store was opened.
+    learnt: AtomicU64,
+    /// The lesson that groups were last divided by.
+    divided_by: AtomicU64,
+    /// Parts of compactions installed since then.
+    installed: AtomicU64,
+    /// What groups by heat have gone through.
+    pub turns: GroupTurns,
+}
+
+/// What has become of groups by heat since the store was opened.
+#[derive(Debug, Default)]
+pub struct GroupTurns {
+    splits: AtomicU64,
+    joins: AtomicU64,
+    to_hot: AtomicU64,
+    to_cold: AtomicU64,
+}
+
+impl GroupTurns {
+    /// Counts the groups that an edit makes of a tree.
+    pub fn note(&self, before: &Version, edit: &VersionEdit) {
+        for step in &edit.steps {
+            let counter = match step {
+                EditStep::SplitGroup { .. } => &self.splits,
+                EditStep::MergeGroups { .. } => &self.joins,
+                EditStep::SetRunBound { group, run_bound } => {
+                    let found = before.find_group(*group);
+                    let was = found.and_then(|(level, at)| before.levels.get(level)?.groups.get(at));
+                    // A group that was just split off differs from what it was part of.
+                    let falls = was.is_none_or(|group| group.run_bound > *run_bound);
+                    if falls && *run_bound == 1 { &self.to_hot } else { &self.to_cold }
+                }
+                _ => continue,
+            };
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What is known of tables' heat: counted, or else foretold.
+#[derive(Debug)]
+pub struct Known<'a>(&'a Lessons);
+
+impl Known<'_> {
+    /// The share of gets that looks into a table of this level.
+    pub fn heat(&self, level: usize, table: &TableRef) -> Option<f64> {
+        let foretold = || self.0.predictor.predict_near(level, &table.meta.key_spread());
+        self.0.window.heat(table.id()).or_else(foretold)
+    }
+}
+
+#[derive(Debug)]
+struct Lessons {
+    counting: Counting,
+    window: AccessWindow,
+    predictor: Predictor,
+    /// Operations counted when the last slice ended, and when that was.
+    ended: (u64, Duration),
+    quality: Option<Quality>,
+}
+
+/// How hot a keyspace's tables are, and how well that is foretold.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HeatMetrics {
+    /// Operations counted since the store was opened, an estimate: gets that reached the tables, scans if they count.
+    pub operations: u64,
+    /// Operations that the predictor has learnt from, before the store was opened too.
+    pub learnt_from: u64,
+    /// Of the bytes, the part that was foretold to be hot: about the hottest tenth of each level. 0 until that is known.
+    pub hot_bytes: f64,
+    /// Of the looks into tables, the part that went there.
+    pub hot_reads: f64,
+    /// Groups that are kept as hot ones, in levels by heat.
+    pub hot_groups: u64,
+    /// Groups that are kept as cold ones.
+    pub cold_groups: u64,
+    /// Of the bytes in levels by heat, the part in hot groups; 0 without such levels.
+    pub leveled_bytes: f64,
+    /// Groups that were split, joined, and turned hot and cold since the store was opened.
+    pub group_turns: [u64; 4],
+    /// By level, the part of the heat's variance that its model explains, at most 1; `None` where there is no telling.
+    pub explained: Vec<Option<f64>>,
+}
+
+impl HeatMetrics {
+    /// As programs read it.
+    pub(crate) fn to_json(&self) -> String {
+        let explained =
+            |part: &Option<f64>| part.map_or_else(|| "null".to_owned(), |part| format!("{part:.3}"));
+        let object = Object::new().raw("operations", self.operations).raw("learnt_from", self.learnt_from);
+        let object = object.fraction("hot_bytes", self.hot_bytes).fraction("hot_reads", self.hot_reads);
+        let object = object.raw("explained", list(self.explained.iter().map(explained)));
+        let object = object.raw("hot_groups", self.hot_groups).raw("cold_groups", self.cold_groups);
+        let [splits, joins, to_hot, to_cold] = self.group_turns;
+        let object = object.fraction("leveled_bytes", self.leveled_bytes).raw("splits", splits);
+        object.raw("joins", joins).raw("turned_hot", to_hot).raw("turned_cold", to_cold).end()
+    }
+}
+
+impl Default for Heat {
+    fn default() -> Heat {
+        let lessons = Lessons {
+            counting: Counting::default(),
+            window: AccessWindow::new(KEEP),
+            predictor: Predictor::new(Learning::default()),
+            ended: (0, Duration::ZERO),
+            quality: None,
+        };
+        Heat {
+            gets: AtomicU64::new(0),
+            scans: AtomicU64::new(0),
+            lessons: Mutex::new(lessons),
+            learnt: AtomicU64::new(0),
+            divided_by: AtomicU64::new(0),
+            installed: AtomicU64::new(0),
+            turns: GroupTurns::default(),
+        }
+    }
+}
+
+impl Heat {
+    /// Counts a get that was sampled.
+    pub fn note_get(&self) {
+        self.gets.fetch_add(u64::from(SAMPLING), Ordering::Relaxed);
+    }
+
+    /// Counts a scan that was sampled.
+    pub fn note_scan(&self) {
+        self.scans.fetch_add(u64::from(SAMPLING), Ordering::Relaxed);
+    }
+
+    /// What it has learnt.
+    pub fn predictor(&self) -> Predictor {
+        self.lessons().predictor.clone()
+    }
+
+    /// Goes on from what was learnt before.
+    pub fn resume(&self, predictor: Predictor) {
+        self.lessons().predictor = predictor;
+    }
+
+    /// What it tells of itself and of a tree; by this way of counting.
+    pub fn metrics(&self, counting: Counting, version: &Version, strategy: &Strategy) -> HeatMetrics {
+        let (mut groups, mut bytes) = ([0; 2], [0; 2]);
+        for (level, found) in version.levels.iter().enumerate() {
+            let Layout::ByHeat(rule) = strategy.levels.get(level, version.levels.len()).layout else {
+                continue;
+            };
+            for group in &found.groups {
+                let [hot, cold] = if rule.is_hot(group) { [1, 0] } else { [0, 1] };
+                groups = [groups[0] + hot, groups[1] + cold];
+                bytes = [bytes[0] + hot * group.bytes(), bytes[1] + cold * group.bytes()];
+            }
+        }
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let GroupTurns { splits, joins, to_hot, to_cold } = &self.turns;
+        let lessons = self.lessons();
+        let quality = lessons.quality.unwrap_or_default();
+        let learnt = lessons.predictor.learnt();
+        HeatMetrics {
+            operations: self.operations(counting),
+            learnt_from: learnt.gets,
+            hot_bytes: quality.hot_bytes,
+            hot_reads: quality.hot_reads,
+            hot_groups: groups[0],
+            cold_groups: groups[1],
+            leveled_bytes: bytes[0] as f64 / (bytes[0] + bytes[1]).max(1) as f64,
+            group_turns: [splits, joins, to_hot, to_cold].map(count),
+            explained: (0..learnt.levels.len()).map(|level| lessons.predictor.model(level)?.r2).collect(),
+        }
+    }
+
+    /// Learns from the tables if a slice is over. True if it did.
+    pub fn look(&self, version: &Version, counting: Counting, now: Duration) -> bool {
+        let operations = self.operations(counting);
+        let mut lessons = self.lessons();
+        if lessons.counting != counting {
+            // Counters of another kind go on from where they are.
+            *lessons = Lessons {
+                counting,
+                window: AccessWindow::new(KEEP),
+                predictor: lessons.predictor.clone(),
+                ended: (operations, now),
+                quality: None,
+            };
+        }
+        let (before, at) = lessons.ended;
+        let new = operations.saturating_sub(before);
+        if new < SLICE_OPERATIONS || now.saturating_sub(at) < SLICE_TIME {
+            return false;
+        }
+        lessons.ended = (operations, now);
+        lessons.learn(version, new);
+        self.learnt.fetch_add(1, Ordering::Release);
+        true
+    }
+
+    /// Takes tables to be so hot, by their smallest key.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn pretend(&self, version: &Version, heat: &dyn Fn(&[u8]) -> Option<f64>) {
+        let tables = version.tables().filter_map(|(_, t)| Some((t.id(), heat(&t.meta.smallest)?)));
+        self.lessons().window.pretend(tables);
+        self.learnt.fetch_add(1, Ordering::Release);
+    }
+
+    /// Tells of tables' heat.
+    pub fn tell<R>(&self, hear: impl FnOnce(Known<'_>) -> R) -> R {
+        hear(Known(&self.lessons()))
+    }
+
+    /// A part of a compaction was installed: there are tables that nobody has read. At its end a group may have one run that had
+    /// several, and can be split.
+    pub fn note_installed(&self, ends: bool) {
+        self.installed.fetch_add(if ends { DIVIDE_EVERY } else { 1 }, Ordering::Relaxed);
+    }
+
+    /// Tells of tables' heat if groups should be divided by it now: after a lesson, and after compactions. Nothing before the
+    /// first lesson since the store was opened, and while it is learning.
+    pub fn tell_if_due<R>(&self, hear: impl FnOnce(Known<'_>) -> R) -> Option<R> {
+        let learnt = self.learnt.load(Ordering::Acquire);
+        let is_new = learnt != self.divided_by.load(Ordering::Relaxed);
+        if learnt == 0 || !(is_new || self.installed.load(Ordering::Relaxed) >= DIVIDE_EVERY) {
+            return None;
+        }
+        let lessons = self.lessons.try_lock().ok()?;
+        self.divided_by.store(learnt, Ordering::Relaxed);
+        self.installed.store(0, Ordering::Relaxed);
+        Some(hear(Known(&lessons)))
+    }
+
+    fn operations(&self, counting: Counting) -> u64 {
+        counting.operations(self.gets.load(Ordering::Relaxed), self.scans.load(Ordering::Relaxed))
+    }
+
+    fn lessons(&self) -> MutexGuard<'_, Lessons> {
+        self.lessons.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lessons {
+    fn learn(&mut self, version: &Version, operations: u64) {
+        let counting = self.counting;
+        let counters = version.tables().map(|(_, t)| (t.id(), counting.looks(t.meta.access.looks())));
+        self.window.end_slice(operations, counters);
+        let window = &self.window;
+        let samples: Vec<Vec<HeatSample<'_>>> =
+            version.levels.iter().map(|l| l.tables().map(|t| sample(window, t)).collect()).collect();
+        // First what was foretold of these tables, then what they teach.
+        self.quality = quality_of(&self.predictor, version, &samples).or(self.quality);
+        self.predictor.train(operations, &samples);
+    }
+}
+
+fn sample<'v>(window: &AccessWindow, table: &'v TableRef) -> HeatSample<'v> {
+    HeatSample { table: table.meta.key_spread(), heat: window.heat(table.id()) }
+}
+
+/// Of each level the hottest part, as foretold, against what its tables turned out to be.
+fn quality_of(predictor: &Predictor, version: &Version, samples: &[Vec<HeatSample<'_>>]) -> Option<Quality> {
+    let mut found = Vec::new();
+    for (index, (level, samples)) in version.levels.iter().zip(samples).enumerate() {
+        let foretold = |(table, sample): (&TableRef, &HeatSample<'_>)| Member {
+            bytes: table.bytes(),
+            heat: predictor.predict(index, &sample.table),
+        };
+        let members: Vec<Member> = level.tables().zip(samples).map(foretold).collect();
+        let band = HOTTEST.band(&members, HYSTERESIS);
+        for (member, sample) in members.iter().zip(samples) {
+            if let (Some(_), Some(heat)) = (member.heat, sample.heat) {
+                found.push((band.vote(&[*member], None), member.bytes, heat));
+            }
+        }
+    }
+    quality(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use crate::db::database::Db;
+    use crate::db::scan::ScanRange;
+    use crate::storage::simulated::SimulatedFileSystem;
+
+    /// LTG-2: a get that the filter answers reads no block of the table, and is no access.
+    #[test]
+    fn a_table_that_a_filter_keeps_a_get_from_was_not_looked_into() {
+        let fs = Arc::new(SimulatedFileSystem::new());
+        let db = Db::builder(Path::new("/s")).file_system(fs).without_threads().open().unwrap();
+        for i in 0..1000u32 {
+            db.put(&(2 * i).to_be_bytes(), b"v").unwrap();
+        }
+        db.flush().unwrap();
+        let keyspace = db.keyspace("default").unwrap();
+        let looks = || {
+            let view = keyspace.state().view.load();
+            let looks = view.version.tables().map(|(_, t)| t.meta.access.looks());
+            looks.fold((0, 0, 0), |sum, l| (sum.0 + l.candidates, sum.1 + l.probes, sum.2 + l.entered))
+        };
+        let read = |odd: u32| {
+            for i in 0..50_000u32 {
+                db.get(&(2 * (i % 999) + odd).to_be_bytes()).unwrap();
+            }
+        };
+        read(1);
+        let (candidates, probes, _) = looks();
+        assert!((40_000..60_000).contains(&candidates), "{candidates}");
+        assert!(probes < candidates / 20, "{probes} of {candidates}");
+        read(0);
+        let (candidates, probes, entered) = looks();
+        assert!((40_000..60_000).contains(&probes) && candidates > 80_000, "{probes} of {candidates}");
+        assert_eq!(entered, 0);
+        for _ in 0..20_000 {
+            let mut cursor = db.cursor(ScanRange::all()).unwrap();
+            cursor.seek_to_first().unwrap();
+        }
+        let (after, _, entered) = looks();
+        assert!((15_000..25_000).contains(&entered), "{entered}");
+        assert_eq!(after, candidates, "a scan is no get");
+    }
+}
