@@ -1,7 +1,7 @@
 //! The table of steps that CI runs, and the loop that runs them: each with its name and time, up to the first that fails.
 //!
 //! ```text
-//! lock fmt tidy packages licences deny │ clippy clippy-plain docs │ test-debug test-zstd test-release loom instructions
+//! lock fmt tidy packages licences deny │ clippy clippy-plain docs │ test-debug test-zstd test-release loom asan instructions
 //!              seconds                        minutes                         minutes
 //! ```
 //!
@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 use crate::instructions;
 use crate::packages;
 use crate::tidy::tree;
+use crate::trust::layers;
+use crate::trust::run::{self as trust, run_layer};
 
 /// One step.
 pub struct Step {
@@ -96,6 +98,11 @@ pub const STEPS: &[Step] = &[
         "the memtable's tree under every interleaving that loom finds",
         &["test", "-p", "evenkeel-arena", "--release", "--test", "loom", "--target-dir", "target/loom"],
         &[("RUSTFLAGS", "--cfg loom")],
+    ),
+    check(
+        "asan",
+        "the crates with unsafe code under AddressSanitizer, where there is a nightly toolchain",
+        asan,
     ),
     check("instructions", "no operation takes more instructions than is recorded", instruction_counts),
 ];
@@ -239,6 +246,19 @@ fn zstd(root: &Path) -> Outcome {
         &["test", "-p", "evenkeel", "--features", "zstd", "--lib", "--", "table::", "options"],
         &[],
     )
+}
+
+/// The layer of `cargo xtask trust` that is no test of its own, as loom is.
+fn asan(root: &Path) -> Outcome {
+    let layer = layers::find("asan").ok_or("there is no layer `asan`")?;
+    match run_layer(layer, None, None, root)? {
+        trust::Outcome::Right(line) => Ok(Done::Yes(line)),
+        trust::Outcome::Skipped(why) => Ok(Done::Skipped(why)),
+        trust::Outcome::Wrong { last, .. } => {
+            last.iter().for_each(|line| println!("{line}"));
+            Err("it reports what is printed above".to_owned())
+        }
+    }
 }
 
 /// Counts, and compares with what is recorded for this architecture.

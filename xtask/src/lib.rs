@@ -5,6 +5,7 @@
 //! packages      what the library pulls in: few packages, no C, known licences and sources
 //! tidy          what the compiler does not see: floors, cycles, headers, lengths, words
 //! instructions  how many instructions an operation takes, beside how many it took
+//! trust         the layers that the store's promises hang on, and bugs planted to see that they notice
 //! ```
 //!
 //! Nothing here is shipped, so it reads files and clocks directly.
@@ -18,3 +19,4 @@ pub mod ci;
 pub mod instructions;
 pub mod packages;
 pub mod tidy;
+pub mod trust;

@@ -1,16 +1,21 @@
 //! `cargo xtask ci` runs what CI runs; `cargo xtask STEP…` runs single steps; `--list` names them. `cargo xtask instructions
-//! --record` records what that step compares with.
+//! --record` records what that step compares with. `cargo xtask trust` runs the layers that the store's promises hang on.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 
 use xtask::ci::{self, STEPS, Step};
+use xtask::trust::words::{self, Asked};
+use xtask::trust::{mutants, run};
 
 const USAGE: &str = "usage: cargo xtask ci [--skip STEP]... | cargo xtask STEP... | cargo xtask ci --list | \
-                     cargo xtask instructions --record";
+                     cargo xtask instructions --record | cargo xtask trust [OPTION]... [LAYER]...";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
+    if args.first().is_some_and(|word| word == "trust") {
+        return trust(&args[1..]);
+    }
     if args.iter().any(|arg| arg == "--list") {
         for step in STEPS {
             println!("{:<14} {}", step.name, step.about);
@@ -28,6 +33,30 @@ fn main() -> ExitCode {
         }
     };
     ended(ci::run(&steps, &ci::root()))
+}
+
+fn trust(args: &[String]) -> ExitCode {
+    if args.iter().any(|word| word == "--help" || word == "-h") {
+        print!("{}", words::USAGE);
+        return ExitCode::SUCCESS;
+    }
+    let asked = match words::parse(args, words::today()) {
+        Ok(asked) => asked,
+        Err(message) => {
+            eprint!("xtask: {message}\n{}", words::USAGE);
+            return ExitCode::from(2);
+        }
+    };
+    let root = ci::root();
+    ended(match &asked {
+        Asked::List => {
+            run::list();
+            println!();
+            mutants::list(&root)
+        }
+        Asked::Mutants(names) => mutants::run(names, &root),
+        Asked::Run(asked) => run::run(asked, &root),
+    })
 }
 
 fn ended(outcome: Result<(), String>) -> ExitCode {

@@ -1,5 +1,5 @@
 //! What the documentation calls a test is one: a sentence of `docs/durability.md` that is "shown by" a test loses its proof
-//! when that test is renamed or goes, and nobody would notice.
+//! when that test is renamed or goes, and nobody would notice. A promise, a section `## C…`, without any such word is none.
 //!
 //! A test's name there is a word in backticks of lower-case letters, digits and at least two underscores.
 
@@ -27,7 +27,32 @@ pub fn check(sources: &[Source]) -> Vec<Finding> {
             ));
         }
     }
+    findings.extend(unshown(&page.text));
     findings
+}
+
+/// Promises that name no test.
+fn unshown(page: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut open: Option<(usize, &str)> = None;
+    let headings = page.lines().enumerate().chain([(0, "## the end")]);
+    for (i, line) in headings {
+        if let Some(title) = line.strip_prefix("## ") {
+            if let Some((at, title)) = open.take() {
+                let message = format!("`{title}` is shown by no test: say `Shown by` and name one");
+                findings.push(Finding::new(PAGE, at + 1, message));
+            }
+            open = is_promise(title).then_some((i, title));
+        } else if line.starts_with("Shown by ") {
+            open = None;
+        }
+    }
+    findings
+}
+
+/// `C7 A full disk`.
+fn is_promise(title: &str) -> bool {
+    title.strip_prefix('C').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 fn functions(source: &Source) -> Vec<&str> {

@@ -7,7 +7,8 @@
 //! ```
 //! What a crash leaves equals the state after the first P commits, all keyspaces together, and P is no less than what
 //! was promised: the last synced commit after a power cut, the last acknowledged one after a kill (`docs/durability.md`,
-//! C1-C4). `EVENKEEL_CRASH_FULL=1` and release builds try every point with four of the eight policies, in turn.
+//! C1-C4). The layer `crash` of `cargo xtask trust`, which takes every point with two of the eight policies, in turn; the short form
+//! takes some.
 
 mod oracle;
 mod workload;
@@ -18,11 +19,14 @@ use std::sync::Arc;
 use evenkeel::testing::{CrashPolicy, SimulatedFileSystem};
 use evenkeel::{Db, Durability, WriteBatch};
 
+use super::trust::{Layer, layer};
 use oracle::{Damage, Oracle, digest, digests};
-use workload::{DIR, Workload, copy_dir, open, open_at};
+use workload::{DIR, Happened, Workload, copy_dir, open, open_at};
 
-const SEED: u64 = 0x5EA_0001;
 const CALLS: u64 = 6600;
+
+/// Problems that are told.
+const PROBLEMS_MAX: usize = 10;
 
 /// How much of the sweep is run.
 #[derive(Clone, Copy)]
@@ -38,11 +42,12 @@ struct Extent {
 }
 
 impl Extent {
-    fn of_this_run() -> Extent {
-        if std::env::var("EVENKEEL_CRASH_FULL").is_ok() || !cfg!(debug_assertions) {
-            Extent { stride: 1, policies: 4, nested_stride: 60, nested_call_stride: 7 }
+    fn of(layer: Layer) -> Extent {
+        if layer.is_full() {
+            Extent { stride: 1, policies: 2, nested_stride: 60, nested_call_stride: 7 }
         } else {
-            Extent { stride: 13, policies: 2, nested_stride: 24, nested_call_stride: 5 }
+            let stride = if cfg!(debug_assertions) { 13 } else { 5 };
+            Extent { stride, policies: 2, nested_stride: 24, nested_call_stride: 5 }
         }
     }
 
@@ -76,7 +81,7 @@ impl Tally {
             Err(Damage::Unopenable(what)) => (&mut self.unopenable, what),
         };
         *count += 1;
-        if self.first.len() < 10 {
+        if self.first.len() < PROBLEMS_MAX {
             self.first.push(format!("{point}: {what}"));
         }
         None
@@ -201,12 +206,19 @@ fn nested(
 }
 
 /// Everything that can come of one point of the workload.
-fn sweep_point(call: u64, disk: &SimulatedFileSystem, oracle: &Oracle, extent: Extent, tally: &mut Tally) {
+fn sweep_point(
+    seed: u64,
+    call: u64,
+    disk: &SimulatedFileSystem,
+    oracle: &Oracle,
+    extent: Extent,
+    tally: &mut Tally,
+) {
     tally.points += 1;
     let nest = (tally.points).is_multiple_of(extent.nested_stride);
     for policy in extent.policies(call) {
         let at = format!("call {call}, {policy:?}");
-        let crashed = disk.crash(SEED ^ call, policy);
+        let crashed = disk.crash(seed ^ call, policy);
         let copy = crashed.process_kill();
         tally.opens += 2;
         let copies = check_copies(&crashed, oracle, tally.points.is_multiple_of(16)).map(|()| 0);
@@ -244,48 +256,66 @@ fn split(outcome: Result<(Db, usize), Damage>, at: &str, tally: &mut Tally) -> O
 
 #[test]
 fn a_crash_before_any_call_leaves_a_prefix() {
-    let extent = Extent::of_this_run();
-    let mut tally = Tally::default();
+    let layer = layer("crash");
+    let (seeds, extent, mut tally) = (layer.seeds(1), Extent::of(layer), Tally::default());
+    for seed in &seeds {
+        let mut attempt = layer.attempt(*seed);
+        let happened = sweep(layer, *seed, extent, &mut tally);
+        attempt.doing(tally.first.first().map_or("", |first| first));
+        assert!(tally.first.is_empty(), "seed {seed}:\n{}", tally.first.join("\n"));
+        if seeds.len() == 1 && layer.has_usual_seeds() {
+            check_reach(&happened);
+        }
+    }
+    layer.report(format_args!(
+        "seeds={} points={} policies={} opens={} nested={} lost={} holes={} unopenable={}",
+        seeds.len(),
+        tally.points,
+        extent.policies + 1,
+        tally.opens,
+        tally.nested,
+        tally.lost,
+        tally.holes,
+        tally.unopenable
+    ));
+    assert!(tally.nested > 0 && tally.points >= CALLS / extent.stride, "{}", tally.points);
+}
+
+/// Everything that can come of one life.
+fn sweep(layer: Layer, seed: u64, extent: Extent, tally: &mut Tally) -> Happened {
     let fs = SimulatedFileSystem::new();
     fs.record_states();
     let mut seen = |oracle: &Oracle| {
         for (call, disk) in fs.take_states() {
-            if call % extent.stride == 0 {
-                sweep_point(call, &disk, oracle, extent, &mut tally);
+            // The first few say enough.
+            if call % extent.stride == 0 && tally.first.len() < PROBLEMS_MAX {
+                sweep_point(seed, call, &disk, oracle, extent, tally);
+            }
+            if call % 64 == 0 {
+                layer.progress(call, CALLS);
             }
         }
     };
-    let mut workload = Workload::new(&fs, SEED, &mut seen);
-    workload.run(CALLS).unwrap_or_else(|error| panic!("the workload itself failed: {error}; seed {SEED:#x}"));
-    let (happened, oracle) = (workload.happened.clone(), workload.oracle.clone());
-    println!("CRASH workload calls={} commits={} {happened:?}", fs.call_count(), oracle.tried);
-    println!(
-        "CRASH points={} policies={} opens={} nested={} lost={} holes={} unopenable={} seed={SEED:#x}",
-        tally.points, extent.policies, tally.opens, tally.nested, tally.lost, tally.holes, tally.unopenable
-    );
-    assert!(tally.first.is_empty(), "seed {SEED:#x}:\n{}", tally.first.join("\n"));
-    assert!(fs.call_count() >= 2000 && happened.flushes >= 20 && happened.merges >= 20, "{happened:?}");
-    assert!(happened.loads >= 5 && happened.loads_dropped >= 1, "{happened:?}");
-    assert!(happened.prefix_commits >= 10 && happened.wal_rotations >= 5, "{happened:?}");
-    assert!(
-        happened.manifest_rotations >= 2 && happened.created >= 3 && happened.dropped >= 1,
-        "{happened:?}"
-    );
-    assert!(happened.reopened >= 1 && happened.oversized >= 1 && happened.syncs >= 1, "{happened:?}");
-    assert!(happened.interval_syncs >= 5 && happened.unlogged >= 30, "{happened:?}");
-    assert!(
-        happened.copies >= 3
-            && happened.deletes >= 1
-            && happened.range_deletes >= 50
-            && tally.nested > 0
-            && tally.points >= CALLS / extent.stride,
-        "{happened:?}"
-    );
+    let mut workload = Workload::new(&fs, seed, &mut seen);
+    workload.run(CALLS).unwrap_or_else(|error| panic!("the workload itself failed: {error}; seed {seed}"));
+    workload.happened.clone()
+}
+
+/// A life in which little happens shows little.
+fn check_reach(happened: &Happened) {
+    let h = happened;
+    println!("{h:?}");
+    assert!(h.flushes.min(h.merges) >= 20 && h.loads >= 5 && h.loads_dropped >= 1, "{h:?}");
+    assert!(h.prefix_commits >= 10 && h.wal_rotations >= 5 && h.manifest_rotations >= 2, "{h:?}");
+    assert!(h.created >= 3 && h.dropped.min(h.reopened).min(h.oversized).min(h.syncs) >= 1, "{h:?}");
+    assert!(h.interval_syncs >= 5 && h.unlogged >= 30 && h.copies >= 3 && h.yields > 0, "{h:?}");
+    assert!(h.deletes >= 1 && h.range_deletes >= 50, "{h:?}");
 }
 
 /// The same with a machine that really stops: the engine sees its calls fail, and neither panics nor hangs.
 #[test]
 fn a_machine_that_stops_under_the_engine_leaves_a_prefix() {
+    const SEED: u64 = 0x5EA_0001;
     let mut tally = Tally::default();
     for nth in (1..CALLS).step_by(if cfg!(debug_assertions) { 211 } else { 23 }) {
         let fs = SimulatedFileSystem::new();

@@ -12,6 +12,8 @@ use evenkeel::testing::{
 };
 use evenkeel::{Builder, Db, Durability, KeyspaceOptions, Options, Result, ScanRange, WriteBatch};
 
+use super::trust::layer;
+
 pub const DIR: &str = "/store";
 
 pub type Content = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -108,6 +110,9 @@ fn used(fs: &SimulatedFileSystem, limit: u64) -> u64 {
 #[test]
 fn a_disk_full_at_any_size_loses_nothing_and_writes_resume() {
     const LIMIT: u64 = 1 << 30;
+    let layer = layer("disk-full");
+    // Finer than the 4 KiB that a disk gives out.
+    let finely = if layer.is_full() { 512 } else { 2 << 10 };
     let (fs, clock) = (SimulatedFileSystem::new(), Arc::new(ManualClock::default()));
     fs.set_free_space(Some(LIMIT));
     let db = builder(&fs, &clock).open().unwrap();
@@ -120,7 +125,10 @@ fn a_disk_full_at_any_size_loses_nothing_and_writes_resume() {
     }
     drop(db);
     let (mut points, mut full, mut lost, mut resumed) = (0, 0, 0, 0);
-    for quota in (0..=peak).step_by(1 << 10) {
+    for quota in (0..=peak).step_by(finely) {
+        let mut attempt = layer.attempt(0);
+        attempt.doing(format_args!("{quota} bytes"));
+        layer.progress(quota, peak);
         let (fs, clock) = (SimulatedFileSystem::new(), Arc::new(ManualClock::default()));
         fs.set_free_space(Some(quota));
         let db = builder(&fs, &clock).open().unwrap();
@@ -152,7 +160,7 @@ fn a_disk_full_at_any_size_loses_nothing_and_writes_resume() {
         points += 1;
         assert_eq!(lost, 0, "{quota} bytes");
     }
-    println!("DISKFULL points={points} full={full} lost={lost} resumed={resumed} peak={peak}");
+    layer.report(format_args!("points={points} full={full} lost={lost} resumed={resumed} peak_bytes={peak}"));
     assert!(points > 20 && full > points / 2 && resumed == points);
 }
 

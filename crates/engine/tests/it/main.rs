@@ -3,6 +3,8 @@
 
 /// Compactions by hand, pauses, bulk loads, paced unlinks.
 mod control;
+/// Damage to every byte and every file.
+mod corruption;
 /// What compaction costs and leaves behind.
 mod costs;
 /// A crash before every call that changes the disk.
@@ -15,15 +17,19 @@ mod device;
 mod durability;
 /// What failures may do and what not.
 mod failures;
+/// Any call that fails, once or from then on.
+mod fault_sweep;
 /// Failing disks, damaged and newer files, second openers.
 mod faults;
+/// Stores that released formats have written.
+mod golden;
 /// Levels in groups of keys by heat.
 mod groups;
 /// What reads teach, across restarts.
 mod heat;
 /// Strategies changed under a thread that keeps writing.
 mod live_switching;
-/// One random history gives the model's answers under every strategy.
+/// One random history gives the model's answers under every strategy and schedule.
 mod model;
 /// LOG, STATS and IDENTITY, properties, snapshots, slow operations.
 mod observe;
@@ -49,3 +55,5 @@ mod switching;
 mod tables;
 /// Operations recorded into a file, and what may go wrong with it.
 mod trace;
+/// Seeds, figures and progress of the layers that `cargo xtask trust` runs.
+mod trust;

@@ -4,9 +4,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use evenkeel::testing::{ManualClock, Random, SimulatedFileSystem};
 use evenkeel::{Db, KeyspaceOptions, Metrics, Options, ScanRange, WriteBatch};
+
+use super::trust::layer;
 
 fn tiny() -> Options {
     Options {
@@ -214,4 +217,64 @@ fn own_keys(db: &Db, thread: u64, operations: u64) -> Content {
         }
     }
     model
+}
+
+/// The keys that are written all the time, and what their last acknowledged values are.
+const HOT: [&[u8]; 4] = [b"hot 0", b"hot 1", b"hot 2", b"hot 3"];
+
+/// Reads the hot keys until it is over: each is always there, and never older than what was acknowledged before.
+fn read_hot(db: &Db, acknowledged: &[AtomicU64; 4], over: &AtomicBool) -> u64 {
+    let mut reads = 0;
+    let number = |value: &[u8]| std::str::from_utf8(value).unwrap().parse::<u64>().unwrap();
+    while !over.load(Ordering::Acquire) {
+        for (key, acknowledged) in HOT.iter().zip(acknowledged) {
+            let least = acknowledged.load(Ordering::Acquire);
+            let value = db.get(key).unwrap().unwrap_or_else(|| panic!("{key:?} is gone"));
+            assert!(number(&value) >= least, "{key:?} is older than {least}");
+            reads += 1;
+        }
+        let found: Vec<_> = db.scan(ScanRange::all()).unwrap().map(|entry| entry.unwrap().0).collect();
+        assert_eq!(found, HOT, "a scan");
+        let snapshot = db.snapshot();
+        let twice = [0, 1].map(|_| snapshot.get(HOT[0]).unwrap().map(|value| number(&value)));
+        assert!(twice[0].is_some() && twice[0] == twice[1], "a snapshot changes: {twice:?}");
+    }
+    reads
+}
+
+/// A read that took its sequence before its view would at times find nothing: a flush has dropped the version it asks for.
+#[test]
+fn a_key_that_is_overwritten_all_the_time_is_always_there() {
+    let layer = layer("threads");
+    let writes = if layer.is_full() { 60_000 * layer.soak() } else { 8_000 };
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), Options { workers: 2, ..tiny() }).unwrap();
+    let (over, acknowledged) = (AtomicBool::new(false), [const { AtomicU64::new(0) }; 4]);
+    for key in HOT {
+        db.put(key, b"000000").unwrap();
+    }
+    let mut attempt = layer.attempt(0);
+    attempt.doing("readers beside a writer");
+    let reads: u64 = std::thread::scope(|scope| {
+        let readers = [0, 1].map(|_| scope.spawn(|| read_hot(&db, &acknowledged, &over)));
+        for n in 1..=writes {
+            if readers.iter().any(std::thread::ScopedJoinHandle::is_finished) {
+                break;
+            }
+            let at = n as usize % HOT.len();
+            db.put(HOT[at], format!("{n:0>100}").as_bytes()).unwrap();
+            acknowledged[at].store(n, Ordering::Release);
+            if n % 1024 == 0 {
+                layer.progress(n, writes);
+            }
+        }
+        over.store(true, Ordering::Release);
+        readers.map(|reader| reader.join().unwrap()).iter().sum()
+    });
+    let metrics = db.metrics();
+    layer.report(format_args!(
+        "writes={writes} reads={reads} flushes={} merges={} lost=0 wrong=0",
+        metrics.flushes, metrics.compactions
+    ));
+    assert!(metrics.flushes > 10 && reads > 100, "{} flushes, {reads} reads", metrics.flushes);
 }

@@ -6,10 +6,11 @@
 //! ```
 //! The truth is kept here, outside the store: a map that takes the lines one by one. After each kill the dump must be that
 //! map after P lines, and the next load goes on from line P + 1 in the same store. `EVENKEEL_KILL_FILE` names a file of
-//! KEY<TAB>VALUE lines to load in place of the generated ones, `EVENKEEL_KILL_SEED` other moments.
+//! KEY<TAB>VALUE lines to load in place of the generated ones. The layer `kill` of `cargo xtask trust`.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Stdio};
 use std::thread::JoinHandle;
 
@@ -17,10 +18,13 @@ use evenkeel_lab::clock;
 use evenkeel_lab::random::Random;
 
 use crate::shell::Shell;
+use crate::trust::{Layer, layer};
 use crate::{Keel, list, read_bytes};
 
+/// In the short form, and as many times in a long one.
 const KILLS: u64 = 20;
-const LINES: u64 = 200_000;
+const KILLS_FULL: u64 = 60;
+pub const LINES: u64 = 200_000;
 /// So small that flushes and compactions go on all the time.
 const SMALL: [&str; 8] = [
     "--set",
@@ -36,7 +40,7 @@ const SMALL: [&str; 8] = [
 type Record<'a> = (&'a [u8], &'a [u8]);
 
 /// Lines with repeated keys: most are written twice or more, some very often.
-fn generated(seed: u64) -> Vec<u8> {
+pub fn generated(seed: u64) -> Vec<u8> {
     let mut random = Random::new(seed);
     let mut text = Vec::new();
     for line in 1..=LINES {
@@ -53,19 +57,24 @@ fn record(line: &[u8]) -> Record<'_> {
 }
 
 /// The lines of a text without their ends.
-fn lines(text: &[u8]) -> Vec<&[u8]> {
+pub fn lines(text: &[u8]) -> Vec<&[u8]> {
     text.strip_suffix(b"\n").unwrap_or(text).split(|b| *b == b'\n').collect()
 }
 
 /// What the store must hold, and how far that is from what it does hold.
-struct Truth<'a> {
+pub struct Truth<'a> {
     lines: &'a [&'a [u8]],
     /// Lines taken.
-    taken: usize,
+    pub taken: usize,
     map: HashMap<&'a [u8], &'a [u8]>,
 }
 
 impl<'a> Truth<'a> {
+    /// Of a store that holds nothing.
+    pub fn new(lines: &'a [&'a [u8]]) -> Truth<'a> {
+        Truth { lines, taken: 0, map: HashMap::new() }
+    }
+
     fn take(&mut self) {
         let (key, value) = record(self.lines[self.taken]);
         self.map.insert(key, value);
@@ -73,7 +82,7 @@ impl<'a> Truth<'a> {
     }
 
     /// The smallest P from `acked` to `fed` for which the store holds exactly the first P lines. The truth is then there.
-    fn find(&mut self, dump: &[u8], acked: usize, fed: usize) -> Option<usize> {
+    pub fn find(&mut self, dump: &[u8], acked: usize, fed: usize) -> Option<usize> {
         while self.taken < acked {
             self.take();
         }
@@ -104,9 +113,9 @@ impl<'a> Truth<'a> {
 }
 
 /// Starts a load of stdin and feeds it these lines; its stdin stays open until the feeder is joined.
-fn start(keel: &Keel, args: &[&str], input: Vec<u8>) -> (Child, JoinHandle<ChildStdin>) {
+pub fn start(keel: &Keel, db: &Path, args: &[&str], input: Vec<u8>) -> (Child, JoinHandle<ChildStdin>) {
     let mut command = keel.command(&["load", "--ack"]);
-    command.args(args).args(SMALL).arg("--db").arg(keel.db()).arg("-");
+    command.args(args).args(SMALL).arg("--db").arg(db).arg("-");
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let feeder = std::thread::Builder::new().spawn(move || {
@@ -118,7 +127,7 @@ fn start(keel: &Keel, args: &[&str], input: Vec<u8>) -> (Child, JoinHandle<Child
 }
 
 /// Waits until `target` lines of this load are acknowledged and a moment longer, kills it, and says how many really were.
-fn kill_after(mut child: Child, target: u64, spins: u64) -> u64 {
+pub fn kill_after(mut child: Child, target: u64, spins: u64) -> u64 {
     let mut answers = BufReader::new(child.stdout.take().unwrap());
     let mut acked = 0;
     let mut line = String::new();
@@ -154,8 +163,8 @@ fn kill_opening(keel: &Keel, spins: u64) {
 }
 
 /// All records, as bytes: a given file need not be UTF-8.
-fn dump(keel: &Keel, story: &str) -> Vec<u8> {
-    let output = keel.command(&["dump"]).arg("--db").arg(keel.db()).output().unwrap();
+pub fn dump(keel: &Keel, db: &Path, story: &str) -> Vec<u8> {
+    let output = keel.command(&["dump"]).arg("--db").arg(db).output().unwrap();
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && complaint.is_empty(), "{story}: {complaint}");
     output.stdout
@@ -163,31 +172,40 @@ fn dump(keel: &Keel, story: &str) -> Vec<u8> {
 
 #[test]
 fn a_killed_load_leaves_exactly_the_first_lines() {
-    let seed = std::env::var("EVENKEEL_KILL_SEED").map_or(1, |text| text.parse().unwrap());
+    let layer = layer("kill");
+    layer.seeds(1).into_iter().for_each(|seed| kills(layer, seed));
+}
+
+fn kills(layer: Layer, seed: u64) {
+    let kills = if layer.is_full() { KILLS_FULL } else { KILLS };
+    let mut attempt = layer.attempt(seed);
     let text = match std::env::var_os("EVENKEEL_KILL_FILE") {
         Some(file) => read_bytes(file.as_ref()),
         None => generated(seed),
     };
     let all = lines(&text);
     let total = all.len() as u64;
-    assert!(total >= 40 * KILLS, "{total} lines are too few for {KILLS} kills");
+    assert!(total >= 40 * kills, "{total} lines are too few for {kills} kills");
     let keel = Keel::new();
     let mut random = Random::new(seed ^ 0x6b69_6c6c);
-    let mut truth = Truth { lines: &all, taken: 0, map: HashMap::new() };
-    let (mut moments, mut beyond, mut openings) = (Vec::new(), 0, 0);
+    let mut truth = Truth::new(&all);
+    let (mut acked_all, mut beyond, mut openings) = (0, 0, 0);
     let began = clock::now();
-    for kill in 0..KILLS {
+    for kill in 0..kills {
+        layer.progress(kill, kills);
         let begin = truth.taken as u64;
         // Batches of one line, of a few, of many; now and then with a sync each.
-        let batch = [1, 1, 10, 100, 1000][random.below(5) as usize].min(total / (4 * KILLS)).max(1);
+        let batch = [1, 1, 10, 100, 1000][random.below(5) as usize].min(total / (4 * kills)).max(1);
         let sync = if batch >= 10 && random.below(4) == 0 { "sync" } else { "os" };
-        let moment = (total * kill + random.below(total)) / KILLS;
+        let moment = (total * kill + random.below(total)) / kills;
         let target = moment.max(begin + batch).min(total - batch);
         let fed = (target + 2 * batch + total / 20).min(total);
         let input = [all[begin as usize..fed as usize].join(&b'\n'), b"\n".to_vec()].concat();
         let story = format!("seed {seed}, kill {kill}, lines {begin} to {fed}, batch {batch}, sync {sync}");
+        attempt.doing(&story);
 
-        let (child, feeder) = start(&keel, &["--batch", &batch.to_string(), "--sync", sync], input);
+        let args = ["--batch", &batch.to_string(), "--sync", sync];
+        let (child, feeder) = start(&keel, &keel.db(), &args, input);
         let reachable = (target - begin) / batch * batch;
         let acked = begin + kill_after(child, reachable, random.below(200_000));
         drop(feeder.join());
@@ -195,11 +213,11 @@ fn a_killed_load_leaves_exactly_the_first_lines() {
             kill_opening(&keel, random.below(3_000_000));
             openings += 1;
         }
-        let held = dump(&keel, &story);
+        let held = dump(&keel, &keel.db(), &story);
         let Some(there) = truth.find(&held, acked as usize, fed as usize) else {
             panic!("{story}: the store does not hold the first P lines for any P from {acked} to {fed}");
         };
-        moments.push(there);
+        acked_all += acked - begin;
         beyond += there as u64 - acked;
     }
     let rest = [all[truth.taken..].join(&b'\n'), b"\n".to_vec()].concat();
@@ -207,19 +225,16 @@ fn a_killed_load_leaves_exactly_the_first_lines() {
     while truth.taken < all.len() {
         truth.take();
     }
-    let held = dump(&keel, &format!("seed {seed}"));
+    let held = dump(&keel, &keel.db(), &format!("seed {seed}"));
     assert!(held == truth.dump(), "seed {seed}: the dump is not the last value of every key, sorted");
     let verified = keel.ok(&["verify"]);
-    // Written past the test's captured output, so that every run shows it.
-    writeln!(
-        std::io::stdout(),
-        "KILL kills={KILLS} lines={total} keys={} lost=0 beyond_acked={beyond} killed_openings={openings} seed={seed} \
-         seconds={:.1} at={moments:?} verify: {}",
+    println!("{}", verified.trim_end());
+    layer.report(format_args!(
+        "kills={kills} killed_openings={openings} acked_checked={acked_all} beyond_acked={beyond} lines={total} keys={} lost=0 wrong=0 \
+         took={:.1}s",
         truth.map.len(),
         began.elapsed().as_secs_f64(),
-        verified.trim_end().replace('\n', "; "),
-    )
-    .unwrap();
+    ));
 }
 
 /// A log made for one large write once came before the log that had been prepared earlier, with a lower number: recovery

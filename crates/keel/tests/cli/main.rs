@@ -24,6 +24,9 @@ mod lab;
 mod observe;
 /// `checkpoint`, `inspect`, `--read-only`.
 mod operations;
+/// Power cuts of a real file system.
+#[cfg(target_os = "linux")]
+mod power_cut;
 /// `trace`.
 mod record_replay;
 /// `repair`.
@@ -37,6 +40,10 @@ mod sim;
 /// The order of system calls.
 #[cfg(target_os = "linux")]
 mod trace;
+/// Seeds, figures and progress of the layers that `cargo xtask trust` runs.
+#[cfg(unix)]
+#[path = "../../../engine/tests/it/trust.rs"]
+mod trust;
 /// `load` and `dump`.
 mod tsv;
 /// `put get delete scan`, keyspaces, strategies and what inspects a store.

@@ -8,6 +8,10 @@ use evenkeel::testing::{CrashPolicy, Random};
 /// Different keys.
 pub const KEYS: u64 = 600;
 
+/// Schedules that come for a while, under whatever strategy.
+pub const SCHEDULES: [&str; 5] =
+    ["silk:jobs=2", "dlc-full:every=10ms,softness=1", "dlc-burst-part", "paced", "unlimited"];
+
 /// Names of keyspaces; the first always exists.
 pub const NAMES: [&str; 4] = ["default", "events", "index", "w"];
 
@@ -132,6 +136,16 @@ pub enum Operation {
     SetStrategy {
         space: usize,
         to: Option<usize>,
+    },
+    /// `None`: back to the schedule under test.
+    SetSchedule {
+        to: Option<usize>,
+    },
+    /// Everything in the background stands still for so many writes.
+    Pause {
+        space: usize,
+        writes: u64,
+        seed: u64,
     },
     Create {
         space: usize,
@@ -295,7 +309,12 @@ fn draw(random: &mut Random, spell: &Spell) -> Operation {
         973..990 => Operation::Advance { ms: random.below(2000) },
         990..993 => Operation::Copy { seed },
         993..996 => Operation::Look { seed },
-        996..998 => Operation::Check { verify: false },
+        996 => Operation::Check { verify: false },
+        997 if random.one_in(3) => Operation::Pause { space, writes: 1 + random.below(30), seed },
+        997 => {
+            let to = random.one_in(2).then(|| random.below(SCHEDULES.len() as u64) as usize);
+            Operation::SetSchedule { to }
+        }
         _ => Operation::Reopen { end: end(random), seed },
     }
 }

@@ -18,50 +18,20 @@ use evenkeel::{
     WriteBatch,
 };
 
-use super::operations::{Bounds, Effect, End, KEYS, NAMES, Operation, Write, key, value};
+use super::operations::{Bounds, Effect, End, KEYS, NAMES, Operation, SCHEDULES, Write, key, value};
 use super::reading::{Held, check_range, expected, range_of};
 use super::reference::{Change, Entry, Moment, Reference, Space};
+use super::sets::{DEVICE, OPERATION, OptionSet, STRATEGIES, Totals, is_idle, take};
 use super::sizes::{COMPRESSIONS, PREFIXES, options};
-
-/// Strategies under test, in the order of the table.
-pub const STRATEGIES: [&str; 10] =
-    ["full", "lo+1", "lo+2", "rr", "old", "tier", "1-leveling", "l-leveling", FIXED, "ltg"];
-
-/// Sizes from above, and outputs that end by size alone: what the others do not do.
-const FIXED: &str = "when=saturation how=runs:1 much=file which=least-overlap-parent; \
-    L0: when=runs,saturation how=runs:4 much=runs; size: sizes=fixed cut=size";
-
-/// What came to pass, added up over all opens.
-#[derive(Clone, Debug, Default)]
-pub struct Totals {
-    pub flushes: u64,
-    pub merges: u64,
-    pub moves: u64,
-    pub yields: u64,
-    pub prefix_commits: u64,
-    pub discarded: u64,
-    pub loads: u64,
-    pub levels: usize,
-    /// Scans of trees that had at least ten tables consumed in part, and the most that a scan met.
-    pub trimmed_scans: u64,
-    pub trimmed_most: usize,
-    pub range_deletes: u64,
-    /// Tables dropped unread under range tombstones.
-    pub covered: u64,
-    pub reopens: u64,
-    pub crashes: u64,
-    pub copies: u64,
-    pub looks: u64,
-    /// Writes to the keyspace without a log, and writes refused because they were for it and something else.
-    pub unlogged: u64,
-    pub refused: u64,
-    pub interval_syncs: u64,
-    /// Groups by heat that were split, joined, and turned hot and cold.
-    pub group_turns: [u64; 4],
-}
 
 /// The keyspace without a log.
 const UNLOGGED: &str = NAMES[3];
+
+/// How long nothing happens where background work has to wait for its time.
+const TICK: Duration = Duration::from_millis(20);
+
+/// After so many of them there is room for every write.
+const TICKS_TO_ROOM: u64 = 5_000;
 
 /// More steps than any backlog of these sizes needs.
 const STEPS_TO_REST: u64 = 20_000;
@@ -71,11 +41,12 @@ const EVENTS_KEPT: usize = 24;
 
 /// A store, its model, and what readers hold open.
 pub struct Runner {
-    strategy: &'static str,
+    set: OptionSet,
     fs: SimulatedFileSystem,
     clock: Arc<ManualClock>,
     durability: Durability,
     db: Option<Db>,
+    is_paused: bool,
     model: Reference,
     snapshots: Vec<(Snapshot, Moment)>,
     held: Vec<Held>,
@@ -86,13 +57,14 @@ pub struct Runner {
 
 impl Runner {
     /// An empty store.
-    pub fn new(strategy: &'static str, seed: u64) -> Runner {
+    pub fn new(set: OptionSet, seed: u64) -> Runner {
         let mut runner = Runner {
-            strategy,
+            set,
             fs: SimulatedFileSystem::new(),
             clock: Arc::default(),
             durability: Durability::Os,
             db: None,
+            is_paused: false,
             model: Reference::default(),
             snapshots: Vec::new(),
             held: Vec::new(),
@@ -100,8 +72,8 @@ impl Runner {
             events: Arc::default(),
             totals: Totals::default(),
         };
-        runner.model.create(NAMES[0], strategy, false);
-        runner.open(seed, Some(strategy));
+        runner.model.create(NAMES[0], set.strategy, false);
+        runner.open(seed, Some(set.strategy));
         runner.model.opened();
         runner
     }
@@ -112,6 +84,7 @@ impl Runner {
 
     /// One operation, and every answer compared.
     pub fn run(&mut self, operation: &Operation) {
+        self.clock.advance(OPERATION);
         match operation {
             Operation::Write { writes, sync } => self.write(writes, *sync),
             Operation::Get { space, key } => self.get(*space, &[*key], false),
@@ -155,11 +128,17 @@ impl Runner {
         match operation {
             Operation::Flush { space } => {
                 let name = self.name(*space);
-                self.db().keyspace(name).unwrap().flush().unwrap();
+                let keyspace = self.db().keyspace(name).unwrap();
+                self.in_time(|| keyspace.flush()).unwrap();
                 self.model.flushed(name);
             }
             Operation::CompactRange { space, bounds } => {
-                self.db().keyspace(self.name(*space)).unwrap().compact_range(range_of(*bounds).0).unwrap();
+                let keyspace = self.db().keyspace(self.name(*space)).unwrap();
+                match keyspace.compact_range(range_of(*bounds).0) {
+                    // It goes on as a job like others, when its time comes.
+                    Err(error) if is_idle(&error) => {}
+                    outcome => outcome.unwrap(),
+                }
             }
             Operation::CompactLevels { space, from, one, cancel_after } => {
                 self.compact_levels(*space, *from, *one, *cancel_after);
@@ -180,15 +159,16 @@ impl Runner {
             Operation::PileUp { space, flushes, seed } => self.pile_up(*space, *flushes, *seed),
             Operation::WaitIdle => {
                 self.come_to_rest();
-                self.db().wait_idle().unwrap();
                 assert_eq!(self.db().metrics().jobs_open, 0, "idle");
             }
+            Operation::SetSchedule { to } => {
+                self.db().set_schedule(to.map_or(self.set.schedule, |to| SCHEDULES[to])).unwrap();
+                self.totals.schedules += 1;
+            }
+            Operation::Pause { space, writes, seed } => self.pause(*space, *writes, *seed),
             Operation::Advance { ms } => {
                 self.clock.advance(Duration::from_millis(*ms));
-                // Each second the other half of the keys is the one that is read.
-                let lower_is_hot = self.clock.now().as_secs().is_multiple_of(2);
-                let heat = |key: &[u8]| Some(f64::from(u8::from((key < b"user:0400") == lower_is_hot)));
-                self.db().pretend_heat(&heat);
+                self.flip_heat();
             }
             _ => unreachable!("not of the background: {operation:?}"),
         }
@@ -205,6 +185,7 @@ impl Runner {
         });
         match keyspace.compact(if one { options.to_level(from + 1) } else { options }) {
             Ok(report) => assert!(!report.cancelled || cancel_after.is_some()),
+            Err(error) if is_idle(&error) => {}
             Err(error) => assert!(error.to_string().starts_with("there is no level"), "{error}"),
         }
     }
@@ -223,7 +204,11 @@ impl Runner {
         if !finish {
             return;
         }
-        load.finish().unwrap();
+        match load.finish() {
+            // It could not wait for what is before it, and has done nothing.
+            Err(error) if is_idle(&error) => return,
+            outcome => outcome.unwrap(),
+        };
         self.model.load(name, entries);
         self.totals.loads += 1;
     }
@@ -248,32 +233,64 @@ impl Runner {
         }
     }
 
-    /// Background work ends: no tree is worked on for ever.
+    /// Writes go on beside a background that stands still, as far as there is room.
+    fn pause(&mut self, space: usize, writes: u64, seed: u64) {
+        let paused = self.db().pause_background().unwrap();
+        let mut random = Random::new(seed);
+        let flushes = self.db().metrics().flushes;
+        self.is_paused = true;
+        for _ in 0..writes {
+            self.write(&[(space, random.below(KEYS), Effect::Put(20))], false);
+            self.step(2, true, random.next_u64());
+        }
+        self.scan(self.name(space), Bounds::All, seed);
+        assert_eq!(self.db().metrics().flushes, flushes, "a flush during a pause");
+        paused.resume();
+        self.is_paused = false;
+        self.totals.pauses += 1;
+    }
+
+    /// Background work ends, as time goes on: no tree is worked on for ever.
     fn come_to_rest(&self) {
         let mut steps = 0;
-        while self.db().step(&mut |runnable: &[(usize, _)]| runnable.first().map(|(job, _)| *job)) {
+        loop {
+            while self.db().step(&mut |runnable: &[(usize, _)]| runnable.first().map(|(job, _)| *job)) {
+                steps += 1;
+                if steps > STEPS_TO_REST {
+                    self.panic_at_work();
+                }
+            }
+            if self.db().wait_idle().is_ok() {
+                return;
+            }
             steps += 1;
             if steps > STEPS_TO_REST {
-                for name in self.db().keyspaces() {
-                    let keyspace = self.db().keyspace(&name).unwrap();
-                    eprintln!("{name}, {}:\n{}", keyspace.strategy_text(), keyspace.picture());
-                }
-                let last: Vec<String> = self.events.lock().unwrap().iter().map(ToString::to_string).collect();
-                panic!("compactions go on and on, the last:\n{}", last.join("\n"));
+                self.panic_at_work();
             }
+            self.clock.advance(TICK);
         }
+    }
+
+    fn panic_at_work(&self) -> ! {
+        for name in self.db().keyspaces() {
+            let keyspace = self.db().keyspace(&name).unwrap();
+            eprintln!("{name}, {}:\n{}", keyspace.strategy_text(), keyspace.picture());
+        }
+        let last: Vec<String> = self.events.lock().unwrap().iter().map(ToString::to_string).collect();
+        panic!("background work goes on and on, the last:\n{}", last.join("\n"));
     }
 
     fn keyspaces(&mut self, operation: &Operation) {
         match operation {
             Operation::SetStrategy { space, to } => {
                 let name = self.name(*space);
-                let text = to.map_or(self.strategy, |to| STRATEGIES[to]);
+                let text = to.map_or(self.set.strategy, |to| STRATEGIES[to]);
                 self.db().keyspace(name).unwrap().set_strategy(text).unwrap();
                 self.model.spaces.get_mut(name).unwrap().strategy = text.to_owned();
+                self.totals.switches += 1;
             }
             Operation::Create { space } => {
-                let (name, strategy) = (NAMES[*space], self.strategy);
+                let (name, strategy) = (NAMES[*space], self.set.strategy);
                 let options = KeyspaceOptions {
                     strategy: Some(strategy.to_owned()),
                     memtable_bytes: Some(4096),
@@ -339,9 +356,10 @@ impl Runner {
             };
             entries.push((self.model.spaces[name].incarnation, Rc::from(key), change));
         }
-        let unlogged =
-            writes.iter().filter(|(space, ..)| self.model.spaces[self.name(*space)].no_wal).count();
-        if unlogged > 0 && (sync || unlogged < writes.len()) {
+        // What deletes nothing is no write of the keyspace.
+        let unlogged_space = self.model.spaces.values().find(|space| space.no_wal).map(|s| s.incarnation);
+        let unlogged = entries.iter().filter(|(space, ..)| Some(*space) == unlogged_space).count();
+        if unlogged > 0 && (sync || unlogged < entries.len()) {
             // No promise that a log alone could keep, and no batch over both kinds of keyspace.
             let durability = if sync { Durability::Sync } else { Durability::Os };
             let refused = self.db().write_with(batch, durability).unwrap_err();
@@ -349,24 +367,41 @@ impl Runner {
             self.totals.refused += 1;
             return;
         }
-        match (&entries[..], sync) {
-            (_, true) => self.db().write_with(batch, Durability::Sync).unwrap(),
-            ([(_, key, Change::Put(value))], _) => {
-                self.db().keyspace(self.name(writes[0].0)).unwrap().put(key, value).unwrap();
-            }
-            ([(_, key, Change::DeleteTo(end))], _) => {
-                self.db().keyspace(self.name(writes[0].0)).unwrap().delete_range(key, end).unwrap();
-            }
-            ([(_, key, Change::Delete)], _) => {
-                self.db().keyspace(self.name(writes[0].0)).unwrap().delete(key).unwrap();
-            }
-            _ => self.db().write(batch).unwrap(),
+        let written = self.in_time(|| self.commit(&batch, writes[0].0, &entries, sync));
+        if matches!(&written, Err(error) if error.kind() == "Paused" && self.is_paused) {
+            // There is no room, and nobody makes any now.
+            return;
         }
+        written.unwrap();
         self.model.write(entries);
         if unlogged == 0 && (sync || self.durability == Durability::Sync) {
             self.model.synced();
         }
         self.totals.unlogged += u64::from(unlogged > 0);
+    }
+
+    /// A write of one entry is made by the call that is for it.
+    fn commit(&self, batch: &WriteBatch, space: usize, entries: &[Entry], sync: bool) -> Result<()> {
+        let keyspace = || self.db().keyspace(self.name(space)).unwrap();
+        match (entries, sync) {
+            (_, true) => self.db().write_with(batch.clone(), Durability::Sync),
+            ([(_, key, Change::Put(value))], _) => keyspace().put(key, value),
+            ([(_, key, Change::DeleteTo(end))], _) => keyspace().delete_range(key, end),
+            ([(_, key, Change::Delete)], _) => keyspace().delete(key),
+            _ => self.db().write(batch.clone()),
+        }
+    }
+
+    /// A call that may have to wait for background work, which a schedule may let go on only as time does.
+    fn in_time<T>(&self, mut call: impl FnMut() -> Result<T>) -> Result<T> {
+        for _ in 0..TICKS_TO_ROOM {
+            match call() {
+                Err(error) if is_idle(&error) => self.clock.advance(TICK),
+                outcome => return outcome,
+            }
+        }
+        let why = self.db().control("explain default");
+        panic!("{TICK:?} have passed {TICKS_TO_ROOM} times, and it still waits: {why:?}");
     }
 
     fn get(&self, space: usize, numbers: &[u64], at_once: bool) {
@@ -441,11 +476,11 @@ impl Runner {
     /// A checkpoint is the store as of now, whatever is in memtables, and a store that takes writes.
     fn copy(&mut self, seed: u64) {
         let target = Path::new("/copies/one");
-        let report = self.db().checkpoint(target).unwrap();
+        let report = self.in_time(|| self.db().checkpoint(target)).unwrap();
         assert_eq!(report.sequence, self.model.sequence);
         let copy = self.builder(target, options(seed)).without_threads().open().unwrap();
         self.check_twin(&copy, true);
-        copy.put(b"of the copy", b"alone").unwrap();
+        self.in_time(|| copy.put(b"of the copy", b"alone")).unwrap();
         copy.close().unwrap();
         for name in self.fs.list(target).unwrap() {
             self.fs.remove(&target.join(name)).unwrap();
@@ -530,8 +565,9 @@ impl Runner {
     }
 
     fn open(&mut self, seed: u64, strategy: Option<&str>) {
-        let mut options = options(seed);
+        let mut options = Options { device_bytes_per_sec: DEVICE, ..options(seed) };
         options.strategy = strategy.map(str::to_owned);
+        options.schedule = self.set.schedule.to_owned();
         self.durability = options.durability;
         let builder =
             Db::builder(Path::new("/store")).options(options).file_system(Arc::new(self.fs.clone()));
@@ -549,28 +585,15 @@ impl Runner {
         self.db = Some(builder.clock(Arc::clone(&self.clock) as _).without_threads().open().unwrap());
     }
 
+    /// Each second the other half of the keys is the one that is read.
+    fn flip_heat(&self) {
+        let lower_is_hot = self.clock.now().as_secs().is_multiple_of(2);
+        self.db().pretend_heat(&|key| Some(f64::from(u8::from((key < b"user:0400") == lower_is_hot))));
+    }
+
     /// Adds the counters of this open to the totals.
     pub fn count(&mut self) {
         let metrics = self.db().metrics();
-        let totals = &mut self.totals;
-        totals.flushes += metrics.flushes;
-        totals.merges += metrics.compactions;
-        totals.moves += metrics.moves;
-        totals.yields += metrics.jobs_yielded;
-        totals.prefix_commits += metrics.prefix_commits;
-        totals.discarded += metrics.jobs_discarded;
-        totals.covered += metrics.covered_drops;
-        totals.interval_syncs += metrics.wal_interval_syncs;
-        for keyspace in &metrics.keyspaces {
-            totals
-                .group_turns
-                .iter_mut()
-                .zip(keyspace.heat.group_turns)
-                .for_each(|(sum, turns)| *sum += turns);
-        }
+        self.totals.add(&metrics);
     }
-}
-
-fn take<T>(from: &mut Vec<T>, at: usize) -> Option<T> {
-    (!from.is_empty()).then(|| from.swap_remove(at % from.len()))
 }

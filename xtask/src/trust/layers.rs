@@ -1,0 +1,151 @@
+//! The table of layers, in the order in which they run: what is quick and finds most first.
+
+/// A layer.
+#[derive(Debug)]
+pub struct Layer {
+    /// What it is called on the command line, in its line, and in `regressions/seeds.txt`.
+    pub name: &'static str,
+    /// What it shows.
+    pub about: &'static str,
+    /// How it is run.
+    pub how: How,
+}
+
+/// How a layer is run.
+#[derive(Clone, Copy, Debug)]
+pub enum How {
+    /// A test that prints the layer's line itself.
+    Test {
+        /// The package it is in.
+        package: &'static str,
+        /// Which of its test binaries; `--lib` or `--test NAME`.
+        target: &'static [&'static str],
+        /// The test's whole name.
+        test: &'static str,
+    },
+    /// Tests that are run as they are, with other flags of the compiler; the line counts them.
+    Flagged {
+        /// What cargo is given.
+        cargo: &'static [&'static str],
+        /// `RUSTFLAGS`.
+        flags: &'static str,
+        /// True if it takes the nightly toolchain, without which the layer says that it is skipped.
+        nightly: bool,
+    },
+}
+
+const fn engine(name: &'static str, about: &'static str, test: &'static str) -> Layer {
+    Layer { name, about, how: How::Test { package: "evenkeel", target: &["--test", "it"], test } }
+}
+
+const fn keel(name: &'static str, about: &'static str, test: &'static str) -> Layer {
+    Layer { name, about, how: How::Test { package: "keel", target: &["--test", "cli"], test } }
+}
+
+/// Every layer.
+pub const LAYERS: &[Layer] = &[
+    engine(
+        "golden",
+        "stores written by every released format are read, byte for byte as they were",
+        "golden::every_format_that_was_released_is_read",
+    ),
+    engine(
+        "metamorphic",
+        "one random history gives the model's answers under every strategy and schedule",
+        "model::every_strategy_gives_the_answers_of_the_model",
+    ),
+    engine(
+        "determinism",
+        "a seed gives the same log of events twice, to the byte",
+        "storms::a_seed_gives_the_same_event_log_to_the_byte",
+    ),
+    engine(
+        "preempt",
+        "a storm of preemptions, resumed, let go and thrown away, loses nothing",
+        "storms::a_storm_of_preemptions_loses_nothing_and_adds_up",
+    ),
+    engine(
+        "threads",
+        "threads that read find every key while another overwrites them and flushes drop what is hidden",
+        "side_by_side::a_key_that_is_overwritten_all_the_time_is_always_there",
+    ),
+    engine(
+        "crash",
+        "a power cut or kill before any call that changes the disk, and again during recovery, leaves a prefix",
+        "crash::a_crash_before_any_call_leaves_a_prefix",
+    ),
+    engine(
+        "fault",
+        "any call that fails, once or from then on, is told and loses nothing",
+        "fault_sweep::a_call_that_fails_is_told_and_loses_nothing",
+    ),
+    engine(
+        "disk-full",
+        "a disk full at any size loses nothing, and writes resume",
+        "failures::a_disk_full_at_any_size_loses_nothing_and_writes_resume",
+    ),
+    engine(
+        "corruption",
+        "any byte changed, any file cut, swapped, stale or missing gives the right answer or an error",
+        "corruption::damage_gives_the_right_answers_or_an_error",
+    ),
+    engine(
+        "fuzz",
+        "random damage of many bytes, with checksums made right, never panics or takes memory without bound",
+        "corruption::damage_with_right_checksums_never_panics",
+    ),
+    keel(
+        "kill",
+        "kill -9 of a real process at any moment leaves exactly the first lines",
+        "kill::a_killed_load_leaves_exactly_the_first_lines",
+    ),
+    keel(
+        "power-cut",
+        "an ext4 that is shut down without a sync keeps what was promised",
+        "power_cut::a_real_power_cut_keeps_what_was_promised",
+    ),
+    Layer {
+        name: "loom",
+        about: "the memtable's tree under every interleaving that loom finds",
+        how: How::Flagged {
+            cargo: &[
+                "test",
+                "-p",
+                "evenkeel-arena",
+                "--release",
+                "--test",
+                "loom",
+                "--target-dir",
+                "target/loom",
+            ],
+            flags: "--cfg loom",
+            nightly: false,
+        },
+    },
+    Layer {
+        name: "asan",
+        about: "the crates with unsafe code under AddressSanitizer",
+        how: How::Flagged {
+            cargo: &[
+                "test",
+                "-p",
+                "evenkeel-arena",
+                "-p",
+                "evenkeel-sys",
+                "--lib",
+                "--tests",
+                "--target-dir",
+                "target/asan",
+                "--target",
+                "x86_64-unknown-linux-gnu",
+            ],
+            flags: "-Zsanitizer=address",
+            nightly: true,
+        },
+    },
+];
+
+/// The layer of this name.
+pub fn find(name: &str) -> Option<&'static Layer> {
+    LAYERS.iter().find(|layer| layer.name == name)
+}
