@@ -127,55 +127,28 @@ fn get_in_tables(
     key: &[u8],
     at: SeqNo,
 ) -> Result<Option<Value>> {
-    if sampled() {
-        counted(store, keyspace, view, key, at)
-    } else {
-        look_in_tables::<false>(store, view, key, at)
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn counted(
-    store: &Store,
-    keyspace: &KeyspaceState,
-    view: &ReadView,
-    key: &[u8],
-    at: SeqNo,
-) -> Result<Option<Value>> {
-    keyspace.heat.note_get();
-    look_in_tables::<true>(store, view, key, at)
-}
-
-/// `COUNTED`: the tables take note of it.
-#[inline(always)]
-fn look_in_tables<const COUNTED: bool>(
-    store: &Store,
-    view: &ReadView,
-    key: &[u8],
-    at: SeqNo,
-) -> Result<Option<Value>> {
     let hash = hash_key(key);
     let mut stats = ReadStats::default();
+    let counted = sampled();
+    if counted {
+        note_get(keyspace);
+    }
     let mut covering = view.version.runs_at(key).filter_map(|(_, run)| run.table_for(key));
     loop {
-        let mut probes: [Option<(&TableReader, TableProbe)>; TOGETHER] = [const { None }; TOGETHER];
+        let mut probes: [Option<(&TableReader, &Access, TableProbe)>; TOGETHER] = [const { None }; TOGETHER];
         let mut n = 0;
-        // Of a get that is counted, the tables in the order of their probes.
-        let mut candidates: [Option<&Access>; TOGETHER] = [None; TOGETHER];
         for (place, table) in probes.iter_mut().zip(covering.by_ref()) {
-            let reader = store.tables.reader(&table.meta, IoClass::Client)?;
-            if COUNTED {
-                table.meta.access.note(store.clock.wall_ms());
-                candidates.get_mut(n).into_iter().for_each(|place| *place = Some(&table.meta.access));
+            let (reader, access) = (store.tables.reader(&table.meta, IoClass::Client)?, &table.meta.access);
+            if counted {
+                access.note(store.clock.wall_ms());
             }
-            *place = Some((reader, reader.probe(key, hash, IoClass::Client)?));
+            *place = Some((reader, access, reader.probe(key, hash, IoClass::Client)?));
             n += 1;
         }
-        for (i, (reader, probe)) in probes.iter().flatten().enumerate() {
+        for (reader, access, probe) in probes.iter().flatten() {
             let covered = reader.ranges().and_then(|ranges| ranges.newest(key, at)).unwrap_or_default();
             if probe.may_contain() {
-                if COUNTED && let Some(Some(access)) = candidates.get(i) {
+                if counted {
                     access.note_probe();
                 }
                 let found = reader.get_probed(probe, key, Trailer::seek(at), IoClass::Client, &mut stats)?;
@@ -191,6 +164,11 @@ fn look_in_tables<const COUNTED: bool>(
             return Ok(None);
         }
     }
+}
+
+#[cold]
+fn note_get(keyspace: &KeyspaceState) {
+    keyspace.heat.note_get();
 }
 
 #[inline]
