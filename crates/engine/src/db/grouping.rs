@@ -1,7 +1,7 @@
 //! Groups of keys by heat, in the trees of a store: before a look for work, levels by heat are divided by what reads have taught, and
 //! groups of other levels are joined. Metadata alone; what has too many runs then is work that the picker finds.
 
-use super::install::{publish_version, record_change, tree_view};
+use super::install::{change_tree, tree_view};
 use super::keyspace_state::KeyspaceState;
 use super::state::{Store, TreeState};
 use crate::base::error::Result;
@@ -10,19 +10,15 @@ use crate::compaction::regroup::{join, regroup};
 use crate::compaction::strategy::{Layout, Strategy};
 use crate::compaction::tree_view::Ids;
 use crate::version::edit::VersionEdit;
-use crate::version::manifest::ManifestRecord;
 use crate::version::run::TableRef;
 
-/// Brings the groups of a tree to what its strategy and its reads want; not while a compaction by hand counts on them.
+/// Brings the groups of a tree to what its strategy and its reads want.
 pub fn adjust_groups(
     store: &Store,
     tree: &mut TreeState,
     keyspace: &KeyspaceState,
     strategy: &Strategy,
 ) -> Result<()> {
-    if tree.by_hand.contains_key(&keyspace.id) {
-        return Ok(());
-    }
     let Some(view) = tree_view(store, tree, keyspace.id) else { return Ok(()) };
     let by_heat = strategy.levels.named().any(|(_, policy)| matches!(policy.layout, Layout::ByHeat(_)));
     if view.version.levels.iter().any(|level| level.groups.len() > 1)
@@ -65,8 +61,5 @@ fn install(
 ) -> Result<()> {
     tree.versions.ids().run_and_group_at_least(ids.next_run, ids.next_group);
     keyspace.heat.turns.note(&keyspace.view.load().version, &done.edit);
-    let edits = vec![(keyspace.id, done.edit)];
-    record_change(store, tree, ManifestRecord { edits, ..ManifestRecord::default() })?;
-    publish_version(tree, keyspace);
-    Ok(())
+    change_tree(store, tree, keyspace, done.edit)
 }

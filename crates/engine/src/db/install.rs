@@ -158,9 +158,7 @@ pub fn release_job(store: &Store, keyspace: &KeyspaceState, job: JobId) -> Resul
     claims.release(job);
     let edit = edit?;
     if !edit.steps.is_empty() {
-        let record = ManifestRecord { edits: vec![(keyspace.id, edit)], ..ManifestRecord::default() };
-        record_change(store, tree, record)?;
-        publish_version(tree, keyspace);
+        change_tree(store, tree, keyspace, edit)?;
     }
     Ok(())
 }
@@ -223,6 +221,19 @@ pub fn publish_version(tree: &TreeState, keyspace: &KeyspaceState) {
         keyspace.set_l0(&version);
         keyspace.update_view(|view| view.version = version);
     }
+}
+
+/// Records a change of one keyspace's tree, and gives readers the tree as it is then.
+pub fn change_tree(
+    store: &Store,
+    tree: &mut TreeState,
+    keyspace: &KeyspaceState,
+    edit: VersionEdit,
+) -> Result<()> {
+    let edits = vec![(keyspace.id, edit)];
+    record_change(store, tree, ManifestRecord { edits, ..ManifestRecord::default() })?;
+    publish_version(tree, keyspace);
+    Ok(())
 }
 
 /// Writes a record to the manifest. A manifest that may or may not hold it makes the store read-only.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::background::{JobWatch, OpenJob};
 use super::decisions::words_of;
-use super::install::{publish_version, record_change};
+use super::install::change_tree;
 use super::keyspace_state::KeyspaceState;
 use super::pressure::drained;
 use super::scheduling::{device_speed, is_part_burst};
@@ -25,7 +25,6 @@ use crate::observe::event::Event;
 use crate::options::Options;
 use crate::scheduler::order::served_at_first;
 use crate::table::meta::Born;
-use crate::version::manifest::ManifestRecord;
 
 /// What came of a decided compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,12 +63,7 @@ pub fn begin(
         }
     };
     if !before.steps.is_empty() {
-        record_change(
-            store,
-            tree,
-            ManifestRecord { edits: vec![(keyspace.id, before)], ..ManifestRecord::default() },
-        )?;
-        publish_version(tree, keyspace);
+        change_tree(store, tree, keyspace, before)?;
     }
     tree.last_job += 1;
     let id = JobId(tree.last_job);
@@ -95,12 +89,7 @@ fn move_now(
         return Err(Error::invalid("the keyspace was dropped"));
     };
     let edit = move_tables(&current.version, claims, picked, store.clock.wall_ms())?.edit;
-    record_change(
-        store,
-        tree,
-        ManifestRecord { edits: vec![(keyspace.id, edit)], ..ManifestRecord::default() },
-    )?;
-    publish_version(tree, keyspace);
+    change_tree(store, tree, keyspace, edit)?;
     let bytes = picked.compaction.input_bytes;
     store.counters.moves.add(1);
     store.counters.moved_bytes.add(bytes);

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::background::OpenJob;
 use super::covered::drop_covered_tables;
 use super::grouping::adjust_groups;
-use super::install::{publish_version, record_change, tree_view};
+use super::install::{change_tree, tree_view};
 use super::job_begin::begin;
 use super::keyspace_state::KeyspaceState;
 use super::scheduling::{ask_to_yield, decide_now};
@@ -25,7 +25,6 @@ use crate::compaction::picker::{Pick, pick_among};
 use crate::compaction::strategy::{Strategy, Trigger};
 use crate::scheduler::decide::{Aside, Directive};
 use crate::scheduler::order::OnConflict;
-use crate::version::manifest::ManifestRecord;
 
 /// After a failure compactions rest this long.
 pub const RETRY_AFTER: Duration = Duration::from_millis(500);
@@ -83,8 +82,11 @@ fn look_in(
     }
     let mut tree = store.tree();
     let tree = &mut *tree;
-    adjust_levels(store, tree, keyspace, &strategy.strategy)?;
-    adjust_groups(store, tree, keyspace, &strategy.strategy)?;
+    // Not while a compaction by hand counts on its levels and groups.
+    if !tree.by_hand.contains_key(&keyspace.id) {
+        adjust_levels(store, tree, keyspace, &strategy.strategy)?;
+        adjust_groups(store, tree, keyspace, &strategy.strategy)?;
+    }
     let Some(view) = tree_view(store, tree, keyspace.id) else {
         return Ok(false);
     };
@@ -123,31 +125,24 @@ fn look_in(
             let Some(committed) = set_bounds(view.version, view.claims, &strategy.strategy)? else {
                 return Ok(false);
             };
-            let edits = vec![(keyspace.id, committed.edit)];
-            record_change(store, tree, ManifestRecord { edits, ..ManifestRecord::default() })?;
-            publish_version(tree, keyspace);
+            change_tree(store, tree, keyspace, committed.edit)?;
             Ok(false)
         }
     }
 }
 
-/// Lets a level be born or go where dynamic sizes want it; not while a compaction by hand counts its levels.
+/// Lets a level be born or go where dynamic sizes want it.
 fn adjust_levels(
     store: &Store,
     tree: &mut TreeState,
     keyspace: &KeyspaceState,
     strategy: &Strategy,
 ) -> Result<()> {
-    if tree.by_hand.contains_key(&keyspace.id) {
-        return Ok(());
-    }
     while let Some(view) = tree_view(store, tree, keyspace.id) {
         let mut ids = view.ids;
         let Some(committed) = set_levels(view.version, view.claims, strategy, &mut ids)? else { break };
         tree.versions.ids().run_and_group_at_least(ids.next_run, ids.next_group);
-        let edits = vec![(keyspace.id, committed.edit)];
-        record_change(store, tree, ManifestRecord { edits, ..ManifestRecord::default() })?;
-        publish_version(tree, keyspace);
+        change_tree(store, tree, keyspace, committed.edit)?;
     }
     Ok(())
 }
