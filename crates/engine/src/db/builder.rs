@@ -391,9 +391,6 @@ impl Builder {
         let events = self.listener.clone();
         let journal = Journal::new(self.writes_logs && self.options.log_files > 0);
         let settings = ReplaySettings {
-            memtable_bytes: self.options.memtable_bytes,
-            table_bytes: self.options.table_bytes,
-            filter_bits: self.options.filter_bits,
             options: self.options.clone(),
             styles: self.styles_of(&versions, persisted)?,
             looks: self.looks,

@@ -38,12 +38,6 @@ const TOO_HIGH: &str = "a sequence is out of range";
 /// What replaying needs to know of the settings.
 #[derive(Debug)]
 pub struct ReplaySettings {
-    /// A memtable is written to a table at this size.
-    pub memtable_bytes: u64,
-    /// Tables are cut at this size.
-    pub table_bytes: u64,
-    /// Filter bits per key.
-    pub filter_bits: f32,
     /// Of the store.
     pub options: Options,
     /// How keyspaces' tables are written where it differs.
@@ -148,8 +142,8 @@ pub fn flush_replayed(
     let shape = OutputShape {
         class: Class::Flush,
         born: Born::Flush,
-        table_bytes: settings.table_bytes,
-        filter_bits: settings.filter_bits,
+        table_bytes: options.table_bytes,
+        filter_bits: options.filter_bits,
         compression: style.compression_at(0, options),
         prefix_rule: style.prefix_rule(options),
         direct: options.direct_flush,
@@ -265,7 +259,7 @@ fn log_numbers(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<u64>> {
 }
 
 /// Opens a log to read it; it is known to have been durable up to `promised`.
-fn open_log(fs: &dyn FileSystem, dir: &Path, number: u64, promised: u64) -> Result<RecordReader> {
+pub fn open_log(fs: &dyn FileSystem, dir: &Path, number: u64, promised: u64) -> Result<RecordReader> {
     let log = LogToRead {
         kind: LogKind::Wal,
         id: number,
@@ -427,7 +421,7 @@ impl<'a> Replay<'a> {
             }
             // A keyspace that is not there was dropped after this write.
             if self.flushed.get(&entry.keyspace).is_some_and(|flushed| seq > *flushed) {
-                let memtable_bytes = self.settings.memtable_bytes;
+                let memtable_bytes = self.settings.options.memtable_bytes;
                 let memtable = self.memtables.entry(entry.keyspace);
                 let (writer, table) =
                     memtable.or_insert_with(|| Memtable::new(b"", memtable_bytes, &self.context.memory));
@@ -443,7 +437,7 @@ impl<'a> Replay<'a> {
         let full: Vec<KeyspaceId> = self
             .memtables
             .iter()
-            .filter(|(_, (_, table))| table.bytes() >= self.settings.memtable_bytes)
+            .filter(|(_, (_, table))| table.bytes() >= self.settings.options.memtable_bytes)
             .map(|(id, _)| *id)
             .collect();
         full.into_iter().try_for_each(|id| self.flush(id)).map_err(Malformed::Error)

@@ -18,8 +18,8 @@ use super::inspect_table::facts_of;
 use super::keyspace_state::DEFAULT_NAME;
 use super::options_file::{self, Stored};
 use super::read_only::remembered;
-use super::recovery::{BrokenLog, ReplaySettings, check_logs, next_file_number};
-use super::salvage::{Lost, copy_log, empty_log, merge_tables, salvage_table};
+use super::recovery::{BrokenLog, ReplaySettings, check_logs, check_tables, next_file_number};
+use super::salvage::{Lost, copy_log, empty_log, merge_tables, salvage_table, unless_damaged};
 use super::settings::settle;
 use crate::base::class::{Class, IoClass};
 use crate::base::clock::Clock;
@@ -118,13 +118,16 @@ struct Found {
     /// Tables of the trees that are damaged.
     tables: Vec<(KeyspaceId, TableRef)>,
     /// Where no manifest is whole: what the trees are made of.
-    rebuild: Option<BTreeMap<KeyspaceId, Vec<TableRef>>>,
+    rebuild: Option<Rebuild>,
     log: Option<BrokenLog>,
 }
 
+/// The tables of each tree, and whether they are whole.
+type Rebuild = BTreeMap<KeyspaceId, Vec<(TableRef, bool)>>;
+
 impl Look {
     fn find(&mut self, given: &Options) -> Result<Found> {
-        let (mut versions, is_whole) = self.trees()?;
+        let (versions, is_whole) = self.trees()?;
         versions.ids().file_at_least(next_file_number(&*self.fs, &self.dir)?);
         if let Ok(Some(named)) = read_current(&*self.fs, &self.dir) {
             versions.ids().file_at_least(named + 1);
@@ -140,10 +143,7 @@ impl Look {
                 FileName::Wal(number) => Some(number),
                 _ => None,
             });
-            versions =
-                std::mem::replace(&mut found.versions, VersionSet::empty(Arc::clone(&self.fs), &self.dir));
-            versions.set_recovered(SeqNo(0), logs.min().unwrap_or(0));
-            found.versions = versions;
+            found.versions.set_recovered(SeqNo(0), logs.min().unwrap_or(0));
         }
         self.check_logs(&mut found)?;
         Ok(found)
@@ -187,7 +187,9 @@ impl Look {
         manifests.sort_unstable();
         for number in manifests.iter().rev() {
             match VersionSet::read(Arc::clone(&self.fs), &self.dir, *number) {
-                (versions, None) if self.has_tables(&versions)? => {
+                (versions, None)
+                    if unless_damaged(check_tables(&*self.fs, &self.dir, &versions))?.is_some() =>
+                {
                     self.damaged(
                         damaged,
                         &error,
@@ -211,12 +213,6 @@ impl Look {
         Ok((newest.unwrap_or_else(|| VersionSet::empty(Arc::clone(&self.fs), &self.dir)), false))
     }
 
-    fn has_tables(&self, versions: &VersionSet) -> Result<bool> {
-        let there: BTreeSet<FileName> = self.names()?.into_iter().collect();
-        let mut tables = versions.trees().values().flat_map(|tree| tree.version.tables());
-        Ok(tables.all(|(_, table)| there.contains(&FileName::Table(table.id().0))))
-    }
-
     /// What the store was set to.
     fn stored(&mut self, versions: &VersionSet, is_whole: bool) -> Result<Stored> {
         let Some(number) = versions.options_file().filter(|_| is_whole) else {
@@ -224,11 +220,7 @@ impl Look {
         };
         let name = FileName::Options(number);
         let path = name.path(&self.dir);
-        let read = match self.fs.exists(&path)? {
-            true => options_file::read(&*self.fs, &self.dir, number),
-            false => Err(Error::corruption(&path, 0, "this file is missing")),
-        };
-        match read {
+        match options_file::read(&*self.fs, &self.dir, number).map_err(|error| error.or_missing(&path)) {
             Err(error @ Error::Corruption { .. }) => {
                 let lost = "options and strategies that were set";
                 self.damaged(name, &error, "all is as by default", lost);
@@ -240,11 +232,7 @@ impl Look {
 
     /// Reads the tables of the trees.
     fn check_tables(&mut self, found: &mut Found) -> Result<()> {
-        let trees = found.versions.trees();
-        let tables: Vec<(KeyspaceId, TableRef)> = trees
-            .iter()
-            .flat_map(|(id, tree)| tree.version.tables().map(|(_, table)| (*id, table.clone())))
-            .collect();
+        let tables: Vec<(KeyspaceId, TableRef)> = tables_of(&found.versions).collect();
         for (id, table) in tables {
             if let Some(error) = self.damage_of(&table)? {
                 let (lost, _) = salvage_table(&*self.fs, &self.dir, &table, None)?;
@@ -273,26 +261,24 @@ impl Look {
     /// What is wrong with a table.
     fn damage_of(&mut self, table: &TableRef) -> Result<Option<Error>> {
         let path = FileName::Table(table.id().0).path(&self.dir);
-        if !self.fs.exists(&path)? {
-            return Ok(Some(Error::corruption(path, 0, "this file is missing")));
-        }
-        self.report.tables += 1;
-        self.report.bytes += table.meta.bytes;
-        match verify_table(self.fs.open(&path)?, &table.meta, IoClass::Background(Class::Upkeep)) {
+        let verified = self.fs.open(&path).map_err(|error| error.or_missing(&path)).and_then(|file| {
+            self.report.tables += 1;
+            self.report.bytes += table.meta.bytes;
+            verify_table(file, &table.meta, IoClass::Background(Class::Upkeep))
+        });
+        match verified {
             Err(error @ Error::Corruption { .. }) => Ok(Some(error)),
             outcome => outcome.map(|()| None),
         }
     }
 
     /// Where the trees are lost: which tables there are, by the keyspace that each is of.
-    fn check_files(&mut self, found: &Found) -> Result<BTreeMap<KeyspaceId, Vec<TableRef>>> {
+    fn check_files(&mut self, found: &Found) -> Result<Rebuild> {
         let trees = found.versions.trees();
         let of_many = trees.len() > 1 || found.stored.keyspaces.keys().any(|name| name != DEFAULT_NAME);
-        let known: BTreeMap<TableId, (KeyspaceId, TableRef)> = trees
-            .iter()
-            .flat_map(|(id, tree)| tree.version.tables().map(|(_, table)| (table.id(), (*id, table.clone()))))
-            .collect();
-        let mut out: BTreeMap<KeyspaceId, Vec<TableRef>> = BTreeMap::new();
+        let known: BTreeMap<TableId, (KeyspaceId, TableRef)> =
+            tables_of(&found.versions).map(|(id, table)| (table.id(), (id, table))).collect();
+        let mut out = Rebuild::new();
         for name in self.names()? {
             let FileName::Table(number) = name else { continue };
             let facts = match facts_of(&self.fs.open(&name.path(&self.dir))?) {
@@ -316,11 +302,12 @@ impl Look {
                 None => (trees.keys().next().copied().unwrap_or(DEFAULT_KEYSPACE), whole(facts)),
             };
             let (id, table) = table;
-            if let Some(error) = self.damage_of(&table)? {
+            let damage = self.damage_of(&table)?;
+            if let Some(error) = &damage {
                 let (lost, _) = salvage_table(&*self.fs, &self.dir, &table, None)?;
-                self.table_damaged(&table, &error, &lost);
+                self.table_damaged(&table, error, &lost);
             }
-            out.entry(id).or_default().push(table);
+            out.entry(id).or_default().push((table, damage.is_none()));
         }
         Ok(out)
     }
@@ -364,7 +351,7 @@ impl Look {
         match found.rebuild.take() {
             None => self.replace_tables(found, &context)?,
             Some(trees) => {
-                aside.extend(trees.values().flatten().map(|table| FileName::Table(table.id().0)));
+                aside.extend(trees.values().flatten().map(|(table, _)| FileName::Table(table.id().0)));
                 self.rebuild(found, &context, trees)?;
             }
         }
@@ -455,12 +442,7 @@ impl Look {
     }
 
     /// Trees anew, of what all tables hold.
-    fn rebuild(
-        &self,
-        found: &mut Found,
-        context: &Arc<JobContext>,
-        trees: BTreeMap<KeyspaceId, Vec<TableRef>>,
-    ) -> Result<()> {
+    fn rebuild(&self, found: &mut Found, context: &Arc<JobContext>, trees: Rebuild) -> Result<()> {
         let mut versions = VersionSet::empty(Arc::clone(&self.fs), &self.dir);
         let before =
             std::mem::replace(&mut found.versions, VersionSet::empty(Arc::clone(&self.fs), &self.dir));
@@ -474,7 +456,7 @@ impl Look {
             let mut record = ManifestRecord::default();
             record.created.push(KeyspaceCreated { id, name, l0_group: Some(group), no_wal });
             let tables = trees.get(&id).map_or(&[][..], Vec::as_slice);
-            let flushed_through = tables.iter().map(|table| table.meta.seqs.1).max();
+            let flushed_through = tables.iter().map(|(table, _)| table.meta.seqs.1).max();
             let mut edit = VersionEdit { flushed_through, ..VersionEdit::default() };
             record.last_seq = flushed_through.unwrap_or_default();
             let merged = self.merge(found, context, tables)?;
@@ -498,23 +480,19 @@ impl Look {
         &self,
         found: &Found,
         context: &Arc<JobContext>,
-        tables: &[TableRef],
+        tables: &[(TableRef, bool)],
     ) -> Result<Vec<Arc<TableMeta>>> {
         let mut whole = Vec::new();
         let mut passing = Vec::new();
-        for table in tables {
-            let path = FileName::Table(table.id().0).path(&self.dir);
-            let class = IoClass::Background(Class::Upkeep);
-            match verify_table(self.fs.open(&path)?, &table.meta, class) {
-                Ok(()) => whole.push(Arc::clone(&table.meta)),
-                Err(Error::Corruption { .. }) => {
-                    let shape = shape(&found.options, &table.meta);
-                    let (_, meta) = salvage_table(&*self.fs, &self.dir, table, Some((context, shape)))?;
-                    passing.extend(meta.iter().map(|meta| FileName::Table(meta.id.0)));
-                    whole.extend(meta);
-                }
-                Err(error) => return Err(error),
+        for (table, is_whole) in tables {
+            if *is_whole {
+                whole.push(Arc::clone(&table.meta));
+                continue;
             }
+            let shape = shape(&found.options, &table.meta);
+            let (_, meta) = salvage_table(&*self.fs, &self.dir, table, Some((context, shape)))?;
+            passing.extend(meta.iter().map(|meta| FileName::Table(meta.id.0)));
+            whole.extend(meta);
         }
         let merged = match &whole[..] {
             [] => Vec::new(),
@@ -526,6 +504,12 @@ impl Look {
         passing.iter().try_for_each(|name| self.fs.remove(&name.path(&self.dir)))?;
         Ok(merged)
     }
+}
+
+/// The tables of all trees.
+fn tables_of(versions: &VersionSet) -> impl Iterator<Item = (KeyspaceId, TableRef)> {
+    let trees = versions.trees().iter();
+    trees.flat_map(|(id, tree)| tree.version.tables().map(|(_, table)| (*id, table.clone())))
 }
 
 /// A table of which nobody knows more than its file says. When loaded entries were written is not in it: they count as older than
@@ -550,15 +534,7 @@ fn shape(options: &Options, table: &TableMeta) -> OutputShape {
 }
 
 fn replay_settings(options: &Options) -> ReplaySettings {
-    ReplaySettings {
-        memtable_bytes: options.memtable_bytes,
-        table_bytes: options.table_bytes,
-        filter_bits: options.filter_bits,
-        options: options.clone(),
-        styles: BTreeMap::new(),
-        looks: None,
-        ttl_ms: BTreeMap::new(),
-    }
+    ReplaySettings { options: options.clone(), styles: BTreeMap::new(), looks: None, ttl_ms: BTreeMap::new() }
 }
 
 fn is_of_a_store(name: &str) -> bool {

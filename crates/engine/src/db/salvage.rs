@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::recovery::open_log;
 use crate::base::class::{Class, IoClass};
 use crate::base::error::{Error, Result};
 use crate::base::iterator::InternalIterator as _;
@@ -17,7 +18,6 @@ use crate::merge::run_iterator::{PIECE_MAX, ReadMode, RunIterator};
 use crate::storage::file_name::FileName;
 use crate::storage::file_system::FileSystem;
 use crate::storage::record::{LogHeader, LogKind};
-use crate::storage::record_reader::{LogToRead, RecordReader};
 use crate::storage::record_writer::RecordWriter;
 use crate::table::block::{Content, Layout};
 use crate::table::block_cache::BlockCache;
@@ -26,7 +26,6 @@ use crate::table::range_block;
 use crate::table::reader::TableReader;
 use crate::table::table_cache::TableCache;
 use crate::version::run::TableRef;
-use crate::write::batch::BATCH_BYTES_MAX;
 
 /// Whose reads these are.
 const CLASS: IoClass = IoClass::Background(Class::Upkeep);
@@ -165,7 +164,8 @@ fn ranges(reader: &TableReader, table: &TableRef) -> Result<Vec<Fragment>> {
     Ok(all.chunk_by(|a, b| a.lo == b.lo && a.hi == b.hi).filter_map(of_one).collect())
 }
 
-fn unless_damaged<T>(outcome: Result<T>) -> Result<Option<T>> {
+/// The outcome, or `None` for damage.
+pub fn unless_damaged<T>(outcome: Result<T>) -> Result<Option<T>> {
     match outcome {
         Err(Error::Corruption { .. }) => Ok(None),
         outcome => outcome.map(Some),
@@ -223,15 +223,7 @@ pub fn empty_log(fs: &dyn FileSystem, number: u64, first_seq: SeqNo, to: &Path) 
 /// # Errors
 /// `Io`, `NoSpace`; no damage.
 pub fn copy_log(fs: &dyn FileSystem, dir: &Path, number: u64, end: u64, to: &Path) -> Result<bool> {
-    let log = LogToRead {
-        kind: LogKind::Wal,
-        id: number,
-        promised: 0,
-        payload_max: (BATCH_BYTES_MAX + 1024) as u32,
-        class: IoClass::Wal,
-    };
-    let file = fs.open(&FileName::Wal(number).path(dir))?;
-    let Some(mut reader) = unless_damaged(RecordReader::open(file, log))? else { return Ok(false) };
+    let Some(mut reader) = unless_damaged(open_log(fs, dir, number, 0))? else { return Ok(false) };
     let Some(header) = reader.header().cloned() else { return Ok(false) };
     let mut writer =
         RecordWriter::on_file(fs.create(to, IoClass::Wal)?, to, &LogHeader { allocated: 0, ..header })?;

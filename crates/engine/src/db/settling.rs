@@ -75,9 +75,6 @@ fn flush_all(store: &Store, context: &Arc<JobContext>, tree: &mut TreeState) -> 
     let replay = {
         let options = store.options.load();
         ReplaySettings {
-            memtable_bytes: options.memtable_bytes,
-            table_bytes: options.table_bytes,
-            filter_bits: options.filter_bits,
             options: Options::clone(&options),
             styles: keyspaces.by_name.values().map(|k| (k.id, k.style.clone())).collect(),
             looks: None,
