@@ -20,6 +20,7 @@ use evenkeel::fs::FileSystem;
 use evenkeel::testing::{Random, SimulatedFileSystem};
 use evenkeel::{Db, Durability, Options, Result, ScanRange, WriteBatch};
 
+use super::faults::{Content, scanned, scanned_down};
 use super::trust::layer;
 
 const DIR: &str = "/store";
@@ -36,7 +37,6 @@ const STRIDE: usize = if cfg!(debug_assertions) { 211 } else { 29 };
 /// Random damages of the fuzz layer for each time that it is longer; the short form has a tenth.
 const HOSTILE: u64 = 30_000;
 
-type Content = BTreeMap<Vec<u8>, Vec<u8>>;
 type Files = BTreeMap<String, Vec<u8>>;
 
 fn options(shape: (&str, &str)) -> Options {
@@ -166,21 +166,6 @@ fn write(db: &Db, random: &mut Random, n: u64, content: &mut Content) {
         content.insert(key, value);
     }
     db.write_with(batch, if n.is_multiple_of(11) { Durability::Sync } else { Durability::Os }).unwrap();
-}
-
-fn scanned(db: &Db) -> Result<Content> {
-    db.scan(ScanRange::all())?.collect()
-}
-
-fn scanned_down(db: &Db) -> Result<Content> {
-    let mut cursor = db.cursor(ScanRange::all())?;
-    let mut content = Content::new();
-    cursor.seek_to_last()?;
-    while cursor.valid() {
-        content.insert(cursor.key().to_vec(), cursor.value().to_vec());
-        cursor.prev()?;
-    }
-    Ok(content)
 }
 
 fn path(name: &str) -> PathBuf {

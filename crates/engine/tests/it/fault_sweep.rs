@@ -19,6 +19,7 @@ use evenkeel::testing::{
 use evenkeel::{Db, Durability, Error, Event, KeyspaceOptions, Result, ScanRange, WriteBatch};
 
 use super::failures::{Content, builder};
+use super::faults::scanned_down;
 use super::trust::{Attempt, Layer, layer};
 
 const KINDS: [FaultKind; 8] = [
@@ -231,20 +232,9 @@ impl Run {
         if let Some(up) = self.tell(up) {
             assert_eq!(up, self.truth.content, "a scan");
         }
-        if let Some(down) = self.tell(self.scanned_down()) {
+        if let Some(down) = self.tell(scanned_down(self.db())) {
             assert_eq!(down, self.truth.content, "a scan down");
         }
-    }
-
-    fn scanned_down(&self) -> Result<Content> {
-        let mut cursor = self.db().cursor(ScanRange::all())?;
-        let mut content = Content::new();
-        cursor.seek_to_last()?;
-        while cursor.valid() {
-            content.insert(cursor.key().to_vec(), cursor.value().to_vec());
-            cursor.prev()?;
-        }
-        Ok(content)
     }
 
     /// Closes and opens; false if that fails, which is told.

@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 const DIR: &str = "/store";
 
-type Content = BTreeMap<Vec<u8>, Vec<u8>>;
+pub type Content = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn options() -> Options {
     Options {
@@ -45,7 +45,8 @@ fn open(fs: &SimulatedFileSystem) -> Result<Db> {
     open_with(fs, &Arc::new(ManualClock::default()))
 }
 
-fn scanned(db: &Db) -> Result<Content> {
+/// All that a scan sees.
+pub fn scanned(db: &Db) -> Result<Content> {
     db.scan(ScanRange::all())?.collect()
 }
 
@@ -183,13 +184,12 @@ fn a_full_disk_refuses_writes_and_recovers_by_itself() {
 fn right_or_error(fs: &SimulatedFileSystem, content: &Content, what: &str) -> Option<()> {
     let read = open(fs).and_then(|db| {
         let forward = scanned(&db)?;
-        let mut backward = scanned_backward(&db)?;
-        backward.reverse();
+        let backward = scanned_down(&db)?;
         let got: Content = content
             .keys()
             .map(|key| db.get(key).map(|value| (key.clone(), value.map_or_else(Vec::new, |v| v.to_vec()))))
             .collect::<Result<_>>()?;
-        Ok((forward, backward.into_iter().collect::<Content>(), got))
+        Ok((forward, backward, got))
     });
     match read {
         Ok(found) => {
@@ -203,15 +203,16 @@ fn right_or_error(fs: &SimulatedFileSystem, content: &Content, what: &str) -> Op
     }
 }
 
-fn scanned_backward(db: &Db) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+/// All that a cursor sees from the last key to the first.
+pub fn scanned_down(db: &Db) -> Result<Content> {
     let mut cursor = db.cursor(ScanRange::all())?;
-    let mut out = Vec::new();
+    let mut content = Content::new();
     cursor.seek_to_last()?;
     while cursor.valid() {
-        out.push((cursor.key().to_vec(), cursor.value().to_vec()));
+        content.insert(cursor.key().to_vec(), cursor.value().to_vec());
         cursor.prev()?;
     }
-    Ok(out)
+    Ok(content)
 }
 
 /// A store that was closed: all of its log is sealed, so all damage can be told.

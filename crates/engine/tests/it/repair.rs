@@ -7,14 +7,15 @@ use std::sync::Arc;
 use evenkeel::fs::FileSystem as _;
 use evenkeel::repair::RepairReport;
 use evenkeel::testing::{ManualClock, Random, SimulatedFileSystem};
-use evenkeel::{Builder, Db, KeyspaceOptions, Options, Result, ScanRange};
+use evenkeel::{Builder, Db, KeyspaceOptions, Options};
+
+use super::faults::{Content, scanned};
 
 const DIR: &str = "/store";
 const KEYS: u32 = 400;
 
 /// Every value that each key ever had, the last one last.
 type History = BTreeMap<Vec<u8>, Vec<Option<Vec<u8>>>>;
-type Content = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn builder(fs: &SimulatedFileSystem) -> Builder {
     let options = Options {
@@ -63,10 +64,6 @@ fn last(history: &History) -> Content {
     history.iter().filter_map(last).collect()
 }
 
-fn content(db: &Db) -> Result<Content> {
-    db.scan(ScanRange::all())?.map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec()))).collect()
-}
-
 fn path(name: &str) -> PathBuf {
     Path::new(DIR).join(name)
 }
@@ -93,12 +90,12 @@ fn repaired(fs: &SimulatedFileSystem, what: &str) -> (RepairReport, Content) {
     }
     let db = builder(fs).open().unwrap_or_else(|error| panic!("{what}: {error}\n{report:?}"));
     db.verify().unwrap_or_else(|error| panic!("{what}: {error}\n{report:?}"));
-    let found = content(&db).unwrap();
+    let found = scanned(&db).unwrap();
     db.put(b"after", b"wards").unwrap();
     db.close().unwrap();
     let again = builder(fs).repair(false).unwrap();
     assert!(again.damage.is_empty(), "{what}: {again:?}");
-    assert_eq!(content(&builder(fs).open().unwrap()).unwrap().len(), found.len() + 1, "{what}");
+    assert_eq!(scanned(&builder(fs).open().unwrap()).unwrap().len(), found.len() + 1, "{what}");
     (report, found)
 }
 
@@ -236,7 +233,7 @@ fn what_a_range_delete_has_deleted_stays_so() {
     db.delete_range(&key(100), &key(300)).unwrap();
     db.flush().unwrap();
     db.put(&key(200), b"back").unwrap();
-    let wanted = content(&db).unwrap();
+    let wanted = scanned(&db).unwrap();
     assert!(wanted.len() < last(&history).len() - 100);
     db.close().unwrap();
     let fs = fs.process_kill();
