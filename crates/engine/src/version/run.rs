@@ -129,16 +129,22 @@ impl SortedRun {
     }
 
     /// The table whose visible part covers `key`.
+    #[inline]
     pub fn table_for(&self, key: &[u8]) -> Option<&TableRef> {
-        let above = match self.heads() {
-            Some(totals) => {
-                let like = totals.begins.like(key, 0);
-                like.start + self.part(like).partition_point(|t| &t.bounds.lo[..] <= key)
-            }
-            None => self.tables.partition_point(|t| &t.bounds.lo[..] <= key),
+        let above = if self.tables.len() < MANY {
+            self.tables.partition_point(|t| &t.bounds.lo[..] <= key)
+        } else {
+            self.begun_by(key)
         };
         let table = self.tables.get(above.checked_sub(1)?)?;
         table.bounds.is_below_end(key).then_some(table)
+    }
+
+    /// How many of many tables begin at or below `key`; by itself, so that a get among few carries none of it.
+    #[inline(never)]
+    fn begun_by(&self, key: &[u8]) -> usize {
+        let near = self.heads().map_or(0..self.tables.len(), |totals| totals.begins.like(key, 0));
+        near.start + self.part(near).partition_point(|t| &t.bounds.lo[..] <= key)
     }
 
     /// The tables that overlap `range`.
