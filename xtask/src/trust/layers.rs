@@ -94,6 +94,11 @@ pub const LAYERS: &[Layer] = &[
         "random damage of many bytes, with checksums made right, never panics or takes memory without bound",
         "corruption::damage_with_right_checksums_never_panics",
     ),
+    engine(
+        "decoders",
+        "every decoder takes what fuzzing has found worth keeping, and random changes of it",
+        "corpora::every_decoder_takes_its_corpus_and_changes_of_it",
+    ),
     keel(
         "kill",
         "kill -9 of a real process at any moment leaves exactly the first lines",
@@ -117,6 +122,24 @@ pub const LAYERS: &[Layer] = &[
                 "loom",
                 "--target-dir",
                 "target/loom",
+            ],
+            flags: "--cfg loom",
+            nightly: false,
+        },
+    },
+    Layer {
+        name: "loom-db",
+        about: "the commit queue and the list of snapshots under every interleaving that loom finds",
+        how: How::Flagged {
+            cargo: &[
+                "test",
+                "-p",
+                "evenkeel",
+                "--release",
+                "--lib",
+                "--target-dir",
+                "target/loom",
+                "loom_tests",
             ],
             flags: "--cfg loom",
             nightly: false,

@@ -24,6 +24,10 @@ pub mod costs;
 pub mod covered;
 pub mod database;
 pub mod decisions;
+#[cfg(any(test, feature = "testing"))]
+pub mod decoders;
+#[cfg(test)]
+mod decoders_tests;
 pub mod deletes;
 pub mod device_speed;
 pub mod explain;
@@ -54,9 +58,14 @@ pub mod keyspaces;
 pub mod lane;
 pub mod learning;
 pub mod level_report;
+pub mod locks;
 pub mod logged_deletes;
 pub mod lookup;
+#[cfg(all(test, loom))]
+mod loom_tests;
 pub mod memory;
+#[cfg(any(test, feature = "testing"))]
+pub mod mending;
 pub mod metric_parts;
 pub mod metrics;
 #[cfg(test)]

@@ -3,6 +3,8 @@
 
 /// Compactions by hand, pauses, bulk loads, paced unlinks.
 mod control;
+/// The corpora of the fuzz targets.
+mod corpora;
 /// Damage to every byte and every file.
 mod corruption;
 /// What compaction costs and leaves behind.
