@@ -31,6 +31,7 @@ mod decoders_tests;
 pub mod deletes;
 pub mod device_speed;
 pub mod explain;
+pub mod file_ids;
 pub mod flushing;
 pub mod gate;
 pub mod grouping;
@@ -61,7 +62,8 @@ pub mod level_report;
 pub mod locks;
 pub mod logged_deletes;
 pub mod lookup;
-#[cfg(all(test, loom))]
+#[cfg(loom)]
+#[cfg(test)]
 mod loom_tests;
 pub mod memory;
 #[cfg(any(test, feature = "testing"))]
@@ -103,6 +105,9 @@ pub mod trace;
 pub mod trace_file;
 pub mod tracing;
 pub mod unlinks;
+pub mod untrusted;
+#[cfg(test)]
+mod untrusted_tests;
 pub mod verify;
 #[cfg(test)]
 mod write_path_tests;

@@ -27,6 +27,8 @@ mod faults;
 mod golden;
 /// Levels in groups of keys by heat.
 mod groups;
+/// What the papers' ideas could break.
+mod hazards;
 /// What reads teach, across restarts.
 mod heat;
 /// Strategies changed under a thread that keeps writing.

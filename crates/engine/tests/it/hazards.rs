@@ -1,0 +1,148 @@
+//! What the papers' ideas could break, a test a line: pauses, a device that has nothing to give, an L0 that grows, merges within it
+//! (`docs/durability.md`, *Hazards of the papers*, which names the tests of the others).
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use evenkeel::testing::SimulatedFileSystem;
+use evenkeel::{Db, Metrics, Options, Result, ScanRange};
+
+use super::schedules::{KEYS, World, options};
+
+/// Runs of the L0 that nobody compacts.
+const RUNS: u64 = if cfg!(debug_assertions) { 1100 } else { 3000 };
+
+/// Nothing here waits so long for anything.
+const HANGS_AFTER: Duration = Duration::from_secs(120);
+
+fn moved(metrics: &Metrics, class: &str) -> u64 {
+    metrics.io.iter().filter(|io| io.0 == class).map(|io| io.1 + io.2).sum()
+}
+
+/// SILK: a deep compaction that is paused holds its inputs, and L0 goes into the level that they are in all the same.
+#[test]
+fn a_paused_job_does_not_hold_up_l0() {
+    let mut world = World::new("silk", 31);
+    world.settle();
+    let mut went_on = 0;
+    for _ in 0..60 {
+        (0..20).for_each(|_| world.tick(10, 110));
+        let before = world.metrics();
+        if before.jobs_paused == 0 {
+            (0..5).for_each(|_| world.tick(1, 1));
+            continue;
+        }
+        (0..40).for_each(|_| world.tick(10, 110));
+        let after = world.metrics();
+        let grew = moved(&after, "l0-to-l1") > moved(&before, "l0-to-l1");
+        went_on += u64::from(grew && after.jobs_paused > 0);
+    }
+    assert!(went_on > 0, "L0 never went down beside a paused job");
+    world.finish();
+}
+
+/// SILK: whoever sleeps because the device has nothing to give is woken when the store is dropped.
+#[test]
+fn a_store_that_is_dropped_wakes_all_who_wait_for_the_device() {
+    let directory = tempfile::tempdir().unwrap();
+    let slow = Options { l0_limit: 1000, memory_bytes: 64 << 20, ..options("fixed:1KiB") };
+    let db = Db::open(directory.path().join("store"), slow).unwrap();
+    for n in 0..3000_u64 {
+        db.put(&(n * 7919 % 3000).to_be_bytes(), &[7; 100]).unwrap();
+    }
+    // A minute's work at that rate is due, and a worker is at it.
+    while db.metrics().jobs_open == 0 {
+        std::thread::yield_now();
+    }
+    let (tell, told) = channel();
+    let dropped = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            drop(db);
+            tell.send(()).unwrap();
+        });
+        let dropped = told.recv_timeout(HANGS_AFTER).is_ok();
+        if !dropped {
+            eprintln!("a store that is dropped waits for its sleepers");
+            // A thread that hangs cannot be joined.
+            std::process::abort();
+        }
+        dropped
+    });
+    assert!(dropped);
+}
+
+/// DLC: however many runs L0 has, every read is right, before and after a reopen, and so is what a merge makes of them.
+#[test]
+fn reads_are_right_with_thousands_of_runs_in_l0() {
+    let fs = SimulatedFileSystem::new();
+    let options = Options {
+        strategy: Some("tier".to_owned()),
+        l0_limit: 100_000,
+        l0_trigger: 1000,
+        ..options("unlimited")
+    };
+    let open = || {
+        let builder =
+            Db::builder("/store").options(options.clone()).file_system(std::sync::Arc::new(fs.clone()));
+        builder.without_threads().open().unwrap()
+    };
+    let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+    let db = open();
+    for n in 0..RUNS {
+        let key = |n: u64| format!("{:03}", n % 200).into_bytes();
+        db.put(&key(n), &n.to_be_bytes()).unwrap();
+        model.insert(key(n), n.to_be_bytes().to_vec());
+        if n % 7 == 0 {
+            db.delete(&key(n / 2)).unwrap();
+            model.remove(&key(n / 2));
+        }
+        db.flush().unwrap();
+    }
+    let runs = db.metrics().keyspaces[0].levels[0].runs;
+    assert!(runs >= RUNS, "{runs} runs");
+    check(&db, &model);
+    db.close().unwrap();
+    let db = open();
+    assert!(db.metrics().keyspaces[0].levels[0].runs >= RUNS);
+    check(&db, &model);
+    db.compact_range(ScanRange::all()).unwrap();
+    check(&db, &model);
+    db.verify().unwrap();
+}
+
+fn check(db: &Db, model: &BTreeMap<Vec<u8>, Vec<u8>>) {
+    for n in 0..200 {
+        let key = format!("{n:03}").into_bytes();
+        assert_eq!(db.get(&key).unwrap().as_deref(), model.get(&key).map(Vec::as_slice), "{n}");
+    }
+    let up = db.scan(ScanRange::all()).unwrap().collect::<Result<BTreeMap<_, _>>>().unwrap();
+    assert_eq!(up, *model);
+    assert_eq!(super::faults::scanned_down(db).unwrap(), *model);
+}
+
+/// DLC: runs of L0 that are merged among themselves keep their tombstones, for what they hide lies deeper.
+#[test]
+fn a_merge_within_l0_keeps_its_tombstones() {
+    let mut world = World::new("dlc-part", 7);
+    world.settle();
+    (0..210).for_each(|_| world.tick(10, 110));
+    let before = world.metrics();
+    for n in 0..KEYS / 10 {
+        let key = format!("{:06}", n * 10).into_bytes();
+        world.db.delete(&key).unwrap();
+        world.model.remove(&key);
+        if n % 4 == 0 {
+            world.tick(2, 110);
+        }
+    }
+    (0..100).for_each(|_| world.tick(4, 110));
+    let after = world.metrics();
+    assert!(moved(&after, "intra-l0") > moved(&before, "intra-l0"), "L0 was not merged within itself");
+    assert_eq!(moved(&after, "l0-to-l1"), moved(&before, "l0-to-l1"), "nor sent down");
+    for n in 0..KEYS / 10 {
+        let key = format!("{:06}", n * 10).into_bytes();
+        assert_eq!(world.db.get(&key).unwrap().as_deref(), world.model.get(&key).map(Vec::as_slice));
+    }
+    world.finish();
+}
