@@ -32,6 +32,8 @@ pub enum How {
         /// True if it takes the nightly toolchain, without which the layer says that it is skipped.
         nightly: bool,
     },
+    /// libFuzzer on every decoder.
+    Fuzz,
 }
 
 const fn engine(name: &'static str, about: &'static str, test: &'static str) -> Layer {
@@ -99,6 +101,11 @@ pub const LAYERS: &[Layer] = &[
         "every decoder takes what fuzzing has found worth keeping, and random changes of it",
         "corpora::every_decoder_takes_its_corpus_and_changes_of_it",
     ),
+    Layer {
+        name: "libfuzzer",
+        about: "every decoder under libFuzzer, led by what it covers, with AddressSanitizer",
+        how: How::Fuzz,
+    },
     keel(
         "kill",
         "kill -9 of a real process at any moment leaves exactly the first lines",
@@ -131,16 +138,7 @@ pub const LAYERS: &[Layer] = &[
         name: "loom-db",
         about: "the commit queue and the list of snapshots under every interleaving that loom finds",
         how: How::Flagged {
-            cargo: &[
-                "test",
-                "-p",
-                "evenkeel",
-                "--release",
-                "--lib",
-                "--target-dir",
-                "target/loom",
-                "loom_tests",
-            ],
+            cargo: &["test", "-p", "evenkeel", "--lib", "--target-dir", "target/loom", "loom_tests"],
             flags: "--cfg loom",
             nightly: false,
         },

@@ -5,7 +5,7 @@
 //! writers    try_lead │ wait_turn ─► Lead: group, write, finish │ Done        one leads at a time, each batch once, nobody left
 //! snapshots  open ─► view     beside     publish ─► list ─► drop what no snapshot sees ─► view
 //! ```
-//! Run with `RUSTFLAGS="--cfg loom" cargo test -p evenkeel --release --lib loom_tests`: the layer `loom-db` of `cargo xtask trust`.
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p evenkeel --lib loom_tests`: the layer `loom-db` of `cargo xtask trust`.
 
 use std::sync::Arc;
 

@@ -43,6 +43,9 @@ mod openings;
 mod options;
 /// Panics, listeners, and a clock that jumps.
 mod panics;
+/// Links, pipes, modes, and what errors tell.
+#[cfg(unix)]
+mod planted;
 /// Range deletes: what is gone, what it costs, what goes by metadata.
 mod ranges;
 /// Damaged stores set right.
