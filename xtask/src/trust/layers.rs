@@ -62,6 +62,11 @@ pub const LAYERS: &[Layer] = &[
         "storms::a_seed_gives_the_same_event_log_to_the_byte",
     ),
     engine(
+        "simulation",
+        "flushes, compactions, limiter and manifest in an order that chance chooses change no answer",
+        "hazards::chance_orders_the_background_and_no_answer_changes",
+    ),
+    engine(
         "preempt",
         "a storm of preemptions, resumed, let go and thrown away, loses nothing",
         "storms::a_storm_of_preemptions_loses_nothing_and_adds_up",

@@ -2,13 +2,15 @@
 //! (`docs/durability.md`, *Hazards of the papers*, which names the tests of the others).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use evenkeel::testing::SimulatedFileSystem;
-use evenkeel::{Db, Metrics, Options, Result, ScanRange};
+use evenkeel::testing::{Random, SimulatedFileSystem};
+use evenkeel::{Db, Metrics, Options, Result, ScanRange, Snapshot};
 
-use super::schedules::{KEYS, World, options};
+use super::schedules::{KEYS, World, options, presets};
+use super::trust::{Attempt, layer};
 
 /// Runs of the L0 that nobody compacts.
 const RUNS: u64 = if cfg!(debug_assertions) { 1100 } else { 3000 };
@@ -83,8 +85,7 @@ fn reads_are_right_with_thousands_of_runs_in_l0() {
         ..options("unlimited")
     };
     let open = || {
-        let builder =
-            Db::builder("/store").options(options.clone()).file_system(std::sync::Arc::new(fs.clone()));
+        let builder = Db::builder("/store").options(options.clone()).file_system(Arc::new(fs.clone()));
         builder.without_threads().open().unwrap()
     };
     let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
@@ -145,4 +146,95 @@ fn a_merge_within_l0_keeps_its_tombstones() {
         assert_eq!(world.db.get(&key).unwrap().as_deref(), world.model.get(&key).map(Vec::as_slice));
     }
     world.finish();
+}
+
+/// Flushes, compactions, the limiter and the manifest in an order that chance chooses: rates down to a byte a second and back, a clock
+/// that stands and jumps, strategies and schedules that change, snapshots held over all that, kills in the middle. One
+/// thread steps it all, so a seed gives the same history.
+#[test]
+fn chance_orders_the_background_and_no_answer_changes() {
+    let layer = layer("simulation");
+    let seeds = layer.seeds(if layer.is_full() { 60 } else { 4 });
+    let mut done = Done::default();
+    for (n, seed) in (0..).zip(&seeds) {
+        layer.progress(n, seeds.len() as u64);
+        let mut attempt = layer.attempt(*seed);
+        simulate(*seed, &mut attempt, &mut done);
+    }
+    let Done { operations, steps, compactions, snapshots, kills, rates } = done;
+    layer.report(format_args!(
+        "seeds={} operations={operations} steps={steps} compactions={compactions} snapshots={snapshots} kills={kills} rates={rates} \
+         lost=0 wrong=0",
+        seeds.len()
+    ));
+    assert!(steps > 1000 && compactions > 10 && snapshots > 10 && kills > 2 && rates > 10);
+}
+
+/// What a simulation came to.
+#[derive(Default)]
+struct Done {
+    operations: u64,
+    steps: u64,
+    compactions: u64,
+    snapshots: u64,
+    kills: u64,
+    rates: u64,
+}
+
+fn simulate(seed: u64, attempt: &mut Attempt, done: &mut Done) {
+    let mut world = World::new("unlimited", seed);
+    world.chance = Some(Random::new(seed));
+    let mut random = Random::new(seed.wrapping_mul(31) + 7);
+    let mut held: Vec<(Snapshot, BTreeMap<Vec<u8>, Vec<u8>>)> = Vec::new();
+    let schedules = presets();
+    for n in 0..3000 {
+        done.operations += 1;
+        attempt.doing(format_args!("operation {n}"));
+        match random.below(400) {
+            0 => world.db.set_schedule(&schedules[random.below(schedules.len() as u64) as usize]).unwrap(),
+            1..5 => {
+                // From nothing to speak of to more than anybody moves.
+                world.db.set_schedule(&format!("fixed:{}", 1 << (10 + random.below(20)))).unwrap();
+                done.rates += 1;
+            }
+            5 => {
+                let names = ["tier", "1-leveling", "lo+1", "l-leveling", "ltg"];
+                world.db.set_strategy(names[random.below(names.len() as u64) as usize]).unwrap();
+            }
+            6..9 => world.db.request_yields(),
+            9 => world.clock.advance(Duration::from_secs(random.below(20 * 365 * 24 * 3600))),
+            10..14 => {
+                held.truncate(3);
+                held.insert(0, (world.db.snapshot(), world.model.clone()));
+                done.snapshots += 1;
+            }
+            14..18 if !held.is_empty() => {
+                let (snapshot, model) = held.swap_remove(random.below(held.len() as u64) as usize);
+                let found = snapshot.scan(ScanRange::all()).unwrap().map(Result::unwrap);
+                assert!(found.eq(model), "a snapshot has changed");
+            }
+            18..20 => {
+                check_disk(&world);
+                done.kills += 1;
+            }
+            20..130 => world.put(),
+            130..160 => world.get(),
+            160..220 => world.clock.advance(Duration::from_millis(random.below(400))),
+            _ => done.steps += u64::from(world.step()),
+        }
+    }
+    drop(held);
+    done.compactions += world.metrics().compactions;
+    world.db.set_schedule("unlimited").unwrap();
+    world.finish();
+}
+
+/// What a kill leaves now is what was written.
+fn check_disk(world: &World) {
+    let fs = Arc::new(world.fs.process_kill());
+    let builder = Db::builder("/store").options(options("unlimited")).file_system(fs);
+    let db = builder.without_threads().open().unwrap();
+    let found = db.scan(ScanRange::all()).unwrap().map(Result::unwrap);
+    assert!(found.eq(world.model.clone()), "a kill lost something");
+    db.verify().unwrap();
 }
