@@ -27,7 +27,7 @@ use crate::compaction::catalog;
 use crate::compaction::strategy::Strategy;
 use crate::hotness::predictor::Learning;
 use crate::options::Options;
-use crate::scheduler;
+use crate::scheduler::catalog::parse as parse_schedule;
 use crate::storage::current;
 use crate::storage::file_name::FileName;
 use crate::storage::file_system::FileSystem;
@@ -261,7 +261,7 @@ fn words(bytes: &[u8]) {
     if let Ok(strategy) = catalog::strategy(text) {
         assert_eq!(strategy.to_string().parse::<Strategy>().ok(), Some(strategy));
     }
-    let _ = scheduler::catalog::parse(text);
+    let _ = parse_schedule(text);
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
     let _ = Options::default().set(name, value);
 }
