@@ -31,7 +31,7 @@ const CLAIMS: [&[u8]; 4] = [
 ];
 
 /// Every how many-th byte a claim is put at.
-const STRIDE: usize = if cfg!(debug_assertions) { 13 } else { 1 };
+const STRIDE: usize = if cfg!(debug_assertions) { 31 } else { 5 };
 
 type Files = BTreeMap<String, Vec<u8>>;
 
