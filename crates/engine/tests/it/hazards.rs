@@ -31,13 +31,11 @@ fn moved(metrics: &Metrics, class: &str) -> u64 {
 fn a_paused_job_does_not_hold_up_l0() {
     let mut world = World::with(Options { device_bytes_per_sec: 4_000_000, ..options("silk:jobs=2") }, 1);
     let mut went_on = 0;
-    for round in 0..400 {
-        // Half of each round is high load, which pauses what is deep.
-        let more = round / 20 % 2;
-        for tick in 0..10 {
-            let (puts, gets) = if tick < 5 { (12 + 8 * more, 320) } else { (3 + 7 * more, 0) };
-            world.tick(puts, gets);
-        }
+    // Half of each ten ticks is high load, which pauses what is deep.
+    for tick in 0..4000 {
+        let more = tick / 200 % 2;
+        let (puts, gets) = if tick % 10 < 5 { (12 + 8 * more, 320) } else { (3 + 7 * more, 0) };
+        world.tick(puts, gets);
         let before = world.metrics();
         if before.jobs_paused == 0 {
             continue;
