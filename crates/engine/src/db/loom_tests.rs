@@ -24,7 +24,17 @@ fn explore(preemptions: usize, test: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.max_branches = 100_000;
-    builder.check(test);
+    // Not one of loom's: it counts over all executions.
+    let executions = Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let counted = Arc::clone(&executions);
+    builder.check(move || {
+        counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        test();
+    });
+    println!(
+        "loom executions={} preemptions={preemptions}",
+        executions.load(std::sync::atomic::Ordering::Relaxed)
+    );
 }
 
 /// A store that is its queue, and a log that only a leader may write to.
@@ -113,8 +123,8 @@ fn two_writers_are_each_written_once() {
 #[test]
 fn three_writers_of_both_kinds_are_each_written_once() {
     use Durability::{Os, Sync};
-    side_by_side(2, &[(b'a', Os), (b'b', Sync), (b'c', Os)]);
-    side_by_side(2, &[(b'a', Sync), (b'B', Sync), (b'c', Os)]);
+    side_by_side(3, &[(b'a', Os), (b'b', Sync), (b'c', Os)]);
+    side_by_side(3, &[(b'a', Sync), (b'B', Sync), (b'c', Os)]);
 }
 
 /// One key with a version that every snapshot so far sees, while a second one is written, published, and flushed.
