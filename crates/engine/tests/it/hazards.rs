@@ -13,7 +13,7 @@ use super::schedules::{KEYS, World, options, presets};
 use super::trust::{Attempt, layer};
 
 /// Runs of the L0 that nobody compacts.
-const RUNS: u64 = if cfg!(debug_assertions) { 1010 } else { 2500 };
+const RUNS: u64 = if cfg!(debug_assertions) { 300 } else { 2000 };
 
 /// A strategy that lets most of them be; nobody asks for its compactions here.
 const LEAVES_L0: &str =
