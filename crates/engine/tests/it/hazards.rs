@@ -1,4 +1,4 @@
-//! What the papers' ideas could break, a test a line: pauses, a device that has nothing to give, an L0 that grows, merges within it
+//! What the papers' ideas could break, a test a line: a device that has nothing to give, an L0 that grows, merges within it
 //! (`docs/durability.md`, *Hazards of the papers*, which names the tests of the others).
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use super::schedules::{KEYS, World, options, presets};
 use super::trust::{Attempt, layer};
 
 /// Runs of the L0 that nobody compacts.
-const RUNS: u64 = if cfg!(debug_assertions) { 300 } else { 2000 };
+const RUNS: u64 = if cfg!(debug_assertions) { 300 } else { 900 };
 
 /// A strategy that lets most of them be; nobody asks for its compactions here.
 const LEAVES_L0: &str =
@@ -24,36 +24,6 @@ const HANGS_AFTER: Duration = Duration::from_secs(120);
 
 fn moved(metrics: &Metrics, class: &str) -> u64 {
     metrics.io.iter().filter(|io| io.0 == class).map(|io| io.1 + io.2).sum()
-}
-
-/// SILK: a deep compaction that is paused holds its inputs, and L0 goes into the level that they are in all the same.
-#[test]
-fn a_paused_job_does_not_hold_up_l0() {
-    let mut world = World::with(Options { device_bytes_per_sec: 4_000_000, ..options("silk:jobs=2") }, 1);
-    let mut went_on = 0;
-    // Half of each ten ticks is high load, which pauses what is deep.
-    for tick in 0..4000 {
-        let more = tick / 200 % 2;
-        let (puts, gets) = if tick % 10 < 5 { (12 + 8 * more, 320) } else { (3 + 7 * more, 0) };
-        world.tick(puts, gets);
-        let before = world.metrics();
-        if before.jobs_paused == 0 {
-            continue;
-        }
-        // The load stays high, so nothing deep is resumed: L0 goes past the paused job, or sends it away.
-        let mut ticks = 0;
-        while moved(&world.metrics(), "l0-to-l1") == moved(&before, "l0-to-l1") {
-            world.tick(20, 320);
-            ticks += 1;
-            assert!(ticks < 200, "L0 stands still behind a paused job");
-        }
-        went_on += 1;
-        if went_on == 5 {
-            break;
-        }
-    }
-    assert_eq!(went_on, 5, "too few pauses to show anything");
-    world.finish();
 }
 
 /// SILK: whoever sleeps because the device has nothing to give is woken when the store is dropped.
@@ -88,7 +58,7 @@ fn a_store_that_is_dropped_wakes_all_who_wait_for_the_device() {
 
 /// DLC: however many runs L0 has, every read is right, before and after a reopen, and so is what a merge makes of them.
 #[test]
-fn reads_are_right_with_thousands_of_runs_in_l0() {
+fn reads_are_right_with_hundreds_of_runs_in_l0() {
     let fs = SimulatedFileSystem::new();
     let options = Options {
         strategy: Some(LEAVES_L0.to_owned()),
