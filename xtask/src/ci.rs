@@ -1,7 +1,7 @@
 //! The table of steps that CI runs, and the loop that runs them: each with its name and time, up to the first that fails.
 //!
 //! ```text
-//! lock fmt tidy packages licences deny │ clippy clippy-plain docs │ test-debug test-zstd test-release loom asan instructions
+//! lock fmt tidy packages licences deny │ clippy clippy-plain docs │ test-debug test-zstd test-release loom loom-db asan instructions
 //!              seconds                        minutes                         minutes
 //! ```
 //!
@@ -97,6 +97,12 @@ pub const STEPS: &[Step] = &[
         "loom",
         "the memtable's tree under every interleaving that loom finds",
         &["test", "-p", "evenkeel-arena", "--release", "--test", "loom", "--target-dir", "target/loom"],
+        &[("RUSTFLAGS", "--cfg loom")],
+    ),
+    cargo(
+        "loom-db",
+        "the commit queue and the list of snapshots under every interleaving that loom finds",
+        &["test", "-p", "evenkeel", "--lib", "--target-dir", "target/loom", "loom_tests"],
         &[("RUSTFLAGS", "--cfg loom")],
     ),
     check(

@@ -179,6 +179,8 @@ pub mod fs {
 pub mod testing {
     pub use crate::base::clock::{Clock, ManualClock, SystemClock};
     pub use crate::base::random::Random;
+    pub use crate::db::decoders::{DECODERS, NamedDecoder};
+    pub use crate::db::mending::mend;
     pub use crate::storage::fault::{Fault, FaultError, FaultKind};
     pub use crate::storage::simulated::SimulatedFileSystem;
     pub use crate::storage::simulated_crash::CrashPolicy;

@@ -198,7 +198,9 @@ pub fn orphans(sources: &[Source]) -> Vec<Finding> {
     let is_root = |path: &str| {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         matches!(name, "lib.rs" | "main.rs" | "build.rs")
-            || ["/src/bin", "/tests", "/benches", "/examples"].iter().any(|f| folder.ends_with(f))
+            || ["/src/bin", "/tests", "/benches", "/examples", "/fuzz_targets"]
+                .iter()
+                .any(|f| folder.ends_with(f))
     };
     let lost = sources.iter().filter(|s| s.is_rust() && !is_root(&s.path) && !declared.contains(&s.path));
     lost.map(|s| Finding::new(&s.path, 1, "no `mod` brings this file in, so it is never compiled")).collect()

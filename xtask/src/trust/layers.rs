@@ -32,6 +32,8 @@ pub enum How {
         /// True if it takes the nightly toolchain, without which the layer says that it is skipped.
         nightly: bool,
     },
+    /// libFuzzer on every decoder.
+    Fuzz,
 }
 
 const fn engine(name: &'static str, about: &'static str, test: &'static str) -> Layer {
@@ -58,6 +60,11 @@ pub const LAYERS: &[Layer] = &[
         "determinism",
         "a seed gives the same log of events twice, to the byte",
         "storms::a_seed_gives_the_same_event_log_to_the_byte",
+    ),
+    engine(
+        "simulation",
+        "flushes, compactions, limiter and manifest in an order that chance chooses change no answer",
+        "hazards::chance_orders_the_background_and_no_answer_changes",
     ),
     engine(
         "preempt",
@@ -94,6 +101,16 @@ pub const LAYERS: &[Layer] = &[
         "random damage of many bytes, with checksums made right, never panics or takes memory without bound",
         "corruption::damage_with_right_checksums_never_panics",
     ),
+    engine(
+        "decoders",
+        "every decoder takes what fuzzing has found worth keeping, and random changes of it",
+        "corpora::every_decoder_takes_its_corpus_and_changes_of_it",
+    ),
+    Layer {
+        name: "libfuzzer",
+        about: "every decoder under libFuzzer, led by what it covers, with AddressSanitizer",
+        how: How::Fuzz,
+    },
     keel(
         "kill",
         "kill -9 of a real process at any moment leaves exactly the first lines",
@@ -118,6 +135,15 @@ pub const LAYERS: &[Layer] = &[
                 "--target-dir",
                 "target/loom",
             ],
+            flags: "--cfg loom",
+            nightly: false,
+        },
+    },
+    Layer {
+        name: "loom-db",
+        about: "the commit queue and the list of snapshots under every interleaving that loom finds",
+        how: How::Flagged {
+            cargo: &["test", "-p", "evenkeel", "--lib", "--target-dir", "target/loom", "loom_tests"],
             flags: "--cfg loom",
             nightly: false,
         },

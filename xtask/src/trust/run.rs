@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::fuzzing;
 use super::layers::{How, LAYERS, Layer};
 use super::lines::{self, Line};
 use super::words::Run;
@@ -24,7 +25,7 @@ const LINES_KEPT: usize = 60;
 const TOLD_EVERY: Duration = Duration::from_secs(30);
 
 /// The toolchain that has sanitizers.
-const NIGHTLY: &str = "nightly";
+pub const NIGHTLY: &str = "nightly";
 
 /// How a layer ended.
 #[derive(Debug)]
@@ -123,6 +124,7 @@ pub fn run_layer(
             }
             watch(layer.name, command_with(&mut command, words, flags))
         }
+        How::Fuzz => fuzzing::run(layer.name, seed, soak, root),
     }
 }
 

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use xxhash_rust::xxh3::xxh3_64;
 
 use super::background::Background;
 use super::commit_queue::CommitQueue;
 use super::commit_state::{CommitState, OpenMemtable};
 use super::decisions::Decisions;
+use super::file_ids::{log_numbers, table_ids};
 use super::gate::Admission;
 use super::handle::Handle;
 use super::identity;
@@ -34,11 +34,12 @@ use super::strategies::{creation, resolve};
 use super::ticker::write_banner;
 use super::ticker_state::Ticker;
 use super::tracing::Tracing;
+use super::untrusted;
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::error::{Error, Result};
-use crate::base::units::{KeyspaceId, SeqNo, TableId};
+use crate::base::units::{KeyspaceId, SeqNo};
 use crate::compaction::catalog;
-use crate::execution::output::{JobContext, TableIds};
+use crate::execution::output::JobContext;
 use crate::execution::rate_limiter::RateLimiter;
 use crate::execution::sync_lane::{InlineSyncLane, SyncLane};
 use crate::observe::client_ops::ClientOps;
@@ -56,10 +57,10 @@ use crate::storage::table_files::TableFiles;
 use crate::table::block_cache::BlockCache;
 use crate::table::table_cache::TableCache;
 use crate::version::level::Level;
-use crate::version::version_set::{Ids, Tree, VersionSet};
+use crate::version::version_set::{Tree, VersionSet};
 use crate::write::batch::DEFAULT_KEYSPACE;
 use crate::write::memtable::Memtable;
-use crate::write::wal::{NextNumber, Wal, WalFiles};
+use crate::write::wal::{Wal, WalFiles};
 
 /// How to open a store: settings, and the parts it works with.
 #[derive(Clone)]
@@ -75,6 +76,7 @@ pub struct Builder {
     /// Stands above the option.
     control_socket: Option<bool>,
     read_only: bool,
+    untrusted: bool,
     /// As `ReplaySettings::looks`.
     looks: Option<(SeqNo, SeqNo)>,
     by_name: Vec<(String, String)>,
@@ -94,6 +96,7 @@ impl Builder {
             writes_logs: true,
             control_socket: None,
             read_only: false,
+            untrusted: false,
             looks: None,
             by_name: Vec::new(),
             remember: true,
@@ -164,7 +167,16 @@ impl Builder {
     /// What is not in tables is read from the log into memory, at most `Options::memory_bytes` of it. All tables are held open.
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> Builder {
-        self.read_only = read_only;
+        self.read_only = read_only || self.untrusted;
+        self
+    }
+
+    /// Opens a store that somebody else may have made to do harm: read-only, and only if every byte of every table is whole and its trees
+    /// make sense. What it remembers of options and strategies is not believed: those of the builder hold. `Limit` refuses one that
+    /// would take more than `Options::memory_bytes`. Checksums show damage and no forger: its content is whoever's it is.
+    #[must_use]
+    pub fn untrusted(mut self) -> Builder {
+        (self.read_only, self.untrusted) = (true, true);
         self
     }
 
@@ -201,17 +213,20 @@ impl Builder {
             return self.open_files();
         }
         // What the store remembers counts as far as it can be read beside its writer.
-        let stored = read_only::remembered(&*self.fs, &self.path);
+        let stored = if self.untrusted { None } else { read_only::remembered(&*self.fs, &self.path) };
         let settled = settings::settle(&self.options, &self.by_name, stored.as_ref());
         let memory_bytes = settled.map_or(options.memory_bytes, |(settled, _)| settled.memory_bytes);
-        read_only::open_beside(&self.fs, &self.path, memory_bytes, |frozen, looks| {
+        let limits = untrusted::Limits { memory_bytes, untrusted: self.untrusted };
+        read_only::open_beside(&self.fs, &self.path, limits, |frozen, looks| {
             let mut builder = self.clone();
             builder.fs = frozen;
             builder.looks = Some(looks);
             builder.threaded = false;
             builder.writes_logs = false;
             builder.options.create_if_missing = false;
-            builder.open_files()
+            let handle = builder.open_files()?;
+            limits.check_store(&handle.store)?;
+            Ok(handle)
         })
     }
 
@@ -269,7 +284,7 @@ impl Builder {
 
     /// What the OPTIONS file says that the manifest names. One that is missing is not silently done without.
     fn read_settings(&self, versions: &VersionSet) -> Result<Option<Stored>> {
-        let Some(number) = versions.options_file() else { return Ok(None) };
+        let Some(number) = versions.options_file().filter(|_| !self.untrusted) else { return Ok(None) };
         let path = FileName::Options(number).path(&self.path);
         if self.fs.exists(&path)? {
             return options_file::read(&*self.fs, &self.path, number).map(Some);
@@ -405,9 +420,13 @@ impl Builder {
             events.tell(event);
             journal.tell(event, None, self.clock.wall_ms());
         })?;
-        let numbers: Box<dyn NextNumber> = Box::new(FileIds { ids: Arc::clone(versions.ids()), salt: 0 });
         let (fs, dir) = (Arc::clone(&self.fs), self.path.clone());
-        let wal_files = WalFiles::new(Arc::clone(&fs), dir.clone(), self.options.wal_file_bytes(), numbers);
+        let wal_files = WalFiles::new(
+            Arc::clone(&fs),
+            dir.clone(),
+            self.options.wal_file_bytes(),
+            log_numbers(&versions),
+        );
         wal_files.set_recycling(settings.ttl_ms.is_empty());
         let mut keyspaces = Keyspaces::default();
         let mut memtables = Vec::new();
@@ -553,37 +572,6 @@ pub fn open_keyspace(
     let (name, no_wal) = (tree.name.clone(), tree.no_wal);
     let state = Arc::new(KeyspaceState::new(id, name, memtable_bytes, no_wal, style, view, strategy));
     (Arc::clone(&state), OpenMemtable { keyspace: state, writer, look_at: 0 })
-}
-
-/// Table ids of a store; `salt` tells its files' random ids from those of another store.
-pub fn table_ids(versions: &VersionSet, salt: u64) -> Box<dyn TableIds> {
-    Box::new(FileIds { ids: Arc::clone(versions.ids()), salt })
-}
-
-/// File numbers, and random ids made of them.
-#[derive(Debug)]
-struct FileIds {
-    ids: Arc<Ids>,
-    salt: u64,
-}
-
-impl TableIds for FileIds {
-    fn next_table(&self) -> TableId {
-        self.ids.table()
-    }
-
-    fn unique_id(&self) -> u64 {
-        // Told apart by number within a store and by salt between stores: not a secret.
-        static CALLS: AtomicU64 = AtomicU64::new(0);
-        let calls = CALLS.fetch_add(1, Ordering::Relaxed);
-        xxh3_64(&[self.salt.to_le_bytes(), calls.to_le_bytes()].concat())
-    }
-}
-
-impl NextNumber for FileIds {
-    fn next_number(&self) -> u64 {
-        self.ids.file()
-    }
 }
 
 impl std::fmt::Debug for Builder {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::builder::table_ids;
+use super::file_ids::table_ids;
 use super::flushing::shape_of;
 use super::inline_flush::flush_inline;
 use super::keyspace_state::KeyspaceState;

@@ -8,8 +8,9 @@
 //! Each thread reuses one waiter, so queueing allocates nothing. A waiter's phase tells its thread what to do next.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
+use super::locks::{Condvar, Mutex, MutexGuard, thread_local};
 use crate::base::durability::Durability;
 use crate::base::error::Result;
 use crate::write::batch::WriteBatch;
@@ -185,6 +186,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+#[cfg(not(loom))]
 #[cfg(test)]
 mod tests {
     use super::*;

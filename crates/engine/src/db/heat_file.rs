@@ -57,7 +57,8 @@ fn bytes(fs: &dyn FileSystem, dir: &Path) -> Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-fn encode(predictors: &Predictors) -> Vec<u8> {
+/// The bytes of HEAT.
+pub(super) fn encode(predictors: &Predictors) -> Vec<u8> {
     let mut out = TITLE.to_vec();
     put_varint(&mut out, predictors.len() as u64);
     for (keyspace, predictor) in predictors {
@@ -71,7 +72,8 @@ fn encode(predictors: &Predictors) -> Vec<u8> {
     out
 }
 
-fn decode(bytes: &[u8], learning: Learning) -> Option<Predictors> {
+/// Reads what `encode` wrote; nothing if it makes no sense.
+pub(super) fn decode(bytes: &[u8], learning: Learning) -> Option<Predictors> {
     let (body, checksum) = bytes.split_last_chunk::<8>()?;
     if xxh3_64(body) != u64::from_le_bytes(*checksum) {
         return None;

@@ -24,9 +24,14 @@ pub mod costs;
 pub mod covered;
 pub mod database;
 pub mod decisions;
+#[cfg(any(test, feature = "testing"))]
+pub mod decoders;
+#[cfg(test)]
+mod decoders_tests;
 pub mod deletes;
 pub mod device_speed;
 pub mod explain;
+pub mod file_ids;
 pub mod flushing;
 pub mod gate;
 pub mod grouping;
@@ -54,9 +59,15 @@ pub mod keyspaces;
 pub mod lane;
 pub mod learning;
 pub mod level_report;
+pub mod locks;
 pub mod logged_deletes;
 pub mod lookup;
+#[cfg(loom)]
+#[cfg(test)]
+mod loom_tests;
 pub mod memory;
+#[cfg(any(test, feature = "testing"))]
+pub mod mending;
 pub mod metric_parts;
 pub mod metrics;
 #[cfg(test)]
@@ -94,6 +105,9 @@ pub mod trace;
 pub mod trace_file;
 pub mod tracing;
 pub mod unlinks;
+pub mod untrusted;
+#[cfg(test)]
+mod untrusted_tests;
 pub mod verify;
 #[cfg(test)]
 mod write_path_tests;

@@ -72,7 +72,8 @@ pub fn read(fs: &dyn FileSystem, dir: &Path, number: u64) -> Result<Stored> {
     }
 }
 
-fn print(settings: &Stored) -> String {
+/// The text of OPTIONS.
+pub(super) fn print(settings: &Stored) -> String {
     let mut text = format!("{TITLE}\n");
     for (name, value) in &settings.options {
         text += &format!("option.{name}={value}\n");
@@ -96,7 +97,8 @@ fn print(settings: &Stored) -> String {
     text + &format!("checksum={checksum:016x}\n")
 }
 
-fn parse(bytes: &[u8]) -> Result<Stored, String> {
+/// Reads what `print` wrote; the error says what is wrong with it.
+pub(super) fn parse(bytes: &[u8]) -> Result<Stored, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "it is not text")?;
     let at = text.rfind("checksum=").ok_or("it has no checksum")?;
     let (body, checksum) = text.split_at(at);

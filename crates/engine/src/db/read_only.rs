@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::options_file::{self, Stored};
+use super::untrusted::Limits;
 use crate::base::class::IoClass;
 use crate::base::error::{Error, Result};
 use crate::base::units::{KeyspaceId, SeqNo};
@@ -30,12 +31,12 @@ const LOOKS_MAX: u32 = 200;
 pub fn open_beside<T>(
     fs: &Arc<dyn FileSystem>,
     dir: &Path,
-    memory_bytes: u64,
+    limits: Limits,
     open: impl Fn(Arc<dyn FileSystem>, (SeqNo, SeqNo)) -> Result<T>,
 ) -> Result<T> {
     let mut last: Option<Error> = None;
     for _ in 0..LOOKS_MAX {
-        let outcome = take(fs, dir, memory_bytes).and_then(|frozen| match frozen {
+        let outcome = take(fs, dir, limits).and_then(|frozen| match frozen {
             None => Ok(None),
             Some((frozen, looks)) => {
                 let opened = open(Arc::clone(&frozen) as _, looks)?;
@@ -75,9 +76,10 @@ fn stamp(versions: &VersionSet) -> Stamp {
 type Taken = (Arc<FrozenFileSystem>, (SeqNo, SeqNo));
 
 /// Takes hold of it; `None` if the store was changed meanwhile in a way that counts.
-fn take(fs: &Arc<dyn FileSystem>, dir: &Path, memory_bytes: u64) -> Result<Option<Taken>> {
-    let frozen = FrozenFileSystem::new(Arc::clone(fs), memory_bytes);
-    let versions = manifest(&frozen, fs, dir)?;
+fn take(fs: &Arc<dyn FileSystem>, dir: &Path, limits: Limits) -> Result<Option<Taken>> {
+    let frozen = FrozenFileSystem::new(Arc::clone(fs), limits.memory_bytes);
+    let versions = manifest(&frozen, fs, dir, limits)?;
+    limits.check_trees(&versions)?;
     for (_, table) in versions.trees().values().flat_map(|tree| tree.version.tables()) {
         let path = FileName::Table(table.id().0).path(dir);
         frozen.hold_file(&path).map_err(|e| e.or_missing(&path))?;
@@ -85,9 +87,10 @@ fn take(fs: &Arc<dyn FileSystem>, dir: &Path, memory_bytes: u64) -> Result<Optio
     let names = fs.list(dir)?;
     let identity = FileName::Identity.path(dir);
     if fs.exists(&identity)? {
+        limits.check_file(fs.open(&identity)?.len())?;
         frozen.hold_image(&identity, IoClass::Manifest)?;
     }
-    if let Some(number) = versions.options_file() {
+    if let Some(number) = versions.options_file().filter(|_| !limits.untrusted) {
         let path = FileName::Options(number).path(dir);
         // One that is not there is recovery's to complain of.
         if fs.exists(&path)? {
@@ -103,23 +106,32 @@ fn take(fs: &Arc<dyn FileSystem>, dir: &Path, memory_bytes: u64) -> Result<Optio
         .collect();
     logs.sort_unstable();
     for number in logs.into_iter().rev() {
-        frozen.hold_image(&FileName::Wal(number).path(dir), IoClass::Wal)?;
+        let path = FileName::Wal(number).path(dir);
+        limits.check_file(fs.open(&path)?.len())?;
+        frozen.hold_image(&path, IoClass::Wal)?;
     }
-    let again = manifest(&FrozenFileSystem::new(Arc::clone(fs), memory_bytes), fs, dir)?;
+    let again = manifest(&FrozenFileSystem::new(Arc::clone(fs), limits.memory_bytes), fs, dir, limits)?;
     let looks = (versions.last_seq(), again.last_seq());
     Ok((stamp(&versions) == stamp(&again)).then_some((frozen, looks)))
 }
 
 /// The trees as the manifest in force has them, read from images.
-fn manifest(frozen: &Arc<FrozenFileSystem>, fs: &Arc<dyn FileSystem>, dir: &Path) -> Result<VersionSet> {
+fn manifest(
+    frozen: &Arc<FrozenFileSystem>,
+    fs: &Arc<dyn FileSystem>,
+    dir: &Path,
+    limits: Limits,
+) -> Result<VersionSet> {
     let current = FileName::Current.path(dir);
     let no_store = || Error::invalid(format!("there is no store at {}", dir.display()));
     if !fs.exists(&current)? {
         return Err(no_store());
     }
+    limits.check_file(fs.open(&current)?.len())?;
     frozen.hold_image(&current, IoClass::Manifest)?;
     if let Some(number) = read_current(&**frozen, dir)? {
         let path = FileName::Manifest(number).path(dir);
+        limits.check_manifest(fs.open(&path).map_err(|e| e.or_missing(&path))?.len())?;
         frozen.hold_image(&path, IoClass::Manifest).map_err(|e| e.or_missing(&path))?;
     }
     VersionSet::recover(Arc::clone(frozen) as _, dir)?.ok_or_else(no_store)

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use super::builder::{Builder, table_ids};
+use super::builder::Builder;
+use super::file_ids::table_ids;
 use super::inspect_table::facts_of;
 use super::keyspace_state::DEFAULT_NAME;
 use super::options_file::{self, Stored};

@@ -1,6 +1,7 @@
 //! A snapshot: all keyspaces as of one commit, for as long as it lives.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::handle::Handle;
 use super::keyspace::Keyspace;
@@ -32,7 +33,9 @@ impl Drop for Registered {
 impl Snapshot {
     /// Registers the sequence first; views are taken later, by each read, and hold everything up to it.
     pub(crate) fn new(handle: Arc<Handle>, default: Arc<KeyspaceState>) -> Snapshot {
-        let seq = handle.store.snapshots.open(&handle.store.visible, handle.store.clock.wall_ms());
+        let store = &handle.store;
+        let visible = || SeqNo(store.visible.load(Ordering::Acquire));
+        let seq = store.snapshots.open(visible, store.clock.wall_ms());
         Snapshot(Arc::new(Registered { handle, default, seq }))
     }
 

@@ -4,9 +4,9 @@
 //! a compaction's list and the entries it then drops.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
+use super::locks::{Mutex, MutexGuard};
 use crate::base::units::SeqNo;
 
 /// The open snapshots, counted by sequence.
@@ -33,10 +33,10 @@ pub struct OldestSnapshot {
 }
 
 impl Snapshots {
-    /// Registers a snapshot of what is visible now.
-    pub fn open(&self, visible: &AtomicU64, now_ms: u64) -> SeqNo {
+    /// Registers a snapshot of what is visible now, which `visible` says when nobody can list.
+    pub fn open(&self, visible: impl FnOnce() -> SeqNo, now_ms: u64) -> SeqNo {
         let mut open = self.lock();
-        let seq = SeqNo(visible.load(Ordering::Acquire));
+        let seq = visible();
         open.entry(seq).or_insert(Open { count: 0, since_ms: now_ms }).count += 1;
         seq
     }

@@ -156,4 +156,30 @@ mod tests {
         limiter.charge(10);
         assert!(limiter.grant(Duration::from_secs(6), 1).is_err());
     }
+
+    /// A clock that goes back, jumps to its end or stands still, a rate of nothing, more taken than there is: whoever asks is told to
+    /// come again within a second, and gets something when time goes on.
+    #[test]
+    fn odd_clocks_and_empty_buckets_saturate() {
+        for rate in [0, 1, 1000, u64::MAX] {
+            let mut limiter = RateLimiter::new(Some(rate));
+            let odd = [Duration::ZERO, Duration::MAX, Duration::from_secs(3), Duration::MAX, Duration::ZERO];
+            for now in odd {
+                limiter.charge(u64::MAX);
+                limiter.charge_flush(u64::MAX);
+                match limiter.grant(now, u64::MAX) {
+                    Ok(bytes) => assert!(bytes > 0),
+                    Err(when) => assert!(when >= now && when.saturating_sub(now) <= Duration::from_secs(1)),
+                }
+            }
+        }
+        let mut limiter = RateLimiter::new(Some(1000));
+        limiter.charge(5000);
+        let mut now = Duration::from_secs(1);
+        while let Err(when) = limiter.grant(now, 100) {
+            assert!(when > now, "time does not go on");
+            now = when;
+        }
+        assert!(now < Duration::from_secs(12), "{now:?}");
+    }
 }

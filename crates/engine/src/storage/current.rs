@@ -51,12 +51,14 @@ pub fn read_current(fs: &dyn FileSystem, dir: &Path) -> Result<Option<u64>> {
     }
 }
 
-fn line(number: u64) -> String {
+/// What CURRENT holds for this manifest.
+pub fn line(number: u64) -> String {
     let name = FileName::Manifest(number).to_string();
     format!("{name} {:016x}\n", xxh3_64(name.as_bytes()))
 }
 
-fn parse(bytes: &[u8]) -> Option<u64> {
+/// The manifest that this line names.
+pub fn parse(bytes: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(bytes).ok()?;
     let (name, _) = text.split_once(' ')?;
     match FileName::parse(name)? {

@@ -1,7 +1,7 @@
 //! Open files of the simulated disk: writers, logs, syncers and readers.
 //!
-//! Like the real ones they give up after the first failed write or sync: what follows is `Poisoned`. And like them a file keeps
-//! small appends back until there are enough of them, or a flush or sync wants them: that is when they fail for want of space, and
+//! Like the real ones they give up after the first failed write: what is appended then is `Poisoned`. After a failed sync they do not,
+//! as the kernel does not: it is for who has called it not to believe another one. And like the real ones a file keeps small appends back until there are enough of them, or a flush or sync wants them: that is when they fail for want of space, and
 //! what a crash can keep of them begins there.
 
 use std::io::ErrorKind;
@@ -70,20 +70,19 @@ impl Open {
 }
 
 impl Syncer for Open {
+    /// As the kernel's: after one that failed the next one says that all is well, whatever was lost. Who believes it is shown by that.
     fn sync(&self) -> Result<()> {
-        self.once_failed_always(|| {
-            let mut disk = self.shared.disk();
-            let step = disk.begin(CallKind::Sync, &self.path)?;
-            disk.check_fault(FaultKind::Sync, &self.path)?;
-            let losing = disk.check_fault(FaultKind::SyncLosing, &self.path);
-            if losing.is_err() {
-                self.file.state().pending.clear();
-                return losing;
-            }
-            step.finish()?;
-            self.file.state().sync();
-            Ok(())
-        })
+        let mut disk = self.shared.disk();
+        let step = disk.begin(CallKind::Sync, &self.path)?;
+        disk.check_fault(FaultKind::Sync, &self.path)?;
+        let losing = disk.check_fault(FaultKind::SyncLosing, &self.path);
+        if losing.is_err() {
+            self.file.state().pending.clear();
+            return losing;
+        }
+        step.finish()?;
+        self.file.state().sync();
+        Ok(())
     }
 }
 

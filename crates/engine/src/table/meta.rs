@@ -39,6 +39,9 @@ impl Born {
     }
 }
 
+/// No count of a table gets to this. Sums over all tables of a store then stay below what a word holds.
+const FACT_MAX: u64 = 1 << 44;
+
 /// Set beside what made the table: further facts follow.
 const HAS_MORE: u8 = 0x80;
 /// A sampled key is written in so many bytes.
@@ -211,9 +214,18 @@ impl TableMeta {
         // Only range tombstones reach beyond the entries, and only they need none.
         let reaches = meta.end.as_ref().is_some_and(|end| *end > meta.largest);
         let ends = (meta.end.is_none() && meta.entries > 0) || (reaches && meta.range_tombstones > 0);
-        let deletes = meta.tombstones + meta.range_tombstones > 0;
+        let deletes = meta.tombstones > 0 || meta.range_tombstones > 0;
         let alike = meta.born != Born::Load || (meta.seqs.0 == meta.seqs.1 && !deletes);
-        (ordered && ends && alike && meta.keys <= meta.entries).then_some(meta)
+        let counts = [
+            meta.bytes,
+            meta.entries,
+            meta.tombstones,
+            meta.range_tombstones,
+            meta.dense_blocks,
+            meta.blocks,
+        ];
+        let believed = counts.iter().all(|count| *count <= FACT_MAX);
+        (ordered && ends && alike && believed && meta.keys <= meta.entries).then_some(meta)
     }
 
     /// The further facts.

@@ -90,6 +90,7 @@ impl RangeBlockBuilder {
 /// What a block holds, if it is what `meta` says; otherwise what is wrong with it.
 pub fn decode(payload: &[u8], meta: &TableMeta) -> Result<Vec<RangeTombstone>, &'static str> {
     const DAMAGED: &str = "a range tombstone makes no sense";
+    const COUNT: &str = "the number of range tombstones is not the one on record";
     let mut from = Decoder::new(payload);
     let mut out: Vec<RangeTombstone> = Vec::new();
     let mut end: Option<Arc<[u8]>> = None;
@@ -113,12 +114,16 @@ pub fn decode(payload: &[u8], meta: &TableMeta) -> Result<Vec<RangeTombstone>, &
             if seq == 0 || SeqNo(seq) < meta.seqs.0 || SeqNo(seq) > meta.seqs.1 {
                 return Err("a range tombstone's sequence is not in the table's range");
             }
+            // Before it takes memory: a byte of the file becomes dozens there.
+            if out.len() as u64 >= meta.range_tombstones {
+                return Err(COUNT);
+            }
             out.push(RangeTombstone { lo: Arc::clone(&lo), hi: Arc::clone(&hi), seq: SeqNo(seq) });
         }
         end = Some(hi);
     }
     if out.len() as u64 != meta.range_tombstones {
-        return Err("the number of range tombstones is not the one on record");
+        return Err(COUNT);
     }
     let bounds = meta.bounds();
     let inside = |t: &RangeTombstone| *bounds.lo <= *t.lo && end_at_most(Some(&t.hi), bounds.hi.as_deref());

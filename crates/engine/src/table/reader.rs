@@ -267,6 +267,11 @@ impl TableReader {
         self.ranges.as_ref()
     }
 
+    /// Bytes of memory that it takes as long as it is open.
+    pub fn open_bytes(&self) -> u64 {
+        open_bytes(&self.top, &self.partitions, self.ranges.as_ref())
+    }
+
     /// How many partitions there are; none if there are only range tombstones.
     pub fn partition_count(&self) -> usize {
         self.partitions.len()

@@ -178,7 +178,7 @@ fn files(fs: &SimulatedFileSystem) -> Files {
 }
 
 /// The most memory that this process has had, in MiB; 0 where nobody says.
-fn memory_most() -> u64 {
+pub fn memory_most() -> u64 {
     let status =
         std::process::Command::new("cat").arg(format!("/proc/{}/status", std::process::id())).output();
     let text = status.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();

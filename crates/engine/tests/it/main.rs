@@ -3,6 +3,8 @@
 
 /// Compactions by hand, pauses, bulk loads, paced unlinks.
 mod control;
+/// The corpora of the fuzz targets.
+mod corpora;
 /// Damage to every byte and every file.
 mod corruption;
 /// What compaction costs and leaves behind.
@@ -25,6 +27,8 @@ mod faults;
 mod golden;
 /// Levels in groups of keys by heat.
 mod groups;
+/// What the papers' ideas could break.
+mod hazards;
 /// What reads teach, across restarts.
 mod heat;
 /// Strategies changed under a thread that keeps writing.
@@ -39,6 +43,9 @@ mod openings;
 mod options;
 /// Panics, listeners, and a clock that jumps.
 mod panics;
+/// Links, pipes, modes, and what errors tell.
+#[cfg(unix)]
+mod planted;
 /// Range deletes: what is gone, what it costs, what goes by metadata.
 mod ranges;
 /// Damaged stores set right.

@@ -280,3 +280,23 @@ fn a_wrong_name_is_answered_with_a_near_one_or_where_to_look() {
         keel.run(args).fails(1, &["does not exist"]);
     }
 }
+
+/// Tables that are read stay open. Where the process may not open so many, that is an error in words, and nothing is lost by it.
+#[cfg(unix)]
+#[test]
+fn too_few_descriptors_are_an_error_and_lose_nothing() {
+    let keel = Keel::new();
+    let lines: String = (0..3000).map(|n| format!("key{n:05}\t{:0>60}\n", n * 7)).collect();
+    let small = ["load", "--set", "memtable_bytes=4k", "--set", "table_bytes=2k", "-"];
+    assert_eq!(keel.feed(&small, lines.as_bytes()).code, 0);
+    let tables = list(&keel.db()).iter().filter(|name| name.ends_with(".sst")).count();
+    assert!(tables > 40, "{tables} tables");
+    let all = keel.ok(&["scan"]);
+    assert_eq!(all.lines().count(), 3000);
+    let scan = format!("ulimit -n 32; exec {} --db {} scan", env!("CARGO_BIN_EXE_keel"), keel.db().display());
+    let output = std::process::Command::new("sh").args(["-c", &scan]).output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.contains("open") && !err.contains("panic"), "{err}");
+    assert_eq!(keel.ok(&["scan"]), all);
+}

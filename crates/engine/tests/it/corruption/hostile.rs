@@ -1,7 +1,6 @@
 //! Changes by somebody who makes the checksums right again: of log and manifest records, of a table's index and facts.
 
-use evenkeel::testing::Random;
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use evenkeel::testing::{Random, mend};
 
 use super::Files;
 
@@ -47,32 +46,6 @@ fn parts(name: &str, bytes: &[u8]) -> Vec<(usize, usize)> {
         return vec![(0, bytes.len().saturating_sub(26))];
     }
     Vec::new()
-}
-
-/// Makes checksums right.
-fn mend(name: &str, bytes: &mut [u8]) {
-    if let Some(id) = id_of(name) {
-        for at in records(bytes) {
-            let payload = xxh3_64(&bytes[at + FRAME..at + FRAME + len(bytes, at)]);
-            let mut place = bytes[at + 8..at + FRAME].to_vec();
-            place.extend_from_slice(&id.to_le_bytes());
-            place.extend_from_slice(&(at as u64).to_le_bytes());
-            let checksum = xxh3_64_with_seed(&place, payload);
-            bytes[at..at + 8].copy_from_slice(&checksum.to_le_bytes());
-        }
-    } else if name.ends_with(".sst") {
-        let unique = u64_at(bytes, bytes.len().saturating_sub(FOOTER) + 24).unwrap_or(0);
-        for (from, to) in blocks(bytes) {
-            let checksum = xxh3_64_with_seed(&bytes[from..to - 8], unique ^ from as u64);
-            bytes[to - 8..to].copy_from_slice(&checksum.to_le_bytes());
-        }
-    } else if name.starts_with("OPTIONS") {
-        let Some(at) = bytes.windows(9).rposition(|word| word == b"checksum=") else { return };
-        let checksum = format!("checksum={:016x}\n", xxh3_64(&bytes[..at]));
-        if let Some(place) = bytes.get_mut(at..at + checksum.len()) {
-            place.copy_from_slice(checksum.as_bytes());
-        }
-    }
 }
 
 /// The number of a log or manifest.
