@@ -96,6 +96,10 @@ pub struct Options {
     /// What makes a table hot: gets that its filter lets pass (`probes`) or all whose key is within its bounds (`candidates`), and
     /// scans that enter it where it says `+scans`.
     pub heat_counts: Counting,
+    /// Heat is learnt anew after so many operations that count.
+    pub heat_operations: u32,
+    /// And after so many seconds at least.
+    pub heat_seconds: u32,
     /// Answer questions at the Unix socket `SOCKET` in the store's directory. Looked at when the store is opened.
     pub control_socket: bool,
 }
@@ -138,6 +142,8 @@ impl Default for Options {
             stats_seconds: 1,
             slow_us: 1000,
             heat_counts: Counting::default(),
+            heat_operations: 65_536,
+            heat_seconds: 10,
             control_socket: false,
         }
     }
@@ -284,6 +290,13 @@ const TABLE: &[OptionInfo] = &[
         |n, t| count(n, t, 0, 1_000_000_000)
     ),
     row!(heat_counts, "what makes a table hot: probes, candidates, probes+scans or candidates+scans", parsed),
+    row!(heat_operations, "heat is learnt anew after so many of these (64 to 1000000000)", |n, t| count(
+        n,
+        t,
+        64,
+        1_000_000_000
+    )),
+    row!(heat_seconds, "and after so many seconds at least (0 to 3600)", |n, t| count(n, t, 0, 3600)),
     row!(at open control_socket, "answer questions at the socket SOCKET (true or false)", yes_or_no),
 ];
 

@@ -9,9 +9,11 @@
 //! Beside `experiment`, which sets engines beside each other: here one engine runs under many strategies. Files are listed
 //! bottom-up.
 
+pub mod heat_load;
 pub mod point;
 
 pub mod entries;
+pub mod heat_cell;
 pub mod measure;
 
 pub mod study;

@@ -10,6 +10,7 @@ mod cds;
 mod cds_tuning;
 mod cds_workload;
 mod dlc;
+mod ltg;
 mod peers;
 mod silk;
 
@@ -42,6 +43,16 @@ pub const STUDIES: &[&Study] = &[
     &cds_tuning::FIG12,
     &cds_tuning::FIG13,
     &cds_tuning::FIG14,
+    &ltg::FIG5,
+    &ltg::FIG6,
+    &ltg::FIG7,
+    &ltg::FIG8,
+    &ltg::FIG9,
+    &ltg::FIG10,
+    &ltg::FIG11,
+    &ltg::FIG12,
+    &ltg::MOVED,
+    &ltg::UNIFORM,
 ];
 
 /// Those over schedules, in the same order.

@@ -1,5 +1,5 @@
-//! What a keyspace's reads teach: operations are counted as they come, and each ten seconds at most, when there were enough of them,
-//! the keyspace's predictor learns from its tables.
+//! What a keyspace's reads teach: operations are counted as they come, and when there were enough of them, not more often than the
+//! options say, the keyspace's predictor learns from its tables.
 //!
 //! The thread that looks each second does this (`learning.rs`), under a lock of its own that no reader and no writer takes.
 
@@ -12,15 +12,31 @@ use crate::hotness::access_window::{AccessWindow, Counting};
 use crate::hotness::predictor::{HeatSample, Learning, Predictor};
 use crate::hotness::temperature::{HYSTERESIS, Member, Quality, Theta, quality};
 use crate::observe::json::{Object, list};
+use crate::options::Options;
 use crate::table::access::SAMPLING;
 use crate::version::edit::{EditStep, VersionEdit};
 use crate::version::run::TableRef;
 use crate::version::version::Version;
 
-/// A predictor learns after so many operations (the paper's W, but of slices that fade).
-const SLICE_OPERATIONS: u64 = 65_536;
-/// And after so long at least.
-const SLICE_TIME: Duration = Duration::from_secs(10);
+/// When there is a lesson, and what it is about.
+#[derive(Clone, Copy, Debug)]
+pub struct LessonRule {
+    /// What makes a table hot.
+    counting: Counting,
+    /// A predictor learns after so many operations (the paper's W, but of slices that fade).
+    operations: u64,
+    /// And after so long at least.
+    time: Duration,
+}
+
+impl LessonRule {
+    /// As the options say.
+    pub fn of(options: &Options) -> LessonRule {
+        let time = Duration::from_secs(options.heat_seconds.into());
+        LessonRule { counting: options.heat_counts, operations: options.heat_operations.into(), time }
+    }
+}
+
 /// Groups are divided anew after so many parts of compactions, or the end of one, if there is no lesson before.
 const DIVIDE_EVERY: u64 = 8;
 /// A slice counts for so much of itself after the next.
@@ -99,6 +115,8 @@ struct Lessons {
 /// How hot a keyspace's tables are, and how well that is foretold.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeatMetrics {
+    /// How often something was learnt since the store was opened.
+    pub lessons: u64,
     /// Operations counted since the store was opened, an estimate: gets that reached the tables, scans if they count.
     pub operations: u64,
     /// Operations that the predictor has learnt from, before the store was opened too.
@@ -113,6 +131,8 @@ pub struct HeatMetrics {
     pub cold_groups: u64,
     /// Of the bytes in levels by heat, the part in hot groups; 0 without such levels.
     pub leveled_bytes: f64,
+    /// Of the looks into tables of such levels, the part into those of hot groups, as far as they were counted; 0 before that.
+    pub leveled_reads: f64,
     /// Groups that were split, joined, and turned hot and cold since the store was opened.
     pub group_turns: [u64; 4],
     /// By level, the part of the heat's variance that its model explains, at most 1; `None` where there is no telling.
@@ -124,12 +144,14 @@ impl HeatMetrics {
     pub(crate) fn to_json(&self) -> String {
         let explained =
             |part: &Option<f64>| part.map_or_else(|| "null".to_owned(), |part| format!("{part:.3}"));
-        let object = Object::new().raw("operations", self.operations).raw("learnt_from", self.learnt_from);
+        let object = Object::new().raw("lessons", self.lessons).raw("operations", self.operations);
+        let object = object.raw("learnt_from", self.learnt_from);
         let object = object.fraction("hot_bytes", self.hot_bytes).fraction("hot_reads", self.hot_reads);
         let object = object.raw("explained", list(self.explained.iter().map(explained)));
         let object = object.raw("hot_groups", self.hot_groups).raw("cold_groups", self.cold_groups);
         let [splits, joins, to_hot, to_cold] = self.group_turns;
-        let object = object.fraction("leveled_bytes", self.leveled_bytes).raw("splits", splits);
+        let object = object.fraction("leveled_bytes", self.leveled_bytes);
+        let object = object.fraction("leveled_reads", self.leveled_reads).raw("splits", splits);
         object.raw("joins", joins).raw("turned_hot", to_hot).raw("turned_cold", to_cold).end()
     }
 }
@@ -178,7 +200,8 @@ impl Heat {
 
     /// What it tells of itself and of a tree; by this way of counting.
     pub fn metrics(&self, counting: Counting, version: &Version, strategy: &Strategy) -> HeatMetrics {
-        let (mut groups, mut bytes) = ([0; 2], [0; 2]);
+        let lessons = self.lessons();
+        let (mut groups, mut bytes, mut looks) = ([0; 2], [0; 2], [0.0; 2]);
         for (level, found) in version.levels.iter().enumerate() {
             let Layout::ByHeat(rule) = strategy.levels.get(level, version.levels.len()).layout else {
                 continue;
@@ -187,14 +210,18 @@ impl Heat {
                 let [hot, cold] = if rule.is_hot(group) { [1, 0] } else { [0, 1] };
                 groups = [groups[0] + hot, groups[1] + cold];
                 bytes = [bytes[0] + hot * group.bytes(), bytes[1] + cold * group.bytes()];
+                let tables = group.runs.iter().flat_map(|run| &run.tables);
+                let counted: f64 = tables.filter_map(|table| lessons.window.heat(table.id())).sum();
+                looks = [looks[0] + hot as f64 * counted, looks[1] + cold as f64 * counted];
             }
         }
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let GroupTurns { splits, joins, to_hot, to_cold } = &self.turns;
-        let lessons = self.lessons();
         let quality = lessons.quality.unwrap_or_default();
         let learnt = lessons.predictor.learnt();
+        let all_looks = looks[0] + looks[1];
         HeatMetrics {
+            lessons: count(&self.learnt),
             operations: self.operations(counting),
             learnt_from: learnt.gets,
             hot_bytes: quality.hot_bytes,
@@ -202,13 +229,15 @@ impl Heat {
             hot_groups: groups[0],
             cold_groups: groups[1],
             leveled_bytes: bytes[0] as f64 / (bytes[0] + bytes[1]).max(1) as f64,
+            leveled_reads: if all_looks > 0.0 { looks[0] / all_looks } else { 0.0 },
             group_turns: [splits, joins, to_hot, to_cold].map(count),
             explained: (0..learnt.levels.len()).map(|level| lessons.predictor.model(level)?.r2).collect(),
         }
     }
 
     /// Learns from the tables if a slice is over. True if it did.
-    pub fn look(&self, version: &Version, counting: Counting, now: Duration) -> bool {
+    pub fn look(&self, version: &Version, rule: LessonRule, now: Duration) -> bool {
+        let counting = rule.counting;
         let operations = self.operations(counting);
         let mut lessons = self.lessons();
         if lessons.counting != counting {
@@ -223,7 +252,7 @@ impl Heat {
         }
         let (before, at) = lessons.ended;
         let new = operations.saturating_sub(before);
-        if new < SLICE_OPERATIONS || now.saturating_sub(at) < SLICE_TIME {
+        if new < rule.operations || now.saturating_sub(at) < rule.time {
             return false;
         }
         lessons.ended = (operations, now);

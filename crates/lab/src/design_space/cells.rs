@@ -116,6 +116,10 @@ impl Cell {
             Reads::Nothing => 0.0,
             Reads::Gets => point.gets() as f64,
             Reads::All => point.gets() as f64 * 2.0,
+            Reads::Heat(load) => {
+                let gets = load.get_tenths as f64 / f64::from(10 - load.get_tenths.min(9));
+                point.writes() as f64 * gets + point.gets() as f64
+            }
         };
         1.0 + point.writes() as f64 / 400e3 + 20.0 * bytes / 400e6 + reads / 10e3
     }
