@@ -100,6 +100,9 @@ pub struct Options {
     pub heat_operations: u32,
     /// And after so many seconds at least.
     pub heat_seconds: u32,
+    /// Filters differ from `filter_bits` by so many bits a key at most: more where reads come, less elsewhere, together as many; 0:
+    /// all alike. Holds for tables written after something was learnt.
+    pub filter_heat: f32,
     /// Answer questions at the Unix socket `SOCKET` in the store's directory. Looked at when the store is opened.
     pub control_socket: bool,
 }
@@ -144,6 +147,7 @@ impl Default for Options {
             heat_counts: Counting::default(),
             heat_operations: 65_536,
             heat_seconds: 10,
+            filter_heat: 0.0,
             control_socket: false,
         }
     }
@@ -248,7 +252,7 @@ const TABLE: &[OptionInfo] = &[
         64 * KIB,
         1024 * GIB
     )),
-    row!(filter_bits, "filter bits per key (0 to 32)", bits),
+    row!(filter_bits, "filter bits per key (0 to 32)", |n, t| bits(n, t, 32.0)),
     row!(
         compression,
         "deep (lz4 below the first two levels), none, lz4, zstd:LEVEL (1 to 19), or one per level: none,none,lz4",
@@ -297,6 +301,7 @@ const TABLE: &[OptionInfo] = &[
         1_000_000_000
     )),
     row!(heat_seconds, "and after so many seconds at least (0 to 3600)", |n, t| count(n, t, 0, 3600)),
+    row!(filter_heat, "filter bits per key that go where reads come, from where not; 0 for none (0 to 8)", |n, t| bits(n, t, 8.0)),
     row!(at open control_socket, "answer questions at the socket SOCKET (true or false)", yes_or_no),
 ];
 
@@ -474,10 +479,10 @@ fn yes_or_no(name: &str, text: &str) -> Result<bool> {
     text.parse().map_err(|_| Error::invalid(format!("{name} must be true or false, not `{text}`")))
 }
 
-fn bits(name: &str, text: &str) -> Result<f32> {
+fn bits(name: &str, text: &str, max: f32) -> Result<f32> {
     match text.parse::<f32>() {
-        Ok(n) if (0.0..=32.0).contains(&n) => Ok(n),
-        _ => Err(Error::invalid(format!("{name} must be a number from 0 to 32, not `{text}`"))),
+        Ok(n) if (0.0..=max).contains(&n) => Ok(n),
+        _ => Err(Error::invalid(format!("{name} must be a number from 0 to {max}, not `{text}`"))),
     }
 }
 

@@ -19,6 +19,7 @@ pub mod measure;
 pub mod study;
 
 pub mod cells;
+mod heat_verdict;
 pub mod judge;
 
 pub mod charts;

@@ -95,6 +95,12 @@ pub const NOT_REPRODUCED: &[(&str, &str)] = &[
         "with valleys of 10 s the mean is above what the device sustains; only the peak without an end is run",
     ),
     ("dlc-fig5", "a drawing of the mechanism"),
+    ("ltg-fig1 to ltg-fig4", "drawings of the structure and of what turns into what"),
+    (
+        "ltg-fig5 to ltg-fig12, their values",
+        "the paper does not give T, N, the number of intervals, or how often it trains: what is reproduced is the shape, over T of 4 to \
+         10 and 1 to 4 GB, on SSDs instead of its HDD",
+    ),
     (
         "dlc-fig11, dlc-fig12",
         "gets and scans while L0 grows step by step; `keel bench readwhilewriting --schedule dlc-full`",

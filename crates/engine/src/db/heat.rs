@@ -4,12 +4,13 @@
 //! The thread that looks each second does this (`learning.rs`), under a lock of its own that no reader and no writer takes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::compaction::strategy::{Layout, Strategy};
 use crate::hotness::access_window::{AccessWindow, Counting};
 use crate::hotness::predictor::{HeatSample, Learning, Predictor};
+use crate::hotness::read_profile::{FilterKeys, ReadProfile};
 use crate::hotness::temperature::{HYSTERESIS, Member, Quality, Theta, quality};
 use crate::observe::json::{Object, list};
 use crate::options::Options;
@@ -27,16 +28,27 @@ pub struct LessonRule {
     operations: u64,
     /// And after so long at least.
     time: Duration,
+    /// So many bits of filters go by reads.
+    filters: f32,
 }
 
 impl LessonRule {
     /// As the options say.
     pub fn of(options: &Options) -> LessonRule {
         let time = Duration::from_secs(options.heat_seconds.into());
-        LessonRule { counting: options.heat_counts, operations: options.heat_operations.into(), time }
+        LessonRule {
+            counting: options.heat_counts,
+            operations: options.heat_operations.into(),
+            time,
+            filters: options.filter_heat,
+        }
     }
 }
 
+/// So many counted looks weigh as much as what is foretold: of a table that was looked into as seldom, chance tells most.
+const LOOKS_FORETOLD: f64 = 4.0;
+/// And each table that is asked for is taken to have been so many times more, to tell filters apart by.
+const LOOKS_ASSUMED: f64 = 2.0;
 /// Groups are divided anew after so many parts of compactions, or the end of one, if there is no lesson before.
 const DIVIDE_EVERY: u64 = 8;
 /// A slice counts for so much of itself after the next.
@@ -58,6 +70,8 @@ pub struct Heat {
     installed: AtomicU64,
     /// What groups by heat have gone through.
     pub turns: GroupTurns,
+    /// Which keys are asked for, for the filters of new tables.
+    profile: Mutex<Option<Arc<ReadProfile>>>,
 }
 
 /// What has become of groups by heat since the store was opened.
@@ -70,23 +84,28 @@ pub struct GroupTurns {
 }
 
 impl GroupTurns {
-    /// Counts the groups that an edit makes of a tree.
-    pub fn note(&self, before: &Version, edit: &VersionEdit) {
+    /// Counts the groups that an edit makes of a tree; how many were split, joined, and turned hot and cold.
+    pub fn note(&self, before: &Version, edit: &VersionEdit) -> [u64; 4] {
+        let mut counts = [0; 4];
         for step in &edit.steps {
-            let counter = match step {
-                EditStep::SplitGroup { .. } => &self.splits,
-                EditStep::MergeGroups { .. } => &self.joins,
+            let turn = match step {
+                EditStep::SplitGroup { .. } => 0,
+                EditStep::MergeGroups { .. } => 1,
                 EditStep::SetRunBound { group, run_bound } => {
                     let found = before.find_group(*group);
                     let was = found.and_then(|(level, at)| before.levels.get(level)?.groups.get(at));
                     // A group that was just split off differs from what it was part of.
                     let falls = was.is_none_or(|group| group.run_bound > *run_bound);
-                    if falls && *run_bound == 1 { &self.to_hot } else { &self.to_cold }
+                    if falls && *run_bound == 1 { 2 } else { 3 }
                 }
                 _ => continue,
             };
-            counter.fetch_add(1, Ordering::Relaxed);
+            counts[turn] += 1;
         }
+        for (counter, count) in [&self.splits, &self.joins, &self.to_hot, &self.to_cold].iter().zip(counts) {
+            counter.fetch_add(count, Ordering::Relaxed);
+        }
+        counts
     }
 }
 
@@ -95,17 +114,29 @@ impl GroupTurns {
 pub struct Known<'a>(&'a Lessons);
 
 impl Known<'_> {
-    /// The share of gets that looks into a table of this level.
+    /// The share of gets that looks into a table of this level. Few looks are no better a guess than the model's, so what was
+    /// counted weighs by how much it was.
     pub fn heat(&self, level: usize, table: &TableRef) -> Option<f64> {
-        let foretold = || self.0.predictor.predict_near(level, &table.meta.key_spread());
-        self.0.window.heat(table.id()).or_else(foretold)
+        let foretold = self.0.predictor.predict_near(level, &table.meta.key_spread());
+        match (self.0.window.counted(table.id()), foretold) {
+            (Some((counted, operations)), Some(foretold)) => Some(mean(counted, operations, foretold)),
+            (counted, foretold) => counted.map(|(counted, _)| counted).or(foretold),
+        }
     }
+}
+
+/// Of a share that was counted over so many operations, and one that was foretold.
+fn mean(counted: f64, operations: f64, foretold: f64) -> f64 {
+    let looks = operations * counted.max(foretold) / f64::from(SAMPLING);
+    (counted * looks + foretold * LOOKS_FORETOLD) / (looks + LOOKS_FORETOLD)
 }
 
 #[derive(Debug)]
 struct Lessons {
     counting: Counting,
     window: AccessWindow,
+    /// Gets that asked for a key within a table's bounds, whatever heat is made of.
+    asked: AccessWindow,
     predictor: Predictor,
     /// Operations counted when the last slice ended, and when that was.
     ended: (u64, Duration),
@@ -161,6 +192,7 @@ impl Default for Heat {
         let lessons = Lessons {
             counting: Counting::default(),
             window: AccessWindow::new(KEEP),
+            asked: AccessWindow::new(KEEP),
             predictor: Predictor::new(Learning::default()),
             ended: (0, Duration::ZERO),
             quality: None,
@@ -173,6 +205,7 @@ impl Default for Heat {
             divided_by: AtomicU64::new(0),
             installed: AtomicU64::new(0),
             turns: GroupTurns::default(),
+            profile: Mutex::default(),
         }
     }
 }
@@ -245,6 +278,7 @@ impl Heat {
             *lessons = Lessons {
                 counting,
                 window: AccessWindow::new(KEEP),
+                asked: AccessWindow::new(KEEP),
                 predictor: lessons.predictor.clone(),
                 ended: (operations, now),
                 quality: None,
@@ -257,6 +291,8 @@ impl Heat {
         }
         lessons.ended = (operations, now);
         lessons.learn(version, new);
+        let profile = (rule.filters > 0.0).then(|| lessons.profile(version, rule.filters)).flatten();
+        *self.profile.lock().unwrap_or_else(PoisonError::into_inner) = profile.map(Arc::new);
         self.learnt.fetch_add(1, Ordering::Release);
         true
     }
@@ -267,6 +303,11 @@ impl Heat {
         let tables = version.tables().filter_map(|(_, t)| Some((t.id(), heat(&t.meta.smallest)?)));
         self.lessons().window.pretend(tables);
         self.learnt.fetch_add(1, Ordering::Release);
+    }
+
+    /// Which keys are asked for, if filters go by that.
+    pub fn read_profile(&self) -> Option<Arc<ReadProfile>> {
+        self.profile.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Tells of tables' heat.
@@ -308,12 +349,48 @@ impl Lessons {
         let counting = self.counting;
         let counters = version.tables().map(|(_, t)| (t.id(), counting.looks(t.meta.access.looks())));
         self.window.end_slice(operations, counters);
+        let asked = version.tables().map(|(_, t)| (t.id(), t.meta.access.looks().candidates));
+        self.asked.end_slice(operations, asked);
         let window = &self.window;
         let samples: Vec<Vec<HeatSample<'_>>> =
             version.levels.iter().map(|l| l.tables().map(|t| sample(window, t)).collect()).collect();
         // First what was foretold of these tables, then what they teach.
         self.quality = quality_of(&self.predictor, version, &samples).or(self.quality);
         self.predictor.train(operations, &samples);
+    }
+}
+
+impl Lessons {
+    /// Which keys are asked for, by the gets that come to the oldest runs of the deepest level: those hold most keys, each once.
+    fn profile(&self, version: &Version, span: f32) -> Option<ReadProfile> {
+        let deepest = version.levels.iter().rfind(|level| !level.is_empty())?;
+        let tables = || deepest.groups.iter().filter_map(|group| group.runs.last()).flat_map(|run| &run.tables);
+        let looks = |table: &TableRef| {
+            let (share, operations) = self.asked.counted(table.id())?;
+            Some(share * operations / f64::from(SAMPLING))
+        };
+        let entries = |table: &TableRef| table.meta.entries.saturating_sub(table.consumed) as f64;
+        let (count, all) = tables().fold((0.0, 0.0), |(n, sum), table| (n + 1.0, sum + entries(table)));
+        // Of new tables nothing is known yet: they are as the mean of the others.
+        let (seen, of) = tables().filter_map(|table| Some((looks(table)?, entries(table)))).fold(
+            (0.0, 0.0),
+            |(looks, of), (more, entries)| (looks + more, of + entries),
+        );
+        let usual = if of > 0.0 { seen / of } else { 0.0 };
+        let weigh = |table: &TableRef| {
+            let assumed = LOOKS_ASSUMED * entries(table) * count / f64::max(all, 1.0);
+            looks(table).unwrap_or(usual * entries(table)) + assumed
+        };
+        let asked = tables().map(|table| (table.meta.key_spread(), weigh(table)));
+        let filters: Vec<FilterKeys<'_>> = version
+            .tables()
+            .map(|(_, table)| FilterKeys {
+                from: &table.meta.smallest,
+                to: &table.meta.largest,
+                keys: table.meta.keys,
+            })
+            .collect();
+        (seen > 0.0).then(|| ReadProfile::of(asked, &filters, span)).flatten()
     }
 }
 
@@ -339,6 +416,10 @@ fn quality_of(predictor: &Predictor, version: &Version, samples: &[Vec<HeatSampl
     }
     quality(found)
 }
+
+#[cfg(test)]
+#[path = "filter_heat_tests.rs"]
+mod filter_tests;
 
 #[cfg(test)]
 mod tests {

@@ -186,6 +186,20 @@ rows! {
         db.set_option("heat_operations", "64").unwrap();
         learnt(world, db)
     };
+    filter_heat: "0" => "8", Down, |world, db| {
+        // What is learnt of few keys makes many over the same range little asked for.
+        db.set_option("heat_operations", "64").unwrap();
+        learnt(world, db);
+        idle(db, 3000);
+        let names = world.fs.list(Path::new("/store")).unwrap();
+        let tables = names.iter().filter(|name| name.ends_with(".sst")).map(|name| {
+            let path = Path::new("/store").join(name);
+            let table = evenkeel::inspect::table(&world.fs, &path, &mut |_| Ok(())).unwrap();
+            (table.filter_bytes, table.entries)
+        });
+        let (bytes, entries) = tables.fold((0, 0), |sum, table| (sum.0 + table.0, sum.1 + table.1));
+        bytes * 800 / entries
+    };
     stats_seconds: "0" => "1", Up, |world, db| {
         world.clock.advance(Duration::from_secs(2));
         idle(db, 300);

@@ -80,14 +80,18 @@ impl Cell {
         FIRST_SEED + u64::from(self.round) - 1
     }
 
+    fn lab(&self) -> &'static str {
+        if self.point.heat().is_some() { "ltg" } else { "cds" }
+    }
+
     /// Where it is kept, below the directory of cells.
     pub fn file(&self) -> String {
-        format!("cds/{}-{}.json", self.point.name(), self.seed())
+        format!("{}/{}-{}.json", self.lab(), self.point.name(), self.seed())
     }
 
     /// For people.
     pub fn title(&self) -> String {
-        format!("cds {}, round {}", self.point.name(), self.round)
+        format!("{} {}, round {}", self.lab(), self.point.name(), self.round)
     }
 
     /// The cell whose writing time this one needs, if it needs one.

@@ -70,17 +70,21 @@ impl GroupShape {
 }
 
 impl Shape {
-    /// The part of the bytes, of all or of those in these thousandths of the key space, that is in groups that are leveled and have
-    /// no more than one run.
-    fn leveled(&self, within: Option<(u64, u64)>) -> f64 {
-        let bytes = |group: &GroupShape| match within {
-            Some((from, parts)) => group.bytes_within(from, parts),
-            None => group.bytes as f64,
-        };
-        let all: f64 = self.groups.iter().map(bytes).sum();
-        let is_leveled = |group: &&GroupShape| group.is_hot && group.runs <= 1;
-        let leveled: f64 = self.groups.iter().filter(is_leveled).map(bytes).sum();
-        if all > 0.0 { leveled / all } else { 0.0 }
+    /// The part of the bytes that is in hot groups.
+    fn hot(&self) -> f64 {
+        self.part(&|group| group.bytes as f64, &|group| group.is_hot)
+    }
+
+    /// The part of the bytes in these thousandths of the key space that is in groups that are hot and have no more than one run.
+    fn leveled_within(&self, from: u64, parts: u64) -> f64 {
+        self.part(&|group| group.bytes_within(from, parts), &|group| group.is_hot && group.runs <= 1)
+    }
+
+    /// The part of the groups for which this is true.
+    fn part(&self, weight: &dyn Fn(&GroupShape) -> f64, is_it: &dyn Fn(&GroupShape) -> bool) -> f64 {
+        let all: f64 = self.groups.iter().map(weight).sum();
+        let part: f64 = self.groups.iter().filter(|group| is_it(group)).map(weight).sum();
+        if all > 0.0 { part / all } else { 0.0 }
     }
 }
 
@@ -102,11 +106,11 @@ impl Seen {
     fn look(&mut self, costs: &Costs) {
         let shape = &costs.heat;
         self.looks += 1.0;
-        self.alpha += shape.leveled(None);
+        self.alpha += shape.hot();
         self.beta += shape.leveled_reads;
         self.groups += shape.groups.len() as f64;
         self.space_max = self.space_max.max(costs.space.unwrap_or(0.0));
-        let follows = shape.leveled(Some((HOT_FROM[1], HOT_PARTS))) > 0.5;
+        let follows = shape.leveled_within(HOT_FROM[1], HOT_PARTS) > 0.5;
         if self.moved_at.is_some() && self.followed_at.is_none() && follows {
             self.followed_at = Some(shape.lessons);
         }
@@ -164,7 +168,8 @@ pub fn measure_heat<E: Engine>(
     let seen = cell.update(point.records / 2)?;
     engine.wait_idle()?;
     let after = costs();
-    figures.insert("ingest_seconds".to_owned(), began.elapsed().as_secs_f64());
+    let seconds = began.elapsed().as_secs_f64();
+    figures.insert("ingest_seconds".to_owned(), seconds);
     cost(&empty, &after, &mut figures);
     let per_byte = |from: &Costs, to: &Costs| {
         let bytes = |costs: &Costs| (costs.read_bytes + costs.written_bytes) as f64;

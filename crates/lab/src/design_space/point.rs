@@ -199,6 +199,8 @@ impl Point {
             // As many lessons of a part as of the whole, as far as there is a look for one each second.
             options.push(("heat_operations", (self.records / 32).max(64).to_string()));
             options.push(("heat_seconds", "0".to_owned()));
+            let filters = if self.strategy == "ltg" { "6" } else { "0" };
+            options.push(("filter_heat", filters.to_owned()));
         }
         options
     }
