@@ -301,7 +301,11 @@ const TABLE: &[OptionInfo] = &[
         1_000_000_000
     )),
     row!(heat_seconds, "and after so many seconds at least (0 to 3600)", |n, t| count(n, t, 0, 3600)),
-    row!(filter_heat, "filter bits per key that go where reads come, from where not; 0 for none (0 to 8)", |n, t| bits(n, t, 8.0)),
+    row!(
+        filter_heat,
+        "filter bits per key that go where reads come, from where not; 0 for none (0 to 8)",
+        |n, t| bits(n, t, 8.0)
+    ),
     row!(at open control_socket, "answer questions at the socket SOCKET (true or false)", yes_or_no),
 ];
 

@@ -58,8 +58,12 @@ impl Store {
     /// Gets of keys that are not there, nine of ten from the tenth of the key space in the middle.
     fn read(&mut self, gets: u32) {
         for i in 0..gets {
-            let key = if i % 10 == 0 { self.random.below(KEYS.into()) as u32 } else { KEYS / 2 + i * 7 % (KEYS / 10) };
-            assert_eq!(self.db.get(&(2 * key + 1).to_be_bytes()).unwrap(), None);
+            let key = if i % 10 == 0 {
+                self.random.below(KEYS.into()) as u32
+            } else {
+                KEYS / 2 + i * 7 % (KEYS / 10)
+            };
+            assert!(self.db.get(&(2 * key + 1).to_be_bytes()).unwrap().is_none());
         }
         self.clock.advance(Duration::from_secs(1));
         while self.db.step(&mut |jobs: &[(usize, _)]| jobs.first().map(|(job, _)| *job)) {}
@@ -89,7 +93,8 @@ impl Store {
         for name in names.iter().filter(|name| name.ends_with(".sst")) {
             let number: u64 = name.trim_end_matches(".sst").parse().unwrap();
             if live.contains(&number) {
-                let report = inspect_table::table(&*self.fs, &Path::new(DIR).join(name), &mut |_| Ok(())).unwrap();
+                let report =
+                    inspect_table::table(&*self.fs, &Path::new(DIR).join(name), &mut |_| Ok(())).unwrap();
                 (bytes, entries) = (bytes + report.filter_bytes, entries + report.entries);
             }
         }
@@ -106,7 +111,11 @@ fn filters_by_heat_let_fewer_gets_pass_in_the_same_memory() {
             store.read(40_000);
             store.write(round);
         }
-        assert!(store.db.metrics().keyspaces[0].heat.lessons >= 4, "{:?}", store.db.metrics().keyspaces[0].heat);
+        assert!(
+            store.db.metrics().keyspaces[0].heat.lessons >= 4,
+            "{:?}",
+            store.db.metrics().keyspaces[0].heat
+        );
         for key in 0..KEYS {
             let want = (key ^ 5).to_be_bytes().repeat(8);
             assert_eq!(store.db.get(&(2 * key).to_be_bytes()).unwrap().as_deref(), Some(&want[..]), "{key}");
@@ -116,9 +125,14 @@ fn filters_by_heat_let_fewer_gets_pass_in_the_same_memory() {
         (store.filter_bits(), passed as f64 / 200_000.0)
     };
     let [(bits, passed), (bits_by_heat, passed_by_heat)] = [0.0, 6.0].map(measure);
-    println!("FILTERS {bits:.2} bits pass {passed:.4} a get, {bits_by_heat:.2} bits by heat {passed_by_heat:.4}");
+    println!(
+        "FILTERS {bits:.2} bits pass {passed:.4} a get, {bits_by_heat:.2} bits by heat {passed_by_heat:.4}"
+    );
     assert!((bits_by_heat / bits - 1.0).abs() < 0.05, "{bits_by_heat} bits instead of {bits}");
-    assert!(passed_by_heat < 0.6 * passed, "{passed_by_heat} of a get pass in vain, {passed} where all are alike");
+    assert!(
+        passed_by_heat < 0.6 * passed,
+        "{passed_by_heat} of a get pass in vain, {passed} where all are alike"
+    );
 }
 
 #[test]

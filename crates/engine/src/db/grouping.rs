@@ -61,7 +61,8 @@ fn install(
     ids: Ids,
 ) -> Result<()> {
     tree.versions.ids().run_and_group_at_least(ids.next_run, ids.next_group);
-    let [splits, joins, to_hot, to_cold] = keyspace.heat.turns.note(&keyspace.view.load().version, &done.edit);
+    let [splits, joins, to_hot, to_cold] =
+        keyspace.heat.turns.note(&keyspace.view.load().version, &done.edit);
     store.event(&Event::Regrouped { keyspace: keyspace.id, splits, joins, to_hot, to_cold });
     change_tree(store, tree, keyspace, done.edit)
 }

@@ -364,7 +364,8 @@ impl Lessons {
     /// Which keys are asked for, by the gets that come to the oldest runs of the deepest level: those hold most keys, each once.
     fn profile(&self, version: &Version, span: f32) -> Option<ReadProfile> {
         let deepest = version.levels.iter().rfind(|level| !level.is_empty())?;
-        let tables = || deepest.groups.iter().filter_map(|group| group.runs.last()).flat_map(|run| &run.tables);
+        let tables =
+            || deepest.groups.iter().filter_map(|group| group.runs.last()).flat_map(|run| &run.tables);
         let looks = |table: &TableRef| {
             let (share, operations) = self.asked.counted(table.id())?;
             Some(share * operations / f64::from(SAMPLING))
@@ -372,10 +373,9 @@ impl Lessons {
         let entries = |table: &TableRef| table.meta.entries.saturating_sub(table.consumed) as f64;
         let (count, all) = tables().fold((0.0, 0.0), |(n, sum), table| (n + 1.0, sum + entries(table)));
         // Of new tables nothing is known yet: they are as the mean of the others.
-        let (seen, of) = tables().filter_map(|table| Some((looks(table)?, entries(table)))).fold(
-            (0.0, 0.0),
-            |(looks, of), (more, entries)| (looks + more, of + entries),
-        );
+        let (seen, of) = tables()
+            .filter_map(|table| Some((looks(table)?, entries(table))))
+            .fold((0.0, 0.0), |(looks, of), (more, entries)| (looks + more, of + entries));
         let usual = if of > 0.0 { seen / of } else { 0.0 };
         let weigh = |table: &TableRef| {
             let assumed = LOOKS_ASSUMED * entries(table) * count / f64::max(all, 1.0);

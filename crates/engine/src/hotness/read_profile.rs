@@ -52,7 +52,9 @@ impl ReadProfile {
         for (table, weight) in asked {
             let parts = (table.quantiles.len() + 1) as f64;
             let keys = table.quantiles.iter().enumerate().map(|(i, key)| (&**key, (i + 1) as f64 / parts));
-            for (key, part) in std::iter::once((table.smallest, 0.0)).chain(keys).chain([(table.largest, 1.0)]) {
+            for (key, part) in
+                std::iter::once((table.smallest, 0.0)).chain(keys).chain([(table.largest, 1.0)])
+            {
                 // Keys of a description may be cut, and then say nothing.
                 if points.last().is_none_or(|(last, _)| **last < *key) && *key <= *table.largest {
                     points.push((key.into(), below + part * weight));
@@ -152,7 +154,15 @@ mod tests {
         assert!(sum.abs() < 1.0, "{sum} bits more than without");
         // Fewer gets pass in vain than with the same bits everywhere.
         let passed = |bits: &dyn Fn(usize) -> f64| {
-            let share = |i: usize| if i == 10 { 1.0 } else if i == 2 { 0.91 } else { 0.01 };
+            let share = |i: usize| {
+                if i == 10 {
+                    1.0
+                } else if i == 2 {
+                    0.91
+                } else {
+                    0.01
+                }
+            };
             (0..11).map(|i| share(i) * (-(10.0 + bits(i)) * LN2_SQUARED).exp()).sum::<f64>()
         };
         let (alike, by_heat) = (passed(&|_| 0.0), passed(&|i| bits[i]));

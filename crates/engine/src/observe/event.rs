@@ -343,7 +343,10 @@ impl fmt::Display for Event {
                 )
             }
             Event::Regrouped { splits, joins, to_hot, to_cold, .. } => {
-                write!(f, "Groups by heat: {splits} split, {joins} joined, {to_hot} turned hot, {to_cold} turned cold")
+                write!(
+                    f,
+                    "Groups by heat: {splits} split, {joins} joined, {to_hot} turned hot, {to_cold} turned cold"
+                )
             }
             Event::Moved { bytes, .. } => write!(f, "Moved {} a level down without rewriting", size(*bytes)),
             Event::Covered { tables, bytes, .. } => {

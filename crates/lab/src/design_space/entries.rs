@@ -126,15 +126,10 @@ impl Entries {
     pub fn within(&mut self, from: u64, parts: u64) -> Option<[u8; 4]> {
         let first = from as usize * BUCKETS / 1000;
         let buckets = (parts as usize * BUCKETS / 1000).clamp(1, BUCKETS - first);
-        let filled = (0..buckets).any(|bucket| self.filled[first + bucket] > 0);
-        while filled {
-            let bucket = first + self.random.below(buckets as u64) as usize;
-            if self.filled[bucket] > 0 {
-                let n = self.random.below(u64::from(self.filled[bucket])) as u32;
-                return Some(self.key(bucket, n).to_be_bytes());
-            }
-        }
-        None
+        let filled: Vec<usize> = (first..first + buckets).filter(|bucket| self.filled[*bucket] > 0).collect();
+        let bucket = *filled.get(self.random.below(filled.len().max(1) as u64) as usize)?;
+        let n = self.random.below(u64::from(self.filled[bucket])) as u32;
+        Some(self.key(bucket, n).to_be_bytes())
     }
 
     fn key(&self, bucket: usize, n: u32) -> u32 {

@@ -60,7 +60,8 @@ impl GroupShape {
     /// About how many of its bytes lie in these thousandths of the key space.
     fn bytes_within(&self, from: u64, parts: u64) -> f64 {
         let place = |key: &[u8]| {
-            let first = key.iter().chain(&[0; 4]).take(4).fold(0_u32, |all, byte| all << 8 | u32::from(*byte));
+            let first =
+                key.iter().chain(&[0; 4]).take(4).fold(0_u32, |all, byte| all << 8 | u32::from(*byte));
             f64::from(first) / 4_294_967_296.0 * 1000.0
         };
         let (low, high) = (place(&self.from), self.to.as_deref().map_or(1000.0, place));
@@ -269,7 +270,9 @@ impl<E: Engine> HeatCell<'_, E> {
         let Some((key, is_empty)) = self.ask() else { return Ok(()) };
         match self.engine.get(&key)?.is_none() == is_empty {
             true => Ok(()),
-            false => Err(format!("the store does not hold what was written: a get of {key:?} was wrong").into()),
+            false => {
+                Err(format!("the store does not hold what was written: a get of {key:?} was wrong").into())
+            }
         }
     }
 
@@ -286,5 +289,56 @@ impl<E: Engine> HeatCell<'_, E> {
         let pages = ((self.costs)().client_bytes - before) as f64 / 4096.0 / gets.max(1) as f64;
         figures.insert("read_pages".to_owned(), pages);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::design_space::heat_load::USUAL;
+    use crate::design_space::point::{HEAT, Reads};
+    use crate::map_engine::MapEngine;
+
+    fn group(from: u8, to: Option<u8>, is_hot: bool, runs: u64) -> GroupShape {
+        let key = |byte: u8| vec![byte, 0, 0, 0];
+        GroupShape { from: key(from), to: to.map(key), bytes: 64, runs, is_hot }
+    }
+
+    #[test]
+    fn what_is_leveled_is_hot_and_one_run() {
+        // The hot tenth after the move, 0.7 to 0.8, is 0xb3 to 0xcc of the first byte.
+        let shape = |hot: bool, runs: u64| Shape {
+            groups: vec![group(0, Some(0x80), true, 1), group(0x80, None, hot, runs)],
+            ..Shape::default()
+        };
+        for (hot, runs, within) in [(true, 1, 1.0), (true, 2, 0.0), (false, 1, 0.0)] {
+            let shape = shape(hot, runs);
+            assert_eq!(shape.leveled_within(HOT_FROM[1], HOT_PARTS), within, "{shape:?}");
+            assert_eq!(shape.hot(), if hot { 1.0 } else { 0.5 });
+        }
+        assert_eq!(Shape::default().hot(), 0.0);
+    }
+
+    /// A tree that is divided anew at each look, and follows four lessons after the first look that finds the hot keys moved.
+    #[test]
+    fn the_lessons_until_the_shape_follows_are_counted_from_the_move() {
+        let load = HeatLoad { asked: Asked::Moving, ..USUAL };
+        let point = Point { reads: Reads::Heat(load), ..HEAT }.scaled(1_000_000);
+        let (engine, asked) = (MapEngine::default(), Cell::new(0_u64));
+        let costs = || {
+            asked.set(asked.get() + 1);
+            let lessons = asked.get() / 10;
+            let hot = lessons >= 10;
+            let groups = vec![group(0, Some(0x80), true, 1), group(0x80, None, hot, 1)];
+            Costs { heat: Shape { lessons, groups, ..Shape::default() }, ..Costs::default() }
+        };
+        let figures = measure_heat(&engine, &costs, &point, load, 42).unwrap();
+        let lessons = figures["lessons_to_follow"];
+        assert!((4.0..=6.0).contains(&lessons), "{figures:?}");
+        assert!(figures["lessons_after"] > lessons && (0.4..1.0).contains(&figures["alpha"]), "{figures:?}");
+        assert!(figures["read_us"] > 0.0 && figures["write_us"] > 0.0);
+        assert_eq!(engine.map.lock().unwrap().len() as u64, point.records);
     }
 }

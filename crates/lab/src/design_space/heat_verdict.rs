@@ -58,7 +58,9 @@ fn fault(point: &Point, load: &HeatLoad, table: &Table<'_>) -> Option<String> {
     if load.asked != Asked::Zipfian {
         return None;
     }
-    let less = |other: &'static str, figure: &str| Some(table.of(point, figure)? < table.of(&point.with(other), figure)?);
+    let less = |other: &'static str, figure: &str| {
+        Some(table.of(point, figure)? < table.of(&point.with(other), figure)?)
+    };
     match (less("1-leveling", "moved"), less("tier", "read_pages")) {
         (Some(true), Some(true)) => None,
         (Some(false), _) => Some(format!("{name} moves no less than 1-leveling")),
