@@ -90,34 +90,17 @@ pub fn overlap_ratio(level: &Level, table: &TableRef) -> f64 {
 fn overlap_ratios(level: &Level, tables: &[&TableRef]) -> Vec<f64> {
     let mut bytes = vec![0; tables.len()];
     for run in level.runs() {
-        let below = &run.tables;
         let sums = &run.totals().bytes_before;
         let before = |i: usize| sums.get(i).copied().unwrap_or(0);
         let mut from = 0;
         for (table, sum) in tables.iter().zip(&mut bytes) {
-            let lo = &table.bounds.lo;
-            while below.get(from).is_some_and(|t| t.bounds.hi.as_deref().is_some_and(|hi| hi <= &lo[..])) {
-                from += 1;
-            }
-            let to = from
-                + leading(below.get(from..).unwrap_or_default(), |t| table.bounds.is_below_end(&t.bounds.lo));
-            *sum += before(to) - before(from);
+            let overlapped = run.overlapping_after(&table.bounds, from);
+            *sum += before(overlapped.end) - before(overlapped.start);
             // The last of them may go on under the next table.
-            from = to.saturating_sub(1).max(from);
+            from = overlapped.start.max(overlapped.end.saturating_sub(1));
         }
     }
     tables.iter().zip(bytes).map(|(t, bytes)| bytes as f64 / t.bytes().max(1) as f64).collect()
-}
-
-/// How many of the first ones hold, where all that hold come first: found in steps that double, because they are few of many.
-fn leading(tables: &[TableRef], holds: impl Fn(&TableRef) -> bool) -> usize {
-    let (mut known, mut step) = (0, 1);
-    while tables.get(known + step - 1).is_some_and(&holds) {
-        known += step;
-        step *= 2;
-    }
-    let end = tables.len().min(known + step - 1);
-    known + tables.get(known..end).map_or(0, |rest| rest.partition_point(holds))
 }
 
 fn overlap_bytes(level: &Level, table: &TableRef) -> u64 {

@@ -281,9 +281,10 @@ fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<Compacti
     } else {
         let mut state = store.background.lock();
         state.failures_in_a_row = 0;
-        if let Some(seed) = seed {
-            state.lost_work.remove(&seed);
-        }
+        // Each of its tables may have been the first of a job that yielded, and none comes again.
+        compaction.tables().for_each(|table| {
+            state.lost_work.remove(&table.id());
+        });
         store.counters.compaction_us.add(took.as_micros() as u64);
     }
     if let Err(error) = removed {

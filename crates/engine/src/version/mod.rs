@@ -5,6 +5,7 @@ pub mod check;
 pub mod edit;
 pub mod edit_codec;
 pub mod group;
+pub mod heads;
 pub mod level;
 pub mod manifest;
 pub mod picture;

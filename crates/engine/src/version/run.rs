@@ -6,6 +6,7 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use super::heads::Heads;
 use crate::base::key_range::KeyRange;
 use crate::base::units::{RunId, TableId};
 use crate::table::meta::TableMeta;
@@ -72,6 +73,9 @@ pub struct SortedRun {
     totals: OnceLock<Totals>,
 }
 
+/// From so many tables on heads of their bounds are searched, and not the bounds.
+const MANY: usize = 32;
+
 /// What a run's tables add up to, found out once: decisions look at it each time.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
@@ -83,6 +87,10 @@ pub struct Totals {
     pub oldest_delete_ms: Option<u64>,
     /// The most that a table is dense with tombstones.
     pub densest: f64,
+    /// Of where tables begin.
+    begins: Heads,
+    /// Of where tables end; a last one without an end is left out.
+    ends: Heads,
 }
 
 /// A copy is made to be changed.
@@ -108,6 +116,8 @@ impl SortedRun {
                 oldest_arrival_ms: self.tables.iter().map(|t| t.entered_level_ms).min(),
                 oldest_delete_ms: self.tables.iter().filter_map(TableRef::oldest_delete_ms).min(),
                 densest: self.tables.iter().map(TableRef::tombstone_density).fold(0.0, f64::max),
+                begins: Heads::new(self.tables.iter().map(|t| &t.bounds.lo)),
+                ends: Heads::new(self.tables.iter().filter_map(|t| t.bounds.hi.as_ref())),
             }
         })
     }
@@ -120,7 +130,13 @@ impl SortedRun {
 
     /// The table whose visible part covers `key`.
     pub fn table_for(&self, key: &[u8]) -> Option<&TableRef> {
-        let above = self.tables.partition_point(|t| &t.bounds.lo[..] <= key);
+        let above = match self.heads() {
+            Some(totals) => {
+                let like = totals.begins.like(key, 0);
+                like.start + self.part(like).partition_point(|t| &t.bounds.lo[..] <= key)
+            }
+            None => self.tables.partition_point(|t| &t.bounds.lo[..] <= key),
+        };
         let table = self.tables.get(above.checked_sub(1)?)?;
         table.bounds.is_below_end(key).then_some(table)
     }
@@ -135,9 +151,31 @@ impl SortedRun {
         if range.is_empty() {
             return 0..0;
         }
+        if self.heads().is_some() {
+            return self.overlapping_after(range, 0);
+        }
         let from = self.tables.partition_point(|t| ends_at_or_below(t, &range.lo));
         let to = self.tables.partition_point(|t| range.is_below_end(&t.bounds.lo));
         from..to.max(from)
+    }
+
+    /// The same for a range that is not empty, where the first `below` tables are known to end at or below it.
+    pub fn overlapping_after(&self, range: &KeyRange, below: usize) -> Range<usize> {
+        let totals = self.totals();
+        let like = totals.ends.like(&range.lo, below);
+        let from = like.start + self.part(like).partition_point(|t| ends_at_or_below(t, &range.lo));
+        let Some(hi) = range.hi.as_deref() else { return from..self.tables.len() };
+        let like = totals.begins.like(hi, from);
+        from..like.start + self.part(like).partition_point(|t| &t.bounds.lo[..] < hi)
+    }
+
+    /// Heads, where it is worth it: clients do not make them, who picks compactions does.
+    fn heads(&self) -> Option<&Totals> {
+        if self.tables.len() >= MANY { self.totals.get() } else { None }
+    }
+
+    fn part(&self, of: Range<usize>) -> &[TableRef] {
+        self.tables.get(of).unwrap_or_default()
     }
 
     /// True if some table of `other` overlaps one of this run.

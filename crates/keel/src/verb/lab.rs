@@ -121,6 +121,9 @@ struct RunArgs {
     /// The command that measures the other engines; else `KEEL_PEERS`, or peers/target/release/keel-peers.
     #[arg(long, value_name = "PATH")]
     peers: Option<PathBuf>,
+    /// Run no cell again because it was disturbed: enough where only what is counted is looked at, not times.
+    #[arg(long)]
+    once: bool,
     /// Leave the filled stores in place, for the next time.
     #[arg(long)]
     keep: bool,
@@ -162,9 +165,9 @@ impl RunArgs {
         let programs = Programs::new(peers)?;
         let program = programs.fingerprint(OURS).to_owned();
         let (out, budget) = (self.out.as_path(), self.budget);
-        let runner = Runner { out, programs, scale, started, budget, keep: self.keep };
+        let runner = Runner { out, programs, scale, started, budget, keep: self.keep, once: self.once };
         let ran = runner.run(&cells)?;
-        let folder = Folder { out, program, divide: scale.divide(), started, budget };
+        let folder = Folder { out, program, divide: scale.divide(), started, budget, once: self.once };
         let space = StudyRunner(folder.clone()).run(&points)?;
         let ran_rows = ScheduleRunner { folder, keep: self.keep }.run(&rows)?;
         let beside = Engines { chosen: &chosen, planned: &cells, ran: &ran };

@@ -14,7 +14,7 @@ use evenkeel_lab::device::Device;
 use evenkeel_lab::driver::Dataset;
 use evenkeel_lab::settings::{Common, OURS, Settings};
 
-use super::process::{self, Process};
+use super::process::{self, Process, REPEATS_MAX};
 use crate::device::{self, DeviceArgs};
 use crate::failure::Failure;
 use crate::files;
@@ -147,7 +147,7 @@ impl Plan {
 impl Contestant {
     /// The least disturbed of a few attempts, the first that is not.
     fn run(&self, base: &Path, name: &str, keep: bool, device: Option<Device>) -> Result<Run, Failure> {
-        process::least_disturbed(self.settings, |repeats| {
+        process::least_disturbed(self.settings, REPEATS_MAX, |repeats| {
             let dir = base.join(format!("{name}-{repeats}"));
             let document = self.process.run(&dir);
             if evenkeel_sys::was_interrupted() {

@@ -36,7 +36,7 @@ const NOT_PASSED_ON: [(&str, bool); 16] = [
 ];
 
 /// A run is repeated at most so often because it was disturbed; then it counts, and is marked.
-const REPEATS_MAX: u32 = 2;
+pub const REPEATS_MAX: u32 = 2;
 
 /// A process that measures one engine.
 #[derive(Clone, Debug)]
@@ -62,13 +62,14 @@ impl Broken {
     }
 }
 
-/// The least disturbed of a few attempts, the first that is not.
+/// The least disturbed of the attempts, the first that is not; repeated at most so often.
 pub fn least_disturbed(
     settings: Settings,
+    repeats_max: u32,
     mut attempt: impl FnMut(u32) -> Result<Document, Failure>,
 ) -> Result<Run, Failure> {
     let mut best: Option<Run> = None;
-    for repeats in 0..=REPEATS_MAX {
+    for repeats in 0..=repeats_max {
         let mut document = attempt(repeats)?;
         document.config.engine.insert("settings".to_owned(), settings.name().into());
         let run = Run { settings: settings.name().to_owned(), repeats, document };

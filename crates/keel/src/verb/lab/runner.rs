@@ -25,7 +25,7 @@ use crate::files;
 use crate::output::note;
 use crate::progress::RunsBar;
 use crate::store::EngineArgs;
-use crate::verb::bench::process::{self, Process};
+use crate::verb::bench::process::{self, Process, REPEATS_MAX};
 
 /// The commands that measure.
 pub struct Programs {
@@ -74,6 +74,8 @@ pub struct Runner<'a> {
     pub budget: Option<Duration>,
     /// Filled stores stay.
     pub keep: bool,
+    /// A disturbed cell is not run again.
+    pub once: bool,
 }
 
 impl Programs {
@@ -271,7 +273,8 @@ impl Runner<'_> {
         let started = clock::now();
         let work = self.work();
         files::make_dir(&work).map_err(|error| self.cannot(&error))?;
-        let run = process::least_disturbed(cell.system.settings, |repeats| {
+        let repeats_max = if self.once { 0 } else { REPEATS_MAX };
+        let run = process::least_disturbed(cell.system.settings, repeats_max, |repeats| {
             let dir = work.join(format!("{}-{repeats}", cell.system.name()));
             if let Some((name, _)) = &ready.store {
                 stores.copy(name, engine, &dir)?;

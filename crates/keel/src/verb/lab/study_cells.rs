@@ -28,6 +28,8 @@ pub struct Folder<'a> {
     pub started: Instant,
     /// See `started`.
     pub budget: Option<Duration>,
+    /// A disturbed cell is not run again.
+    pub once: bool,
 }
 
 impl Folder<'_> {
@@ -64,7 +66,7 @@ impl Folder<'_> {
     ) -> Result<(u32, T), String> {
         let mut best = (0, run(0)?);
         // What is a part is not quoted, so it is not repeated either.
-        let attempts = if self.divide > 1 { 1 } else { ATTEMPTS };
+        let attempts = if self.divide > 1 || self.once { 1 } else { ATTEMPTS };
         for attempt in 1..attempts {
             if disturbance(&best.1) <= 1.0 {
                 break;
@@ -176,21 +178,22 @@ mod tests {
 
     fn folder(divide: u64) -> Folder<'static> {
         let (out, program) = (Path::new("none"), String::new());
-        Folder { out, program, divide, started: clock::now(), budget: None }
+        Folder { out, program, divide, started: clock::now(), budget: None, once: false }
     }
 
     #[test]
     fn the_calmest_of_two_counts() {
         let run = |divide: u64, busy: [f64; 2]| {
-            let calmest =
-                folder(divide).calmest(|disturbance| *disturbance, |attempt| Ok(busy[attempt as usize]));
-            calmest.unwrap()
+            // 0 stands for whole cells that are not to be repeated.
+            let folder = Folder { once: divide == 0, ..folder(divide.max(1)) };
+            folder.calmest(|disturbance| *disturbance, |attempt| Ok(busy[attempt as usize])).unwrap()
         };
         assert_eq!(run(1, [0.0, 9.0]), (0, 0.0), "nobody was there");
         assert_eq!(run(1, [1.5, 1.0]), (1, 1.0));
         assert_eq!(run(1, [1.2, 1.5]), (0, 1.2));
         assert_eq!(run(1, [1.0, 0.0]), (0, 1.0), "not above what is borne");
         assert_eq!(run(8, [1.5, 0.0]), (0, 1.5), "a part is not repeated");
+        assert_eq!(run(0, [1.5, 0.0]), (0, 1.5), "whoever wants none repeated has none");
     }
 
     #[test]
