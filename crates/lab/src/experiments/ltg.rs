@@ -102,7 +102,7 @@ pub const FIG5: Study = Study {
         },
         Claim {
             id: "ltg-fig5.turned",
-            observation: "changes",
+            observation: "turns",
             text: "groups turned: the fewer of those to hot and to cold, the least of all T",
             number: |t| {
                 let at = |point: &Point| Some(t.of(point, "turned_hot")?.min(t.of(point, "turned_cold")?));
