@@ -45,9 +45,7 @@ impl LessonRule {
     }
 }
 
-/// So many counted looks weigh as much as what is foretold: of a table that was looked into as seldom, chance tells most.
-const LOOKS_FORETOLD: f64 = 4.0;
-/// And each table that is asked for is taken to have been so many times more, to tell filters apart by.
+/// Each table is taken to have been asked for so many times more than was counted, to tell filters apart by: chance tells most of few.
 const LOOKS_ASSUMED: f64 = 2.0;
 /// Groups are divided anew after so many parts of compactions, or the end of one, if there is no lesson before.
 const DIVIDE_EVERY: u64 = 8;
@@ -114,21 +112,11 @@ impl GroupTurns {
 pub struct Known<'a>(&'a Lessons);
 
 impl Known<'_> {
-    /// The share of gets that looks into a table of this level. Few looks are no better a guess than the model's, so what was
-    /// counted weighs by how much it was.
+    /// The share of gets that looks into a table of this level.
     pub fn heat(&self, level: usize, table: &TableRef) -> Option<f64> {
-        let foretold = self.0.predictor.predict_near(level, &table.meta.key_spread());
-        match (self.0.window.counted(table.id()), foretold) {
-            (Some((counted, operations)), Some(foretold)) => Some(mean(counted, operations, foretold)),
-            (counted, foretold) => counted.map(|(counted, _)| counted).or(foretold),
-        }
+        let foretold = || self.0.predictor.predict_near(level, &table.meta.key_spread());
+        self.0.window.heat(table.id()).or_else(foretold)
     }
-}
-
-/// Of a share that was counted over so many operations, and one that was foretold.
-fn mean(counted: f64, operations: f64, foretold: f64) -> f64 {
-    let looks = operations * counted.max(foretold) / f64::from(SAMPLING);
-    (counted * looks + foretold * LOOKS_FORETOLD) / (looks + LOOKS_FORETOLD)
 }
 
 #[derive(Debug)]
