@@ -96,6 +96,13 @@ pub struct Options {
     /// What makes a table hot: gets that its filter lets pass (`probes`) or all whose key is within its bounds (`candidates`), and
     /// scans that enter it where it says `+scans`.
     pub heat_counts: Counting,
+    /// Heat is learnt anew after so many operations that count.
+    pub heat_operations: u32,
+    /// And after so many seconds at least.
+    pub heat_seconds: u32,
+    /// Filters differ from `filter_bits` by so many bits a key at most: more where reads come, less elsewhere, together as many; 0:
+    /// all alike. Holds for tables written after something was learnt.
+    pub filter_heat: f32,
     /// Answer questions at the Unix socket `SOCKET` in the store's directory. Looked at when the store is opened.
     pub control_socket: bool,
 }
@@ -138,6 +145,9 @@ impl Default for Options {
             stats_seconds: 1,
             slow_us: 1000,
             heat_counts: Counting::default(),
+            heat_operations: 65_536,
+            heat_seconds: 10,
+            filter_heat: 0.0,
             control_socket: false,
         }
     }
@@ -242,7 +252,7 @@ const TABLE: &[OptionInfo] = &[
         64 * KIB,
         1024 * GIB
     )),
-    row!(filter_bits, "filter bits per key (0 to 32)", bits),
+    row!(filter_bits, "filter bits per key (0 to 32)", |n, t| bits(n, t, 32.0)),
     row!(
         compression,
         "deep (lz4 below the first two levels), none, lz4, zstd:LEVEL (1 to 19), or one per level: none,none,lz4",
@@ -284,6 +294,18 @@ const TABLE: &[OptionInfo] = &[
         |n, t| count(n, t, 0, 1_000_000_000)
     ),
     row!(heat_counts, "what makes a table hot: probes, candidates, probes+scans or candidates+scans", parsed),
+    row!(heat_operations, "heat is learnt anew after so many of these (64 to 1000000000)", |n, t| count(
+        n,
+        t,
+        64,
+        1_000_000_000
+    )),
+    row!(heat_seconds, "and after so many seconds at least (0 to 3600)", |n, t| count(n, t, 0, 3600)),
+    row!(
+        filter_heat,
+        "filter bits per key that go where reads come, from where not; 0 for none (0 to 8)",
+        |n, t| bits(n, t, 8.0)
+    ),
     row!(at open control_socket, "answer questions at the socket SOCKET (true or false)", yes_or_no),
 ];
 
@@ -461,10 +483,10 @@ fn yes_or_no(name: &str, text: &str) -> Result<bool> {
     text.parse().map_err(|_| Error::invalid(format!("{name} must be true or false, not `{text}`")))
 }
 
-fn bits(name: &str, text: &str) -> Result<f32> {
+fn bits(name: &str, text: &str, max: f32) -> Result<f32> {
     match text.parse::<f32>() {
-        Ok(n) if (0.0..=32.0).contains(&n) => Ok(n),
-        _ => Err(Error::invalid(format!("{name} must be a number from 0 to 32, not `{text}`"))),
+        Ok(n) if (0.0..=max).contains(&n) => Ok(n),
+        _ => Err(Error::invalid(format!("{name} must be a number from 0 to {max}, not `{text}`"))),
     }
 }
 

@@ -9,14 +9,17 @@
 //! Beside `experiment`, which sets engines beside each other: here one engine runs under many strategies. Files are listed
 //! bottom-up.
 
+pub mod heat_load;
 pub mod point;
 
 pub mod entries;
+pub mod heat_cell;
 pub mod measure;
 
 pub mod study;
 
 pub mod cells;
+mod heat_verdict;
 pub mod judge;
 
 pub mod charts;

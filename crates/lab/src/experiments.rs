@@ -10,6 +10,7 @@ mod cds;
 mod cds_tuning;
 mod cds_workload;
 mod dlc;
+mod ltg;
 mod peers;
 mod silk;
 
@@ -42,6 +43,16 @@ pub const STUDIES: &[&Study] = &[
     &cds_tuning::FIG12,
     &cds_tuning::FIG13,
     &cds_tuning::FIG14,
+    &ltg::FIG5,
+    &ltg::FIG6,
+    &ltg::FIG7,
+    &ltg::FIG8,
+    &ltg::FIG9,
+    &ltg::FIG10,
+    &ltg::FIG11,
+    &ltg::FIG12,
+    &ltg::MOVED,
+    &ltg::UNIFORM,
 ];
 
 /// Those over schedules, in the same order.
@@ -84,6 +95,12 @@ pub const NOT_REPRODUCED: &[(&str, &str)] = &[
         "with valleys of 10 s the mean is above what the device sustains; only the peak without an end is run",
     ),
     ("dlc-fig5", "a drawing of the mechanism"),
+    ("ltg-fig1 to ltg-fig4", "drawings of the structure and of what turns into what"),
+    (
+        "ltg-fig5 to ltg-fig12, their values",
+        "the paper does not give T, N, the number of intervals, or how often it trains: what is reproduced is the shape, over T of 4 to \
+         10 and 1 to 4 GB, on SSDs instead of its HDD",
+    ),
     (
         "dlc-fig11, dlc-fig12",
         "gets and scans while L0 grows step by step; `keel bench readwhilewriting --schedule dlc-full`",

@@ -80,6 +80,7 @@ impl BulkLoad {
             born: Born::Load,
             table_bytes,
             filter_bits: *strategy.strategy.filter_bits.get(levels - 1, levels),
+            reads: None,
             compression: keyspace.style.compression_at(levels - 1, &options),
             prefix_rule: keyspace.style.prefix_rule(&options),
             direct: options.direct_flush,

@@ -204,6 +204,7 @@ pub fn shape_of(store: &Store, keyspace: &KeyspaceState, memtable: &Memtable) ->
         born: Born::Flush,
         table_bytes: strategy.strategy.cut.table_bytes,
         filter_bits: *strategy.strategy.filter_bits.get(0, view.version.levels.len()),
+        reads: keyspace.heat.read_profile(),
         compression: keyspace.style.compression_at(0, &options),
         prefix_rule: keyspace.style.prefix_rule(&options),
         direct: options.direct_flush,

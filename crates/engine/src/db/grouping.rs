@@ -9,6 +9,7 @@ use crate::compaction::commit::Committed;
 use crate::compaction::regroup::{join, regroup};
 use crate::compaction::strategy::{Layout, Strategy};
 use crate::compaction::tree_view::Ids;
+use crate::observe::event::Event;
 use crate::version::edit::VersionEdit;
 use crate::version::run::TableRef;
 
@@ -60,6 +61,8 @@ fn install(
     ids: Ids,
 ) -> Result<()> {
     tree.versions.ids().run_and_group_at_least(ids.next_run, ids.next_group);
-    keyspace.heat.turns.note(&keyspace.view.load().version, &done.edit);
+    let [splits, joins, to_hot, to_cold] =
+        keyspace.heat.turns.note(&keyspace.view.load().version, &done.edit);
+    store.event(&Event::Regrouped { keyspace: keyspace.id, splits, joins, to_hot, to_cold });
     change_tree(store, tree, keyspace, done.edit)
 }

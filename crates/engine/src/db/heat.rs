@@ -1,26 +1,52 @@
-//! What a keyspace's reads teach: operations are counted as they come, and each ten seconds at most, when there were enough of them,
-//! the keyspace's predictor learns from its tables.
+//! What a keyspace's reads teach: operations are counted as they come, and when there were enough of them, not more often than the
+//! options say, the keyspace's predictor learns from its tables.
 //!
 //! The thread that looks each second does this (`learning.rs`), under a lock of its own that no reader and no writer takes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::compaction::strategy::{Layout, Strategy};
 use crate::hotness::access_window::{AccessWindow, Counting};
 use crate::hotness::predictor::{HeatSample, Learning, Predictor};
+use crate::hotness::read_profile::{FilterKeys, ReadProfile};
 use crate::hotness::temperature::{HYSTERESIS, Member, Quality, Theta, quality};
 use crate::observe::json::{Object, list};
+use crate::options::Options;
 use crate::table::access::SAMPLING;
 use crate::version::edit::{EditStep, VersionEdit};
 use crate::version::run::TableRef;
 use crate::version::version::Version;
 
-/// A predictor learns after so many operations (the paper's W, but of slices that fade).
-const SLICE_OPERATIONS: u64 = 65_536;
-/// And after so long at least.
-const SLICE_TIME: Duration = Duration::from_secs(10);
+/// When there is a lesson, and what it is about.
+#[derive(Clone, Copy, Debug)]
+pub struct LessonRule {
+    /// What makes a table hot.
+    counting: Counting,
+    /// A predictor learns after so many operations (the paper's W, but of slices that fade).
+    operations: u64,
+    /// And after so long at least.
+    time: Duration,
+    /// So many bits of filters go by reads.
+    filters: f32,
+}
+
+impl LessonRule {
+    /// As the options say.
+    pub fn of(options: &Options) -> LessonRule {
+        let time = Duration::from_secs(options.heat_seconds.into());
+        LessonRule {
+            counting: options.heat_counts,
+            operations: options.heat_operations.into(),
+            time,
+            filters: options.filter_heat,
+        }
+    }
+}
+
+/// Each table is taken to have been asked for so many times more than was counted, to tell filters apart by: chance tells most of few.
+const LOOKS_ASSUMED: f64 = 2.0;
 /// Groups are divided anew after so many parts of compactions, or the end of one, if there is no lesson before.
 const DIVIDE_EVERY: u64 = 8;
 /// A slice counts for so much of itself after the next.
@@ -42,6 +68,8 @@ pub struct Heat {
     installed: AtomicU64,
     /// What groups by heat have gone through.
     pub turns: GroupTurns,
+    /// Which keys are asked for, for the filters of new tables.
+    profile: Mutex<Option<Arc<ReadProfile>>>,
 }
 
 /// What has become of groups by heat since the store was opened.
@@ -54,23 +82,28 @@ pub struct GroupTurns {
 }
 
 impl GroupTurns {
-    /// Counts the groups that an edit makes of a tree.
-    pub fn note(&self, before: &Version, edit: &VersionEdit) {
+    /// Counts the groups that an edit makes of a tree; how many were split, joined, and turned hot and cold.
+    pub fn note(&self, before: &Version, edit: &VersionEdit) -> [u64; 4] {
+        let mut counts = [0; 4];
         for step in &edit.steps {
-            let counter = match step {
-                EditStep::SplitGroup { .. } => &self.splits,
-                EditStep::MergeGroups { .. } => &self.joins,
+            let turn = match step {
+                EditStep::SplitGroup { .. } => 0,
+                EditStep::MergeGroups { .. } => 1,
                 EditStep::SetRunBound { group, run_bound } => {
                     let found = before.find_group(*group);
                     let was = found.and_then(|(level, at)| before.levels.get(level)?.groups.get(at));
                     // A group that was just split off differs from what it was part of.
                     let falls = was.is_none_or(|group| group.run_bound > *run_bound);
-                    if falls && *run_bound == 1 { &self.to_hot } else { &self.to_cold }
+                    if falls && *run_bound == 1 { 2 } else { 3 }
                 }
                 _ => continue,
             };
-            counter.fetch_add(1, Ordering::Relaxed);
+            counts[turn] += 1;
         }
+        for (counter, count) in [&self.splits, &self.joins, &self.to_hot, &self.to_cold].iter().zip(counts) {
+            counter.fetch_add(count, Ordering::Relaxed);
+        }
+        counts
     }
 }
 
@@ -90,6 +123,8 @@ impl Known<'_> {
 struct Lessons {
     counting: Counting,
     window: AccessWindow,
+    /// Gets that asked for a key within a table's bounds, whatever heat is made of.
+    asked: AccessWindow,
     predictor: Predictor,
     /// Operations counted when the last slice ended, and when that was.
     ended: (u64, Duration),
@@ -99,6 +134,8 @@ struct Lessons {
 /// How hot a keyspace's tables are, and how well that is foretold.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeatMetrics {
+    /// How often something was learnt since the store was opened.
+    pub lessons: u64,
     /// Operations counted since the store was opened, an estimate: gets that reached the tables, scans if they count.
     pub operations: u64,
     /// Operations that the predictor has learnt from, before the store was opened too.
@@ -113,6 +150,8 @@ pub struct HeatMetrics {
     pub cold_groups: u64,
     /// Of the bytes in levels by heat, the part in hot groups; 0 without such levels.
     pub leveled_bytes: f64,
+    /// Of the looks into tables of such levels, the part into those of hot groups, as far as they were counted; 0 before that.
+    pub leveled_reads: f64,
     /// Groups that were split, joined, and turned hot and cold since the store was opened.
     pub group_turns: [u64; 4],
     /// By level, the part of the heat's variance that its model explains, at most 1; `None` where there is no telling.
@@ -124,12 +163,14 @@ impl HeatMetrics {
     pub(crate) fn to_json(&self) -> String {
         let explained =
             |part: &Option<f64>| part.map_or_else(|| "null".to_owned(), |part| format!("{part:.3}"));
-        let object = Object::new().raw("operations", self.operations).raw("learnt_from", self.learnt_from);
+        let object = Object::new().raw("lessons", self.lessons).raw("operations", self.operations);
+        let object = object.raw("learnt_from", self.learnt_from);
         let object = object.fraction("hot_bytes", self.hot_bytes).fraction("hot_reads", self.hot_reads);
         let object = object.raw("explained", list(self.explained.iter().map(explained)));
         let object = object.raw("hot_groups", self.hot_groups).raw("cold_groups", self.cold_groups);
         let [splits, joins, to_hot, to_cold] = self.group_turns;
-        let object = object.fraction("leveled_bytes", self.leveled_bytes).raw("splits", splits);
+        let object = object.fraction("leveled_bytes", self.leveled_bytes);
+        let object = object.fraction("leveled_reads", self.leveled_reads).raw("splits", splits);
         object.raw("joins", joins).raw("turned_hot", to_hot).raw("turned_cold", to_cold).end()
     }
 }
@@ -139,6 +180,7 @@ impl Default for Heat {
         let lessons = Lessons {
             counting: Counting::default(),
             window: AccessWindow::new(KEEP),
+            asked: AccessWindow::new(KEEP),
             predictor: Predictor::new(Learning::default()),
             ended: (0, Duration::ZERO),
             quality: None,
@@ -151,6 +193,7 @@ impl Default for Heat {
             divided_by: AtomicU64::new(0),
             installed: AtomicU64::new(0),
             turns: GroupTurns::default(),
+            profile: Mutex::default(),
         }
     }
 }
@@ -178,7 +221,8 @@ impl Heat {
 
     /// What it tells of itself and of a tree; by this way of counting.
     pub fn metrics(&self, counting: Counting, version: &Version, strategy: &Strategy) -> HeatMetrics {
-        let (mut groups, mut bytes) = ([0; 2], [0; 2]);
+        let lessons = self.lessons();
+        let (mut groups, mut bytes, mut looks) = ([0; 2], [0; 2], [0.0; 2]);
         for (level, found) in version.levels.iter().enumerate() {
             let Layout::ByHeat(rule) = strategy.levels.get(level, version.levels.len()).layout else {
                 continue;
@@ -187,14 +231,18 @@ impl Heat {
                 let [hot, cold] = if rule.is_hot(group) { [1, 0] } else { [0, 1] };
                 groups = [groups[0] + hot, groups[1] + cold];
                 bytes = [bytes[0] + hot * group.bytes(), bytes[1] + cold * group.bytes()];
+                let tables = group.runs.iter().flat_map(|run| &run.tables);
+                let counted: f64 = tables.filter_map(|table| lessons.window.heat(table.id())).sum();
+                looks = [looks[0] + hot as f64 * counted, looks[1] + cold as f64 * counted];
             }
         }
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let GroupTurns { splits, joins, to_hot, to_cold } = &self.turns;
-        let lessons = self.lessons();
         let quality = lessons.quality.unwrap_or_default();
         let learnt = lessons.predictor.learnt();
+        let all_looks = looks[0] + looks[1];
         HeatMetrics {
+            lessons: count(&self.learnt),
             operations: self.operations(counting),
             learnt_from: learnt.gets,
             hot_bytes: quality.hot_bytes,
@@ -202,13 +250,15 @@ impl Heat {
             hot_groups: groups[0],
             cold_groups: groups[1],
             leveled_bytes: bytes[0] as f64 / (bytes[0] + bytes[1]).max(1) as f64,
+            leveled_reads: if all_looks > 0.0 { looks[0] / all_looks } else { 0.0 },
             group_turns: [splits, joins, to_hot, to_cold].map(count),
             explained: (0..learnt.levels.len()).map(|level| lessons.predictor.model(level)?.r2).collect(),
         }
     }
 
     /// Learns from the tables if a slice is over. True if it did.
-    pub fn look(&self, version: &Version, counting: Counting, now: Duration) -> bool {
+    pub fn look(&self, version: &Version, rule: LessonRule, now: Duration) -> bool {
+        let counting = rule.counting;
         let operations = self.operations(counting);
         let mut lessons = self.lessons();
         if lessons.counting != counting {
@@ -216,6 +266,7 @@ impl Heat {
             *lessons = Lessons {
                 counting,
                 window: AccessWindow::new(KEEP),
+                asked: AccessWindow::new(KEEP),
                 predictor: lessons.predictor.clone(),
                 ended: (operations, now),
                 quality: None,
@@ -223,11 +274,13 @@ impl Heat {
         }
         let (before, at) = lessons.ended;
         let new = operations.saturating_sub(before);
-        if new < SLICE_OPERATIONS || now.saturating_sub(at) < SLICE_TIME {
+        if new < rule.operations || now.saturating_sub(at) < rule.time {
             return false;
         }
         lessons.ended = (operations, now);
         lessons.learn(version, new);
+        let profile = (rule.filters > 0.0).then(|| lessons.profile(version, rule.filters)).flatten();
+        *self.profile.lock().unwrap_or_else(PoisonError::into_inner) = profile.map(Arc::new);
         self.learnt.fetch_add(1, Ordering::Release);
         true
     }
@@ -238,6 +291,11 @@ impl Heat {
         let tables = version.tables().filter_map(|(_, t)| Some((t.id(), heat(&t.meta.smallest)?)));
         self.lessons().window.pretend(tables);
         self.learnt.fetch_add(1, Ordering::Release);
+    }
+
+    /// Which keys are asked for, if filters go by that.
+    pub fn read_profile(&self) -> Option<Arc<ReadProfile>> {
+        self.profile.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Tells of tables' heat.
@@ -279,12 +337,48 @@ impl Lessons {
         let counting = self.counting;
         let counters = version.tables().map(|(_, t)| (t.id(), counting.looks(t.meta.access.looks())));
         self.window.end_slice(operations, counters);
+        let asked = version.tables().map(|(_, t)| (t.id(), t.meta.access.looks().candidates));
+        self.asked.end_slice(operations, asked);
         let window = &self.window;
         let samples: Vec<Vec<HeatSample<'_>>> =
             version.levels.iter().map(|l| l.tables().map(|t| sample(window, t)).collect()).collect();
         // First what was foretold of these tables, then what they teach.
         self.quality = quality_of(&self.predictor, version, &samples).or(self.quality);
         self.predictor.train(operations, &samples);
+    }
+}
+
+impl Lessons {
+    /// Which keys are asked for, by the gets that come to the oldest runs of the deepest level: those hold most keys, each once.
+    fn profile(&self, version: &Version, span: f32) -> Option<ReadProfile> {
+        let deepest = version.levels.iter().rfind(|level| !level.is_empty())?;
+        let tables =
+            || deepest.groups.iter().filter_map(|group| group.runs.last()).flat_map(|run| &run.tables);
+        let looks = |table: &TableRef| {
+            let (share, operations) = self.asked.counted(table.id())?;
+            Some(share * operations / f64::from(SAMPLING))
+        };
+        let entries = |table: &TableRef| table.meta.entries.saturating_sub(table.consumed) as f64;
+        let (count, all) = tables().fold((0.0, 0.0), |(n, sum), table| (n + 1.0, sum + entries(table)));
+        // Of new tables nothing is known yet: they are as the mean of the others.
+        let (seen, of) = tables()
+            .filter_map(|table| Some((looks(table)?, entries(table))))
+            .fold((0.0, 0.0), |(looks, of), (more, entries)| (looks + more, of + entries));
+        let usual = if of > 0.0 { seen / of } else { 0.0 };
+        let weigh = |table: &TableRef| {
+            let assumed = LOOKS_ASSUMED * entries(table) * count / f64::max(all, 1.0);
+            looks(table).unwrap_or(usual * entries(table)) + assumed
+        };
+        let asked = tables().map(|table| (table.meta.key_spread(), weigh(table)));
+        let filters: Vec<FilterKeys<'_>> = version
+            .tables()
+            .map(|(_, table)| FilterKeys {
+                from: &table.meta.smallest,
+                to: &table.meta.largest,
+                keys: table.meta.keys,
+            })
+            .collect();
+        (seen > 0.0).then(|| ReadProfile::of(asked, &filters, span)).flatten()
     }
 }
 
@@ -310,6 +404,10 @@ fn quality_of(predictor: &Predictor, version: &Version, samples: &[Vec<HeatSampl
     }
     quality(found)
 }
+
+#[cfg(test)]
+#[path = "filter_heat_tests.rs"]
+mod filter_tests;
 
 #[cfg(test)]
 mod tests {

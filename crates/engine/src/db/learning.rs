@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::heat::LessonRule;
 use super::heat_file::{self, Predictors};
 use super::keyspace_state::KeyspaceState;
 use super::state::Store;
@@ -25,10 +26,10 @@ pub fn resume(store: &Store) {
 
 /// Has every keyspace learn for which it is time, and keeps what they know if that is due.
 pub fn look(store: &Store, ticker: &mut Ticker) {
-    let (counting, now) = (store.options.load().heat_counts, store.clock.now());
+    let (lessons, now) = (LessonRule::of(&store.options.load()), store.clock.now());
     let learn = |keyspace: &Arc<KeyspaceState>| {
         let view = keyspace.view.load_full();
-        keyspace.heat.look(&view.version, counting, now)
+        keyspace.heat.look(&view.version, lessons, now)
     };
     let keyspaces = store.keyspaces.load_full();
     let learnt = keyspaces.by_name.values().filter(|keyspace| learn(keyspace)).count();

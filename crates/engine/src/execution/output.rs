@@ -16,6 +16,7 @@ use crate::base::clock::Clock;
 use crate::base::error::Result;
 use crate::base::key::Trailer;
 use crate::base::units::{SeqNo, TableId};
+use crate::hotness::read_profile::ReadProfile;
 use crate::observe::memory::MemoryBudget;
 use crate::storage::file_name::FileName;
 use crate::storage::file_system::FileSystem;
@@ -72,6 +73,8 @@ pub struct OutputShape {
     pub table_bytes: u64,
     /// Filter bits per key.
     pub filter_bits: f32,
+    /// What of them goes by reads.
+    pub reads: Option<Arc<ReadProfile>>,
     /// Of data blocks.
     pub compression: Compression,
     /// The prefixes that filters hold.
@@ -227,6 +230,7 @@ impl<T> TableOutput<T> {
             block_bytes: context.block_bytes.load(Ordering::Relaxed) as usize,
             compression: self.shape.compression,
             filter_bits: self.shape.filter_bits,
+            reads: self.shape.reads.clone(),
             prefix_rule: self.shape.prefix_rule,
             ..TableWriterOptions::new(id, context.ids.unique_id(), self.shape.born, context.clock.wall_ms())
         };

@@ -135,6 +135,11 @@ impl AccessWindow {
         self.tables = tables.into_iter().map(seen).collect();
     }
 
+    /// The same, and how many operations, as they count now, it is from.
+    pub fn counted(&self, table: TableId) -> Option<(f64, f64)> {
+        Some((self.heat(table)?, self.tables.get(&table)?.operations))
+    }
+
     /// f: the share of operations that looked into it, 0 to 1; `None` of a table that was not there for a slice.
     pub fn heat(&self, table: TableId) -> Option<f64> {
         let seen = self.tables.get(&table)?;

@@ -129,7 +129,7 @@ impl<'a> Curve<'a> {
 }
 
 /// How far `key` is from `lo` to `hi`, from 0 to 1: as numbers, from where `lo` and `hi` begin to differ.
-fn fraction(lo: &[u8], hi: &[u8], key: &[u8]) -> f64 {
+pub(super) fn fraction(lo: &[u8], hi: &[u8], key: &[u8]) -> f64 {
     let shared = shared_prefix(lo, hi);
     let [lo, hi, key] = [lo, hi, key].map(|key| number(key.get(shared..).unwrap_or_default()));
     if hi <= lo {

@@ -5,4 +5,5 @@ pub mod key_histogram;
 pub mod linear_model;
 pub mod predictor;
 pub mod predictor_codec;
+pub mod read_profile;
 pub mod temperature;

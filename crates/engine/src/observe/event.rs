@@ -93,6 +93,19 @@ pub enum Event {
         /// Bytes moved.
         bytes: u64,
     },
+    /// Groups of keys by heat changed, by metadata alone; so do neighbours that are joined because the strategy knows no groups.
+    Regrouped {
+        /// Whose tree.
+        keyspace: KeyspaceId,
+        /// Groups that were divided.
+        splits: u64,
+        /// Groups that were joined with a neighbour.
+        joins: u64,
+        /// Groups that are kept as hot ones from now on.
+        to_hot: u64,
+        /// Groups that are kept as cold ones.
+        to_cold: u64,
+    },
     /// Tables were dropped unread, because newer range tombstones cover all they hold.
     Covered {
         /// Whose tree.
@@ -265,6 +278,7 @@ impl Event {
             | Event::CompactionPicked { keyspace, .. }
             | Event::CompactionEnded { keyspace, .. }
             | Event::Moved { keyspace, .. }
+            | Event::Regrouped { keyspace, .. }
             | Event::Covered { keyspace, .. }
             | Event::Refused { keyspace, .. }
             | Event::Loaded { keyspace, .. }
@@ -326,6 +340,12 @@ impl fmt::Display for Event {
                 write!(
                     f,
                     "{how}, job {job}, {class}, L{from} to L{to}: {read} to {written} in {took} ({moved})"
+                )
+            }
+            Event::Regrouped { splits, joins, to_hot, to_cold, .. } => {
+                write!(
+                    f,
+                    "Groups by heat: {splits} split, {joins} joined, {to_hot} turned hot, {to_cold} turned cold"
                 )
             }
             Event::Moved { bytes, .. } => write!(f, "Moved {} a level down without rewriting", size(*bytes)),

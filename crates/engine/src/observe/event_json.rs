@@ -25,6 +25,7 @@ pub fn name(event: &Event) -> &'static str {
         Event::CompactionPicked { .. } => "compaction_started",
         Event::CompactionEnded { .. } => "compaction_finished",
         Event::Moved { .. } => "trivial_move",
+        Event::Regrouped { .. } => "groups_changed",
         Event::Covered { .. } => "tables_covered",
         Event::Committed { .. } => "compaction_committed",
         Event::Yielded { .. } => "compaction_yielded",
@@ -75,6 +76,10 @@ fn fields(object: Object, event: &Event) -> Object {
         }
         Event::Moved { job, reason, bytes, .. } => {
             object.raw("job", job).text("reason", reason).raw("bytes", bytes)
+        }
+        Event::Regrouped { splits, joins, to_hot, to_cold, .. } => {
+            let object = object.raw("splits", splits).raw("joins", joins);
+            object.raw("turned_hot", to_hot).raw("turned_cold", to_cold)
         }
         Event::Covered { tables, bytes, .. } => {
             object.raw("tables", list(tables.iter().map(ToString::to_string))).raw("bytes", bytes)

@@ -75,6 +75,11 @@ fn table() -> Vec<(Event, &'static str, &'static str)> {
             r#""event":"trivial_move","job":6,"reason":"runs","bytes":5"#,
         ),
         (
+            Event::Regrouped { keyspace, splits: 3, joins: 1, to_hot: 0, to_cold: 2 },
+            "Groups by heat: 3 split, 1 joined, 0 turned hot, 2 turned cold",
+            r#""event":"groups_changed","splits":3,"joins":1,"turned_hot":0,"turned_cold":2"#,
+        ),
+        (
             Event::Committed { job: JobId(4), tables, prefix: true },
             "Committed a part of job 4: 2 tables",
             r#""event":"compaction_committed","job":4,"tables":[7,8],"prefix":true"#,

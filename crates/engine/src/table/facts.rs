@@ -65,6 +65,11 @@ impl Facts {
         self.entries
     }
 
+    /// The first key; empty before it.
+    pub fn first_key(&self) -> &[u8] {
+        &self.first
+    }
+
     /// The last key; empty before the first.
     pub fn last_key(&self) -> &[u8] {
         &self.last

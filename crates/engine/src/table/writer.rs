@@ -23,6 +23,7 @@ use super::range_block::RangeBlockBuilder;
 use crate::base::error::{Error, Result, hex};
 use crate::base::key::{Kind, Trailer, common_head};
 use crate::base::units::{SeqNo, TableId};
+use crate::hotness::read_profile::{FilterKeys, ReadProfile};
 use crate::storage::file_system::{Syncer, WritableFile};
 
 /// An entry larger than this does not fit into any block.
@@ -31,6 +32,8 @@ pub const ENTRY_BYTES_MAX: usize = 1 << 30;
 const FILE_BUFFER_BYTES: u64 = 64 << 10;
 /// A partition is also closed when its filter reaches this size, so that closing it stays one small step.
 const FILTER_PARTITION_BYTES: usize = 128 << 10;
+/// The fewest bits of a filter that there is, where reads decide on them.
+const FILTER_BITS_MIN: f32 = 1.0;
 
 /// How a table is written.
 #[derive(Clone, Debug)]
@@ -45,6 +48,8 @@ pub struct TableWriterOptions {
     pub compression: Compression,
     /// Filter bits per key; 0 for no filter.
     pub filter_bits: f32,
+    /// What of them goes by reads.
+    pub reads: Option<Arc<ReadProfile>>,
     /// The prefixes that filters hold beside the keys.
     pub prefix_rule: PrefixRule,
     /// Index partitions are about this large.
@@ -64,6 +69,7 @@ impl TableWriterOptions {
             block_bytes: 4096,
             compression: Compression::None,
             filter_bits: 10.0,
+            reads: None,
             prefix_rule: PrefixRule::None,
             partition_bytes: 32 << 10,
             born,
@@ -412,14 +418,24 @@ impl TableWriter {
         Ok(false)
     }
 
+    /// Filter bits for each key of the partition that is being closed; a filter stays one, however little is read.
+    fn partition_filter_bits(&self) -> f32 {
+        let bits = self.options.filter_bits;
+        let Some(reads) = &self.options.reads else { return bits };
+        let from = if self.top.is_empty() { self.facts.first_key() } else { self.top.last_key() };
+        let filter = FilterKeys { from, to: self.index.last_key(), keys: self.hashes.len() as u64 };
+        (bits + reads.more_bits(&filter)).clamp(FILTER_BITS_MIN.min(bits), filter::BITS_MAX)
+    }
+
     fn write_partition(&mut self) -> Result<()> {
         if self.index.is_empty() {
             return Ok(());
         }
         let mut filter = BlockHandle::default();
         if self.options.filter_bits > 0.0 {
+            let bits = self.partition_filter_bits();
             let Self { hashes, payload, .. } = self;
-            filter::build(hashes, self.options.prefix_rule, self.options.filter_bits, payload);
+            filter::build(hashes, self.options.prefix_rule, bits, payload);
             filter = self.sink.write(&mut self.payload, Compression::None, 0)?;
             self.hashes.clear();
             self.last_prefix.clear();

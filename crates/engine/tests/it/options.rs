@@ -181,6 +181,25 @@ rows! {
         (0..200).for_each(|_| drop(db.cursor(ScanRange::all()).unwrap()));
         db.metrics().keyspaces[0].heat.operations
     };
+    heat_operations: "1000000" => "64", Up, |world, db| learnt(world, db);
+    heat_seconds: "3600" => "10", Up, |world, db| {
+        db.set_option("heat_operations", "64").unwrap();
+        learnt(world, db)
+    };
+    filter_heat: "0" => "8", Down, |world, db| {
+        // What is learnt of few keys makes many over the same range little asked for.
+        db.set_option("heat_operations", "64").unwrap();
+        learnt(world, db);
+        idle(db, 3000);
+        let names = world.fs.list(Path::new("/store")).unwrap();
+        let tables = names.iter().filter(|name| name.ends_with(".sst")).map(|name| {
+            let path = Path::new("/store").join(name);
+            let table = evenkeel::inspect::table(&world.fs, &path, &mut |_| Ok(())).unwrap();
+            (table.filter_bytes, table.entries)
+        });
+        let (bytes, entries) = tables.fold((0, 0), |sum, table| (sum.0 + table.0, sum.1 + table.1));
+        bytes * 800 / entries
+    };
     stats_seconds: "0" => "1", Up, |world, db| {
         world.clock.advance(Duration::from_secs(2));
         idle(db, 300);
@@ -193,6 +212,16 @@ rows! {
         latencies.iter().find(|l| l.what == "get").unwrap().count
     };
     control_socket: "false" => "true", Up, |_, db| answers(&db.options().control_socket.to_string());
+}
+
+/// From how many operations something was learnt, ten seconds and some hundred gets later.
+fn learnt(world: &World, db: &Db) -> u64 {
+    fill(db, 64);
+    db.flush().unwrap();
+    (0..20).for_each(|_| read(db));
+    world.clock.advance(Duration::from_secs(10));
+    idle(db, 300);
+    db.metrics().keyspaces[0].heat.learnt_from
 }
 
 /// The files of this name, older ones included.

@@ -80,14 +80,18 @@ impl Cell {
         FIRST_SEED + u64::from(self.round) - 1
     }
 
+    fn lab(&self) -> &'static str {
+        if self.point.heat().is_some() { "ltg" } else { "cds" }
+    }
+
     /// Where it is kept, below the directory of cells.
     pub fn file(&self) -> String {
-        format!("cds/{}-{}.json", self.point.name(), self.seed())
+        format!("{}/{}-{}.json", self.lab(), self.point.name(), self.seed())
     }
 
     /// For people.
     pub fn title(&self) -> String {
-        format!("cds {}, round {}", self.point.name(), self.round)
+        format!("{} {}, round {}", self.lab(), self.point.name(), self.round)
     }
 
     /// The cell whose writing time this one needs, if it needs one.
@@ -116,6 +120,10 @@ impl Cell {
             Reads::Nothing => 0.0,
             Reads::Gets => point.gets() as f64,
             Reads::All => point.gets() as f64 * 2.0,
+            Reads::Heat(load) => {
+                let gets = load.get_tenths as f64 / f64::from(10 - load.get_tenths.min(9));
+                point.writes() as f64 * gets + point.gets() as f64
+            }
         };
         1.0 + point.writes() as f64 / 400e3 + 20.0 * bytes / 400e6 + reads / 10e3
     }

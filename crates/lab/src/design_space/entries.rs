@@ -54,9 +54,8 @@ impl Entries {
         while self.filled[bucket] >= PLACES {
             bucket = (bucket + 1) % BUCKETS;
         }
-        let place = scatter(self.filled[bucket], self.seed ^ bucket as u64);
+        let key = self.key(bucket, self.filled[bucket]);
         self.filled[bucket] += 1;
-        let key = (bucket as u32) << (PLACE_BITS + 1) | place << 1;
         self.keys.push(key);
         self.deleted.push(false);
         self.alive += 1;
@@ -111,6 +110,30 @@ impl Entries {
                 Some(self.sorted[at.min(n - 1)].to_be_bytes())
             }
         }
+    }
+
+    /// The key that was inserted as the `n`th, from 0.
+    pub fn nth(&self, n: u64) -> Option<[u8; 4]> {
+        self.keys.get(n as usize).map(|key| key.to_be_bytes())
+    }
+
+    /// Keys that were inserted.
+    pub fn count(&self) -> u64 {
+        self.keys.len() as u64
+    }
+
+    /// One of the keys of a part of the key space, given in thousands of it; none of those may have been deleted.
+    pub fn within(&mut self, from: u64, parts: u64) -> Option<[u8; 4]> {
+        let first = from as usize * BUCKETS / 1000;
+        let buckets = (parts as usize * BUCKETS / 1000).clamp(1, BUCKETS - first);
+        let filled: Vec<usize> = (first..first + buckets).filter(|bucket| self.filled[*bucket] > 0).collect();
+        let bucket = *filled.get(self.random.below(filled.len().max(1) as u64) as usize)?;
+        let n = self.random.below(u64::from(self.filled[bucket])) as u32;
+        Some(self.key(bucket, n).to_be_bytes())
+    }
+
+    fn key(&self, bucket: usize, n: u32) -> u32 {
+        (bucket as u32) << (PLACE_BITS + 1) | scatter(n, self.seed ^ bucket as u64) << 1
     }
 
     /// Where a scan over a part of the key space begins and ends.
@@ -193,6 +216,22 @@ mod tests {
         }
         let places: BTreeSet<u32> = (0..PLACES).map(|n| scatter(n, 3)).collect();
         assert_eq!(places.len(), PLACES as usize, "a bijection");
+    }
+
+    #[test]
+    fn keys_of_a_part_of_the_key_space_were_inserted_and_lie_there() {
+        let mut entries = Entries::new(Spread::Uniform, 20_000, 7);
+        assert_eq!(entries.within(400, 100), None);
+        let inserted: BTreeSet<[u8; 4]> = (0..20_000).map(|_| entries.insert()).collect();
+        assert!(entries.nth(20_000).is_none() && inserted.contains(&entries.nth(7).unwrap()));
+        for from in [0, 400, 990] {
+            let share = |key: [u8; 4]| f64::from(u32::from_be_bytes(key)) / f64::from(u32::MAX) * 1000.0;
+            for _ in 0..500 {
+                let key = entries.within(from, 100).unwrap();
+                let lies = share(key) - from as f64;
+                assert!(inserted.contains(&key) && (-1.5..101.5).contains(&lies), "{from}: {lies}");
+            }
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::cells::{Cell, Finished};
+use super::heat_verdict;
 use super::study::{Claim, Study, Table, least, median, most};
 use crate::comparison::{OTHERS_CORES_MAX, ROUNDS_MIN};
 use crate::expected::Expected;
@@ -52,6 +53,9 @@ pub struct StudyVerdict {
     /// What the rows were asked to serve, where a claim is valid under some loads only.
     #[serde(default)]
     pub load: Option<String>,
+    /// What reads taught and the tree became of it, where a claim is about that.
+    #[serde(default)]
+    pub tree: Option<String>,
 }
 
 /// A claim as its verdict names it.
@@ -68,7 +72,7 @@ pub(crate) struct Claimed {
 impl StudyVerdict {
     /// What a claim's numbers say, one of each round; nothing if there is a reason not to believe them.
     pub(crate) fn of(claim: &Claimed, expected: Expected, numbers: Numbers, quick: bool) -> StudyVerdict {
-        let Numbers { values, why_not } = numbers;
+        let Numbers { values, why_not, .. } = numbers;
         let measured = median(&values);
         let met = |value: f64| expected.bar.met(value);
         let valid = why_not.is_none() && measured.is_some();
@@ -90,6 +94,7 @@ impl StudyVerdict {
             quick,
             note: reason,
             load: None,
+            tree: None,
             expected,
         }
     }
@@ -123,16 +128,20 @@ fn verdict(study: &Study, claim: &Claim, expected: Expected, evidence: &Points<'
         experiment: study.id,
         observation: claim.observation,
         text: claim.text,
-        settings: "cds",
+        settings: if heat_verdict::is_about(study) { "ltg" } else { "cds" },
         reason: claim.reason,
     };
-    StudyVerdict::of(&claimed, expected, numbers(claim, evidence), evidence.quick)
+    let numbers = numbers(study, claim, evidence);
+    let tree = numbers.tree.clone();
+    StudyVerdict { tree, ..StudyVerdict::of(&claimed, expected, numbers, evidence.quick) }
 }
 
 /// A claim's number in each round, and the first reason why they say nothing.
 pub(crate) struct Numbers {
     pub(crate) values: Vec<f64>,
     pub(crate) why_not: Option<String>,
+    /// What the tree was in the first round that tells.
+    pub(crate) tree: Option<String>,
 }
 
 impl Numbers {
@@ -149,7 +158,7 @@ impl Numbers {
     }
 }
 
-fn numbers(claim: &Claim, evidence: &Points<'_>) -> Numbers {
+fn numbers(study: &Study, claim: &Claim, evidence: &Points<'_>) -> Numbers {
     let mut seeds: Vec<u64> = evidence.planned.iter().map(Cell::seed).collect();
     seeds.sort_unstable();
     seeds.dedup();
@@ -157,11 +166,15 @@ fn numbers(claim: &Claim, evidence: &Points<'_>) -> Numbers {
     let mut why_not = None;
     let (mut missing, mut silent) = (0, 0);
     let mut hosts = Vec::new();
+    let mut tree = None;
     for seed in &seeds {
         let round: Vec<&Finished> = evidence.finished.iter().filter(|cell| cell.seed == *seed).collect();
         let table = Table::new(round.iter().map(|cell| (cell.point.clone(), &cell.measured.figures)));
         let number = (claim.number)(&table).filter(|number| number.is_finite());
         let (used, timed) = table.asked();
+        let by_heat = heat_verdict::look(study, &table, &used);
+        why_not = why_not.or(by_heat.why_not);
+        tree = tree.or(by_heat.tree);
         if let Some((point, why)) = evidence.failed.iter().find(|(point, _)| used.contains(point)) {
             why_not.get_or_insert_with(|| format!("{point} failed: {why}"));
         }
@@ -182,7 +195,7 @@ fn numbers(claim: &Claim, evidence: &Points<'_>) -> Numbers {
     if silent > 0 {
         why_not.get_or_insert_with(|| "the cells do not tell this: too little was written".to_owned());
     }
-    Numbers { values, why_not }.told_by(&hosts, evidence.quick)
+    Numbers { values, why_not, tree }.told_by(&hosts, evidence.quick)
 }
 
 /// Why times of these cells say nothing, if they do not.

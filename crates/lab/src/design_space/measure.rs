@@ -13,6 +13,7 @@ use std::time::Instant;
 use hdrhistogram::Histogram;
 
 use super::entries::Entries;
+use super::heat_cell::{Shape, measure_heat};
 use super::point::{KEY_BYTES, Point, Reads, Spread};
 use crate::clock;
 use crate::engine::{Engine, EngineError};
@@ -64,24 +65,26 @@ pub struct Costs {
     pub levels: u64,
     /// Runs of all levels.
     pub runs: u64,
+    /// What reads have taught.
+    pub heat: Shape,
 }
 
 /// Who tells what compactions have cost up to now.
 pub type Tell<'a> = &'a dyn Fn() -> Costs;
 
 /// Latencies of one kind of operation.
-struct Latencies(Histogram<u64>);
+pub(super) struct Latencies(Histogram<u64>);
 
 impl Latencies {
-    fn new() -> Result<Latencies, EngineError> {
+    pub(super) fn new() -> Result<Latencies, EngineError> {
         Ok(Latencies(Histogram::new_with_bounds(1, LONGEST_NANOS, 3)?))
     }
 
-    fn since(&mut self, began: Instant) {
+    pub(super) fn since(&mut self, began: Instant) {
         self.0.saturating_record(began.elapsed().as_nanos().max(1) as u64);
     }
 
-    fn write(&self, name: &str, figures: &mut Figures) {
+    pub(super) fn write(&self, name: &str, figures: &mut Figures) {
         let mut put = |what: &str, nanos: f64| {
             figures.insert(format!("{name}{what}_us"), nanos / 1e3);
         };
@@ -103,6 +106,9 @@ pub fn measure<E: Engine>(
     point: &Point,
     seed: u64,
 ) -> Result<Figures, EngineError> {
+    if let Some(load) = point.heat() {
+        return measure_heat(engine, costs, point, *load, seed);
+    }
     let mut figures = Figures::new();
     let mut entries = Entries::new(point.inserts, point.records, seed);
     write(engine, costs, point, &mut entries, &mut figures)?;
@@ -130,20 +136,20 @@ pub fn measure<E: Engine>(
 }
 
 /// Values without a pattern, of one length: parts of a pool.
-struct Values {
+pub(super) struct Values {
     pool: Vec<u8>,
     length: usize,
 }
 
 impl Values {
-    fn new(point: &Point, seed: u64) -> Values {
+    pub(super) fn new(point: &Point, seed: u64) -> Values {
         let length = point.entry_bytes.saturating_sub(KEY_BYTES) as usize;
         let mut pool = vec![0; (1 << 20) + length];
         Random::new(seed ^ 0x5eed).fill(&mut pool);
         Values { pool, length }
     }
 
-    fn at(&self, n: u64) -> &[u8] {
+    pub(super) fn at(&self, n: u64) -> &[u8] {
         let from = (n.wrapping_mul(7919) & 0xf_ffff) as usize;
         self.pool.get(from..from + self.length).unwrap_or_default()
     }
@@ -202,7 +208,7 @@ fn write<E: Engine>(
 }
 
 /// What writing has cost.
-fn cost(before: &Costs, after: &Costs, figures: &mut Figures) {
+pub(super) fn cost(before: &Costs, after: &Costs, figures: &mut Figures) {
     let user = (after.user_bytes - before.user_bytes).max(1) as f64;
     let read = (after.read_bytes - before.read_bytes) as f64;
     let written = (after.written_bytes - before.written_bytes) as f64;

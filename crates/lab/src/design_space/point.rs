@@ -2,6 +2,8 @@
 //!
 //! A point has one name, made of what it is, so that experiments that need the same cell share it.
 
+use super::heat_load::{HeatLoad, USUAL};
+
 /// Length of keys (CDS §5: 4 bytes).
 pub const KEY_BYTES: u64 = 4;
 
@@ -25,6 +27,8 @@ pub enum Reads {
     Gets,
     /// The same at each share of empty gets, skewed gets, and scans.
     All,
+    /// Gets all along, and of all kinds at the end, by which tables are told apart.
+    Heat(HeatLoad),
 }
 
 /// See the file's header. Sizes are those of the whole experiment; [`Point::scaled`] makes them smaller.
@@ -38,7 +42,7 @@ pub struct Point {
     pub records: u64,
     /// Key and value together.
     pub entry_bytes: u64,
-    /// The memtable's size, and that of a table.
+    /// The memtable's size, and that of a table; with [`Reads::Heat`] a table is a quarter of it.
     pub buffer_bytes: u64,
     /// The size of a data block.
     pub page_bytes: u64,
@@ -82,6 +86,18 @@ pub const LARGE: Point = Point {
 pub const SMALL: Point =
     Point { records: 4_000_000, buffer_bytes: 2 << 20, cache_bytes: 4 << 20, reads: Reads::Nothing, ..LARGE };
 
+/// Lab L: 2 GB in entries of 1 KB, buffer 16 MB, pages of 4 KB, 10 bits a key, a cache of 2.5 % of the data.
+pub const HEAT: Point = Point {
+    strategy: "ltg",
+    records: 2_000_000,
+    entry_bytes: 1024,
+    buffer_bytes: 16 << 20,
+    page_bytes: 4 << 10,
+    cache_bytes: 48 << 20,
+    reads: Reads::Heat(USUAL),
+    ..LARGE
+};
+
 impl Point {
     /// The same with another strategy.
     pub const fn with(self, strategy: &'static str) -> Point {
@@ -90,12 +106,16 @@ impl Point {
 
     /// A name of its own, fit for files.
     pub fn name(&self) -> String {
-        let base = if self.buffer_bytes == LARGE.buffer_bytes && self.records == LARGE.records {
-            LARGE
-        } else {
-            SMALL
+        let base = match self.reads {
+            Reads::Heat(load) => Point { reads: Reads::Heat(load), ..HEAT },
+            _ if self.buffer_bytes == LARGE.buffer_bytes && self.records == LARGE.records => LARGE,
+            _ => SMALL,
         };
         let mut name = format!("{}-{}", self.strategy, short(self.records));
+        if let Reads::Heat(load) = self.reads {
+            name += "-heat";
+            name += &load.differs();
+        }
         let mut add = |differs: bool, text: String| {
             if differs {
                 name.push('-');
@@ -134,14 +154,28 @@ impl Point {
         (self.ttl_percent != 0).then_some(Point { strategy: "lo+1", ttl_percent: 0, ..*self })
     }
 
-    /// Gets of all kinds together, when all is written: a tenth of the records.
+    /// Gets of all kinds together, when all is written: a tenth of the records, or a quarter of fewer ones.
     pub fn gets(&self) -> u64 {
-        (self.records / 10).max(200)
+        (self.records / if self.heat().is_some() { 4 } else { 10 }).max(200)
+    }
+
+    /// What it is read by, if it is a point of lab L.
+    pub fn heat(&self) -> Option<&HeatLoad> {
+        match &self.reads {
+            Reads::Heat(load) => Some(load),
+            _ => None,
+        }
+    }
+
+    /// Bytes of a table.
+    pub fn table_bytes(&self) -> u64 {
+        if self.heat().is_some() { self.buffer_bytes / 4 } else { self.buffer_bytes }
     }
 
     /// Writes of all kinds.
     pub fn writes(&self) -> u64 {
-        self.records * u64::from(1 + self.updates) + self.records * u64::from(self.deletes) / 1000
+        let updates = if self.heat().is_some() { self.records / 2 } else { 0 };
+        self.records * u64::from(1 + self.updates) + self.records * u64::from(self.deletes) / 1000 + updates
     }
 
     /// The settings of the preset `cds` (CDS §5, the default setup) as the engine's options take them.
@@ -152,7 +186,7 @@ impl Point {
         options.extend([
             ("memtable_bytes", self.buffer_bytes.to_string()),
             ("memtables", "2".to_owned()),
-            ("table_bytes", self.buffer_bytes.to_string()),
+            ("table_bytes", self.table_bytes().to_string()),
             ("block_bytes", self.page_bytes.to_string()),
             ("filter_bits", self.filter_bits.to_string()),
             ("cache_bytes", self.cache_bytes.to_string()),
@@ -161,18 +195,25 @@ impl Point {
             ("compression", "none".to_owned()),
             ("workers", "1".to_owned()),
         ]);
+        if self.heat().is_some() {
+            // As many lessons of a part as of the whole, as far as there is a look for one each second.
+            options.push(("heat_operations", (self.records / 32).max(64).to_string()));
+            options.push(("heat_seconds", "0".to_owned()));
+            let filters = if self.strategy == "ltg" { "6" } else { "0" };
+            options.push(("filter_heat", filters.to_owned()));
+        }
         options
     }
 
-    /// What the strategy's line is to say of sizes: levels of fixed size, the first one `ratio` buffers large, and tables as large
-    /// as a buffer, cut by size alone (RocksDB 6.12, which the paper ran).
+    /// What the strategy's line is to say of sizes: levels of fixed size, the first one `ratio` buffers large, or four in lab L, and
+    /// tables of one size, cut by size alone (RocksDB 6.12, which CDS ran).
     pub fn sizes(&self) -> String {
         let ratio = u64::from(self.ratio);
-        let first = self.buffer_bytes * ratio;
+        let first = self.buffer_bytes * if self.heat().is_some() { 4 } else { ratio };
         format!(
             "size: l0={first} base={} ratio={ratio} table={} sizes=fixed cut=size",
             first * ratio,
-            self.buffer_bytes
+            self.table_bytes()
         )
     }
 }

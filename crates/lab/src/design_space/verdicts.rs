@@ -41,6 +41,9 @@ fn table(out: &mut String, group: &[StudyVerdict]) -> std::fmt::Result {
     if let Some(load) = &first.load {
         writeln!(out, "  under {load}")?;
     }
+    for tree in group.iter().filter_map(|v| v.tree.as_ref()).collect::<BTreeSet<_>>() {
+        writeln!(out, "  {tree}")?;
+    }
     for v in group {
         let short = v.id.split_once('.').map_or(v.id.as_str(), |(_, short)| short);
         writeln!(
@@ -96,10 +99,16 @@ fn section(study: &Study, verdicts: &[StudyVerdict], finished: &[Finished]) -> M
         section {
             h2 { (study.id) }
             p.note { (study.title) "." }
+            @for tree in trees(study.id, verdicts) { p.note { (tree) "." } }
             (verdict_table(study.id, verdicts))
             @if !drawn.is_empty() { div.charts { @for figure in drawn { (figure) } } }
         }
     }
+}
+
+/// What reads taught and the tree became of it, by point.
+fn trees<'v>(experiment: &str, verdicts: &'v [StudyVerdict]) -> BTreeSet<&'v String> {
+    verdicts.iter().filter(|v| v.experiment == experiment).filter_map(|v| v.tree.as_ref()).collect()
 }
 
 /// The verdicts of an experiment as a table of the page.

@@ -95,7 +95,7 @@ fn numbers(study: &Study, claim: &Claim, evidence: &Evidence<'_>) -> Numbers {
     if missing > 0 {
         why_not.get_or_insert_with(|| format!("not run: {missing} of {} rounds", seeds.len()));
     }
-    Numbers { values, why_not }.told_by(&hosts, evidence.quick)
+    Numbers { values, why_not, tree: None }.told_by(&hosts, evidence.quick)
 }
 
 /// Why the rows of a study under one load say nothing about schedules, if they do not.

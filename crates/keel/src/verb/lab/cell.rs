@@ -7,15 +7,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use evenkeel::metrics::HeatMetrics;
 use evenkeel::strategy::{catalog, time_text};
 use evenkeel::{Db, Event, Options};
 use evenkeel_lab::clock;
 use evenkeel_lab::design_space::cells::{FIRST_SEED, Measured};
+use evenkeel_lab::design_space::heat_cell::{GroupShape, Shape};
 use evenkeel_lab::design_space::measure::{Costs, measure};
 use evenkeel_lab::design_space::point::Point;
 use evenkeel_lab::experiments::find_point;
 use evenkeel_lab::machine::Meter;
 
+use serde_json::Value;
+
+use crate::escape::unescape;
 use crate::evenkeel_engine::EvenkeelEngine;
 use crate::failure::Failure;
 use crate::files::{self, Place};
@@ -76,10 +81,13 @@ impl CellArgs {
 pub fn strategy(point: &Point, writing_seconds: Option<f64>) -> Result<String, Failure> {
     let row = catalog().iter().find(|row| row.name == point.strategy);
     let text = row
-        .map(|row| row.text)
+        .map(|row| match point.heat() {
+            Some(load) => load.line(point.strategy, row.text, point.ratio),
+            None => row.text.to_owned(),
+        })
         .ok_or_else(|| Failure::work(format!("strategy {} is not in the catalogue", point.strategy)))?;
     let text = match (point.ttl_percent, writing_seconds) {
-        (0, _) => text.to_owned(),
+        (0, _) => text,
         (_, None) => {
             return Err(Failure::usage(
                 "this cell's deletes have a part of the writing time: add --writing-seconds S",
@@ -163,6 +171,34 @@ fn costs(db: &Db, job_us: &Mutex<Vec<u64>>) -> Costs {
         by_level,
         levels: levels().filter(|level| level.tables > 0).count() as u64,
         runs: levels().map(|level| level.runs).sum(),
+        heat: shape(db, &m.keyspaces.first().map(|keyspace| keyspace.heat.clone()).unwrap_or_default()),
+    }
+}
+
+/// What reads have taught, and the groups that the tree has.
+fn shape(db: &Db, heat: &HeatMetrics) -> Shape {
+    let report = db.control("levels default").unwrap_or_default();
+    let report: Value = serde_json::from_str(&report).unwrap_or_default();
+    let list = |value: &Value, name: &str| value[name].as_array().cloned().unwrap_or_default();
+    let key = |group: &Value, name: &str| {
+        let text = group[name].as_str().unwrap_or_default();
+        unescape(text.as_bytes()).unwrap_or_default()
+    };
+    let group = |group: Value| GroupShape {
+        from: key(&group, "from"),
+        to: Some(key(&group, "to")).filter(|to| !to.is_empty()),
+        bytes: group["bytes"].as_u64().unwrap_or(0),
+        runs: group["runs"].as_u64().unwrap_or(0),
+        is_hot: group["is_hot"] == true,
+    };
+    let levels = list(&report, "levels");
+    let groups = levels.iter().flat_map(|level| list(level, "group_list")).map(group).collect();
+    Shape {
+        lessons: heat.lessons,
+        explained: heat.explained.clone(),
+        leveled_reads: heat.leveled_reads,
+        turns: heat.group_turns,
+        groups,
     }
 }
 
