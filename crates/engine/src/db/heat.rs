@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::compaction::strategy::{Layout, Strategy};
 use crate::hotness::access_window::{AccessWindow, Counting};
 use crate::hotness::predictor::{HeatSample, Learning, Predictor};
-use crate::hotness::read_profile::{FilterKeys, ReadProfile};
+use crate::hotness::read_profile::ReadProfile;
 use crate::hotness::temperature::{HYSTERESIS, Member, Quality, Theta, quality};
 use crate::observe::json::{Object, list};
 use crate::options::Options;
@@ -346,9 +346,7 @@ impl Lessons {
         self.quality = quality_of(&self.predictor, version, &samples).or(self.quality);
         self.predictor.train(operations, &samples);
     }
-}
 
-impl Lessons {
     /// Which keys are asked for, by the gets that come to the oldest runs of the deepest level: those hold most keys, each once.
     fn profile(&self, version: &Version, span: f32) -> Option<ReadProfile> {
         let deepest = version.levels.iter().rfind(|level| !level.is_empty())?;
@@ -370,15 +368,7 @@ impl Lessons {
             looks(table).unwrap_or(usual * entries(table)) + assumed
         };
         let asked = tables().map(|table| (table.meta.key_spread(), weigh(table)));
-        let filters: Vec<FilterKeys<'_>> = version
-            .tables()
-            .map(|(_, table)| FilterKeys {
-                from: &table.meta.smallest,
-                to: &table.meta.largest,
-                keys: table.meta.keys,
-            })
-            .collect();
-        (seen > 0.0).then(|| ReadProfile::of(asked, &filters, span)).flatten()
+        (seen > 0.0).then(|| ReadProfile::of(asked, span)).flatten()
     }
 }
 

@@ -23,7 +23,7 @@ use super::range_block::RangeBlockBuilder;
 use crate::base::error::{Error, Result, hex};
 use crate::base::key::{Kind, Trailer, common_head};
 use crate::base::units::{SeqNo, TableId};
-use crate::hotness::read_profile::{FilterKeys, ReadProfile};
+use crate::hotness::read_profile::ReadProfile;
 use crate::storage::file_system::{Syncer, WritableFile};
 
 /// An entry larger than this does not fit into any block.
@@ -423,8 +423,8 @@ impl TableWriter {
         let bits = self.options.filter_bits;
         let Some(reads) = &self.options.reads else { return bits };
         let from = if self.top.is_empty() { self.facts.first_key() } else { self.top.last_key() };
-        let filter = FilterKeys { from, to: self.index.last_key(), keys: self.hashes.len() as u64 };
-        (bits + reads.more_bits(&filter)).clamp(FILTER_BITS_MIN.min(bits), filter::BITS_MAX)
+        (bits + reads.more_bits(from, self.index.last_key()))
+            .clamp(FILTER_BITS_MIN.min(bits), filter::BITS_MAX)
     }
 
     fn write_partition(&mut self) -> Result<()> {
