@@ -31,15 +31,16 @@ struct Point {
     key: Box<[u8]>,
     /// Of all keys.
     keys: f64,
-    /// Of all gets; later, bits more for each of all keys.
-    sum: f64,
+    /// More bits, for each of all keys.
+    bits: f64,
 }
 
 impl ReadProfile {
     /// From tables that hold all keys once, ascending, each with its weight among gets; nobody has `span` bits more, or less. `None`
     /// if there is nothing to tell them apart by.
     pub fn of<'a>(asked: impl IntoIterator<Item = (KeySpread<'a>, f64)>, span: f32) -> Option<ReadProfile> {
-        let mut points: Vec<Point> = Vec::new();
+        // Keys, with the entries and the weight below each.
+        let mut below: Vec<(&'a [u8], f64, f64)> = Vec::new();
         let (mut gets, mut entries) = (0.0, 0.0);
         for (table, weight) in asked {
             let parts = (table.quantiles.len() + 1) as f64;
@@ -48,27 +49,29 @@ impl ReadProfile {
                 std::iter::once((table.smallest, 0.0)).chain(keys).chain([(table.largest, 1.0)])
             {
                 // Keys of a description may be cut, and then say nothing.
-                if points.last().is_none_or(|last| *last.key < *key) && *key <= *table.largest {
-                    let keys = entries + part * table.entries as f64;
-                    points.push(Point { key: key.into(), keys, sum: gets + part * weight });
+                if below.last().is_none_or(|last| last.0 < key) && *key <= *table.largest {
+                    below.push((key, entries + part * table.entries as f64, gets + part * weight));
                 }
             }
             (gets, entries) = (gets + weight, entries + table.entries as f64);
-            if let Some(last) = points.last_mut() {
-                (last.keys, last.sum) = (entries, gets);
+            if let Some(last) = below.last_mut() {
+                (last.1, last.2) = (entries, gets);
             }
         }
         if gets <= 0.0 || !gets.is_finite() || entries <= 0.0 {
             return None;
         }
-        let (span, steps) = (f64::from(span), steps(&points, gets, entries));
+        let (span, steps) = (f64::from(span), steps(&below, gets, entries));
         let level = level(&steps, span);
         let (mut keys, mut bits) = (0.0, 0.0);
-        for (point, (part, density)) in points.iter_mut().zip(std::iter::once((0.0, 1.0)).chain(steps)) {
+        let sums = std::iter::once((0.0, 1.0)).chain(steps).map(|(part, density)| {
             keys += part;
             bits += part * bits_of(density, level, span);
-            (point.keys, point.sum) = (keys, bits);
-        }
+            (keys, bits)
+        });
+        let points =
+            below.iter().zip(sums).map(|((key, ..), (keys, bits))| Point { key: (*key).into(), keys, bits });
+        let points = points.collect();
         Some(ReadProfile { points })
     }
 
@@ -85,22 +88,22 @@ impl ReadProfile {
         match (before, self.points.get(next)) {
             (Some(lo), Some(hi)) => {
                 let part = fraction(&lo.key, &hi.key, key);
-                (lo.keys + (hi.keys - lo.keys) * part, lo.sum + (hi.sum - lo.sum) * part)
+                (lo.keys + (hi.keys - lo.keys) * part, lo.bits + (hi.bits - lo.bits) * part)
             }
-            (Some(point), None) => (point.keys, point.sum),
+            (Some(point), None) => (point.keys, point.bits),
             (None, _) => (0.0, 0.0),
         }
     }
 }
 
 /// Between each two points the part of keys, and ρ of them: at least so small that they have the fewest bits.
-fn steps(points: &[Point], gets: f64, entries: f64) -> Vec<(f64, f64)> {
-    let step = |two: &[Point]| {
-        let keys = (two[1].keys - two[0].keys) / entries;
-        let share = ((two[1].sum - two[0].sum) / gets).max(1e-12);
+fn steps(below: &[(&[u8], f64, f64)], gets: f64, entries: f64) -> Vec<(f64, f64)> {
+    let step = |((_, keys_before, before), (_, keys, upto)): (&(&[u8], f64, f64), &(&[u8], f64, f64))| {
+        let keys = (keys - keys_before) / entries;
+        let share = ((upto - before) / gets).max(1e-12);
         (keys.max(0.0), if keys > 0.0 { share / keys } else { 1.0 })
     };
-    points.windows(2).map(step).collect()
+    below.iter().zip(below.iter().skip(1)).map(step).collect()
 }
 
 fn bits_of(density: f64, level: f64, span: f64) -> f64 {
