@@ -67,6 +67,8 @@ fn may_ask(trigger: Trigger, run: &SortedRun, around: &Surroundings<'_>) -> bool
             oldest.is_some_and(|(since, due)| since.saturating_add(due) <= around.now_ms)
         }
         Trigger::TombstoneDensity { limit } => part_of(totals.densest, limit) >= 1.0,
+        // Under the oldest run of the deepest level there is nothing that a read could be spared.
+        Trigger::ReadHeat { .. } => around.level < around.deepest || around.run + 1 < around.group.runs.len(),
         _ => true,
     }
 }

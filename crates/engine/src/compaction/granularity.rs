@@ -54,26 +54,31 @@ fn by_movement(
     bytes: u64,
 ) -> Vec<Seed> {
     let oldest = own.iter().filter_map(|runs| runs.iter().rev().find(|tables| !tables.is_empty()));
-    let run: Vec<TablePos> = oldest.flatten().copied().collect();
-    let tables: Vec<&TableRef> = run.iter().filter_map(|pos| pos.get(around.version)).collect();
+    let run: Vec<TablePos> = oldest.map(Vec::as_slice).collect::<Vec<_>>().concat();
+    let table = |index: usize| run.get(index).and_then(|pos| pos.get(around.version));
     let turns = policy.movement.first() == Some(&Movement::RoundRobin);
     let seed = |first: usize| {
-        let end = first + several(&run, &tables, first, bytes);
-        let last = tables.get(end - 1).and_then(|t| t.bounds.hi.clone());
+        let end = first + several(&run, &table, first, bytes);
+        let last = table(end - 1).and_then(|t| t.bounds.hi.clone());
         Seed {
             tables: run.get(first..end).unwrap_or_default().to_vec(),
             cursor: turns.then(|| last.map_or_else(Box::default, |key| Box::from(&*key))),
         }
     };
-    order(&policy.movement, &tables, around, SEEDS_MAX).into_iter().map(seed).collect()
+    order(&policy.movement, &run, around, SEEDS_MAX).into_iter().map(seed).collect()
 }
 
 /// How many neighbours from `first` on stay within `bytes`; at least one.
-fn several(run: &[TablePos], tables: &[&TableRef], first: usize, bytes: u64) -> usize {
-    let mut sum = tables.get(first).map_or(0, |t| t.bytes());
+fn several<'v>(
+    run: &[TablePos],
+    table: &dyn Fn(usize) -> Option<&'v TableRef>,
+    first: usize,
+    bytes: u64,
+) -> usize {
+    let mut sum = table(first).map_or(0, TableRef::bytes);
     let mut count = 1;
     while let (Some(a), Some(b), Some(t)) =
-        (run.get(first + count - 1), run.get(first + count), tables.get(first + count))
+        (run.get(first + count - 1), run.get(first + count), table(first + count))
     {
         sum += t.bytes();
         if a.group != b.group || a.table + 1 != b.table || sum > bytes {

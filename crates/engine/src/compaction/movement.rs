@@ -3,9 +3,12 @@
 //! More of the order is given than its head, because the best table may belong to an open job or its closure may be
 //! too large: then the next one is tried. New movements are one arm in [`rank`] and one word in `strategy_words.rs`.
 
+use std::ops::Range;
+
+use super::closure::{TablePos, run_at};
 use super::strategy::{Heat, Movement, Relative};
 use crate::version::level::Level;
-use crate::version::run::TableRef;
+use crate::version::run::{SortedRun, TableRef};
 use crate::version::version::Version;
 
 /// What movements look at.
@@ -21,56 +24,71 @@ pub struct Surroundings<'a> {
     pub due_before_ms: u64,
 }
 
-/// Indices into `tables`, which ascend by key and do not overlap, best first, at most `most` of them. A later movement decides
-/// between equals of an earlier one.
+/// Indices into `tables` of the level, which ascend by key and do not overlap, best first, at most `most` of them. A later movement
+/// decides between equals of an earlier one.
 pub fn order(
     movements: &[Movement],
-    tables: &[&TableRef],
+    tables: &[TablePos],
     around: &Surroundings<'_>,
     most: usize,
 ) -> Vec<usize> {
-    let ranks: Vec<Vec<f64>> = movements.iter().map(|m| rank(*m, tables, around)).collect();
-    let mut out: Vec<usize> = (0..tables.len()).collect();
+    let mut ranks = movements.iter().filter_map(|m| rank(*m, tables, around));
+    let first = ranks.next().unwrap_or_else(|| vec![0.0; tables.len()]);
+    let others: Vec<Vec<f64>> = ranks.collect();
     let rank_of = |ranks: &Vec<f64>, i: usize| ranks.get(i).copied().unwrap_or(f64::INFINITY);
-    let compare = |a: &usize, b: &usize| {
-        let by_rank = |r: &Vec<f64>| rank_of(r, *a).total_cmp(&rank_of(r, *b));
-        ranks.iter().map(by_rank).find(|o| o.is_ne()).unwrap_or_else(|| a.cmp(b))
+    // The first rank beside its table, as it nearly always decides.
+    let mut out: Vec<(f64, usize)> = first.into_iter().zip(0..).collect();
+    let compare = |a: &(f64, usize), b: &(f64, usize)| {
+        let by_rank = |r: &Vec<f64>| rank_of(r, a.1).total_cmp(&rank_of(r, b.1));
+        let by_others = || others.iter().map(by_rank).find(|o| o.is_ne());
+        a.0.total_cmp(&b.0).then_with(|| by_others().unwrap_or_else(|| a.1.cmp(&b.1)))
     };
     if most < out.len() {
         out.select_nth_unstable_by(most, compare);
         out.truncate(most);
     }
     out.sort_unstable_by(compare);
-    out
+    out.into_iter().map(|(_, table)| table).collect()
 }
 
-/// A number for each table; the smallest goes first.
-fn rank(movement: Movement, tables: &[&TableRef], around: &Surroundings<'_>) -> Vec<f64> {
-    match movement {
+/// A number for each table; the smallest goes first. `None` if all are alike.
+fn rank(movement: Movement, tables: &[TablePos], around: &Surroundings<'_>) -> Option<Vec<f64>> {
+    let each = |number: &dyn Fn(&TableRef) -> f64| -> Vec<f64> {
+        tables.iter().map(|pos| pos.get(around.version).map_or(f64::INFINITY, number)).collect()
+    };
+    Some(match movement {
         Movement::RoundRobin => {
             // From the first table at or above the cursor, once around.
             let n = tables.len();
-            let start = around.cursor.map_or(0, |c| tables.partition_point(|t| &t.bounds.lo[..] < c));
+            let begins_below =
+                |pos: &TablePos, key| pos.get(around.version).is_some_and(|t| &t.bounds.lo[..] < key);
+            let start = around.cursor.map_or(0, |key| tables.partition_point(|pos| begins_below(pos, key)));
             (0..n).map(|i| ((i + n - start.min(n)) % n) as f64).collect()
         }
         Movement::LeastOverlap(relative) => {
-            let overlap = overlapped_level(around, relative);
-            overlap.map_or_else(|| vec![0.0; tables.len()], |level| overlap_ratios(level, tables))
+            overlap_ratios(overlapped_level(around, relative)?, tables, around.version)
         }
-        Movement::Coldest(Heat::Write) => tables.iter().map(|t| t.meta.seqs.1.0 as f64).collect(),
-        Movement::Coldest(Heat::Access) => tables.iter().map(|t| coldness(t)).collect(),
-        Movement::MostTombstones => tables.iter().map(|t| -(t.meta.tombstones as f64)).collect(),
+        Movement::Coldest(Heat::Write) => each(&|t| t.meta.seqs.1.0 as f64),
+        Movement::Coldest(Heat::Access) => each(&coldness),
+        Movement::MostTombstones => each(&|t| -(t.meta.tombstones as f64)),
         Movement::TombstoneDensity { above } => {
-            let density = |t: &&TableRef| t.meta.tombstones as f64 / t.meta.entries.max(1) as f64;
-            let rank = |density: f64| if density > f64::from(above) { -density } else { 0.0 };
-            tables.iter().map(|t| rank(density(t))).collect()
+            let is_dense = |part: f64| part > f64::from(above);
+            let mut runs = runs_of(tables, around.version);
+            if runs.all(|(run, _)| !is_dense(run.totals().most_tombstones)) {
+                return None;
+            }
+            each(&|t| Some(t.tombstone_part()).filter(|part| is_dense(*part)).map_or(0.0, |part| -part))
         }
         Movement::Expired => {
-            let due = |t: &&TableRef| t.oldest_delete_ms().filter(|ms| *ms <= around.due_before_ms);
-            tables.iter().map(|t| due(t).map_or(f64::INFINITY, |ms| ms as f64)).collect()
+            let is_due = |ms: &u64| *ms <= around.due_before_ms;
+            let mut runs = runs_of(tables, around.version);
+            if runs.all(|(run, _)| run.totals().oldest_delete_ms.filter(is_due).is_none()) {
+                return None;
+            }
+            each(&|t| t.oldest_delete_ms().filter(is_due).map_or(f64::INFINITY, |ms| ms as f64))
         }
-        Movement::Oldest => tables.iter().map(|t| t.meta.seqs.0.0 as f64).collect(),
-    }
+        Movement::Oldest => each(&|t| t.meta.seqs.0.0 as f64),
+    })
 }
 
 /// By the last read; before all of these, tables that nobody was seen to read, by age.
@@ -81,26 +99,43 @@ fn coldness(table: &TableRef) -> f64 {
     }
 }
 
+/// The runs that these tables are in, each with its own.
+fn runs_of<'t, 'v>(
+    tables: &'t [TablePos],
+    version: &'v Version,
+) -> impl Iterator<Item = (&'v SortedRun, &'t [TablePos])> {
+    let same = |a: &TablePos, b: &TablePos| (a.level, a.group, a.run) == (b.level, b.group, b.run);
+    tables.chunk_by(same).filter_map(move |tables| {
+        let first = tables.first()?;
+        Some((run_at(version, first.level, first.group, first.run)?, tables))
+    })
+}
+
 /// Bytes of `level` that overlap the table, per byte of the table.
 pub fn overlap_ratio(level: &Level, table: &TableRef) -> f64 {
     overlap_bytes(level, table) as f64 / table.bytes().max(1) as f64
 }
 
 /// The same for tables that ascend and do not overlap, in one walk beside each of the level's runs.
-fn overlap_ratios(level: &Level, tables: &[&TableRef]) -> Vec<f64> {
-    let mut bytes = vec![0; tables.len()];
-    for run in level.runs() {
+fn overlap_ratios(level: &Level, tables: &[TablePos], version: &Version) -> Vec<f64> {
+    let between = |run: &SortedRun, range: Range<usize>| {
         let sums = &run.totals().bytes_before;
         let before = |i: usize| sums.get(i).copied().unwrap_or(0);
-        let mut from = 0;
-        for (table, sum) in tables.iter().zip(&mut bytes) {
-            let overlapped = run.overlapping_after(&table.bounds, from);
-            *sum += before(overlapped.end) - before(overlapped.start);
-            // The last of them may go on under the next table.
-            from = overlapped.start.max(overlapped.end.saturating_sub(1));
+        before(range.end) - before(range.start)
+    };
+    let mut ratios = Vec::with_capacity(tables.len());
+    for (own, tables) in runs_of(tables, version) {
+        let mut bytes = vec![0; tables.len()];
+        for run in level.runs() {
+            let overlapped = run.overlapping_each(own, tables.iter().map(|pos| pos.table));
+            bytes.iter_mut().zip(overlapped).for_each(|(sum, range)| *sum += between(run, range));
         }
+        let ratio = |(pos, bytes): (&TablePos, u64)| {
+            bytes as f64 / between(own, pos.table..pos.table + 1).max(1) as f64
+        };
+        ratios.extend(tables.iter().zip(bytes).map(ratio));
     }
-    tables.iter().zip(bytes).map(|(t, bytes)| bytes as f64 / t.bytes().max(1) as f64).collect()
+    ratios
 }
 
 fn overlap_bytes(level: &Level, table: &TableRef) -> u64 {

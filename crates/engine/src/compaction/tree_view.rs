@@ -97,10 +97,12 @@ impl<'a> TreeView<'a> {
     /// The free tables of a run.
     pub fn free_tables(&self, level: usize, group: usize, run: usize) -> Vec<TablePos> {
         let tables = run_at(self.version, level, group, run).map(|r| r.tables.as_slice()).unwrap_or_default();
-        let all_free = self.claims.is_empty();
-        let free = tables.iter().enumerate();
-        let free = free.filter(|(_, t)| all_free || self.claims.holder(t.id()).is_none());
-        free.map(|(table, _)| TablePos { level, group, run, table }).collect()
+        let at = |table| TablePos { level, group, run, table };
+        if self.claims.is_empty() {
+            return (0..tables.len()).map(at).collect();
+        }
+        let free = tables.iter().enumerate().filter(|(_, t)| self.claims.holder(t.id()).is_none());
+        free.map(|(table, _)| at(table)).collect()
     }
 
     /// What triggers look at, for each group of a level. Tables that open jobs are taking elsewhere no longer count.

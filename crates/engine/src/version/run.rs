@@ -53,6 +53,11 @@ impl TableRef {
         part as f64 / whole.max(1) as f64
     }
 
+    /// The part of the entries that are tombstones.
+    pub fn tombstone_part(&self) -> f64 {
+        self.meta.tombstones as f64 / self.meta.entries.max(1) as f64
+    }
+
     /// Visible bytes: the file's, in the share of entries not yet consumed.
     pub fn bytes(&self) -> u64 {
         if self.consumed == 0 {
@@ -87,6 +92,8 @@ pub struct Totals {
     pub oldest_delete_ms: Option<u64>,
     /// The most that a table is dense with tombstones.
     pub densest: f64,
+    /// The largest part of a table's entries that are tombstones.
+    pub most_tombstones: f64,
     /// Of where tables begin.
     begins: Heads,
     /// Of where tables end; a last one without an end is left out.
@@ -116,6 +123,7 @@ impl SortedRun {
                 oldest_arrival_ms: self.tables.iter().map(|t| t.entered_level_ms).min(),
                 oldest_delete_ms: self.tables.iter().filter_map(TableRef::oldest_delete_ms).min(),
                 densest: self.tables.iter().map(TableRef::tombstone_density).fold(0.0, f64::max),
+                most_tombstones: self.tables.iter().map(TableRef::tombstone_part).fold(0.0, f64::max),
                 begins: Heads::new(self.tables.iter().map(|t| &t.bounds.lo)),
                 ends: Heads::new(self.tables.iter().filter_map(|t| t.bounds.hi.as_ref())),
             }
@@ -158,21 +166,48 @@ impl SortedRun {
             return 0..0;
         }
         if self.heads().is_some() {
-            return self.overlapping_after(range, 0);
+            return self.overlapping_after(range, [None; 2], 0);
         }
         let from = self.tables.partition_point(|t| ends_at_or_below(t, &range.lo));
         let to = self.tables.partition_point(|t| range.is_below_end(&t.bounds.lo));
         from..to.max(from)
     }
 
-    /// The same for a range that is not empty, where the first `below` tables are known to end at or below it.
-    pub fn overlapping_after(&self, range: &KeyRange, below: usize) -> Range<usize> {
+    /// For tables of another run, by index and ascending, the tables of this one that each overlaps. Found in one walk beside each
+    /// other, which looks at heads of bounds and hardly at a bound.
+    pub fn overlapping_each<'a>(
+        &'a self,
+        other: &'a SortedRun,
+        tables: impl Iterator<Item = usize> + 'a,
+    ) -> impl Iterator<Item = Range<usize>> + 'a {
+        let (own, theirs) = (self.totals(), other.totals());
+        let lo_alike = own.ends.shares_with(&theirs.begins);
+        let hi_alike = own.begins.shares_with(&theirs.ends);
+        let mut below = 0;
+        tables.map(move |index| {
+            let Some(table) = other.tables.get(index) else { return 0..0 };
+            let lo = theirs.begins.get(index).filter(|_| lo_alike);
+            let hi = theirs.ends.get(index).filter(|_| hi_alike);
+            let found = self.overlapping_after(&table.bounds, [lo, hi], below);
+            // The last of them may go on under the next table.
+            below = found.start.max(found.end.saturating_sub(1));
+            found
+        })
+    }
+
+    /// Those that overlap a range that is not empty, where the first `below` tables are known to end at or below it, and the heads of
+    /// its bounds may be.
+    fn overlapping_after(&self, range: &KeyRange, heads: [Option<u64>; 2], below: usize) -> Range<usize> {
         let totals = self.totals();
-        let like = totals.ends.like(&range.lo, below);
-        let from = like.start + self.part(like).partition_point(|t| ends_at_or_below(t, &range.lo));
+        let like = |heads: &Heads, head: Option<u64>, key: &[u8], from: usize| match head {
+            Some(head) => heads.headed(head, from),
+            None => heads.like(key, from),
+        };
+        let near = like(&totals.ends, heads[0], &range.lo, below);
+        let from = near.start + self.part(near).partition_point(|t| ends_at_or_below(t, &range.lo));
         let Some(hi) = range.hi.as_deref() else { return from..self.tables.len() };
-        let like = totals.begins.like(hi, from);
-        from..like.start + self.part(like).partition_point(|t| &t.bounds.lo[..] < hi)
+        let near = like(&totals.begins, heads[1], hi, from);
+        from..near.start + self.part(near).partition_point(|t| &t.bounds.lo[..] < hi)
     }
 
     /// Heads, where it is worth it: clients do not make them, who picks compactions does.
