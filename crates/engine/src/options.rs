@@ -98,6 +98,8 @@ pub struct Options {
     pub heat_counts: Counting,
     /// Heat is learnt anew after so many operations that count.
     pub heat_operations: u32,
+    /// Or after so many compactions of the keyspace and an eighth of `heat_operations`; 0: however many there are.
+    pub heat_compactions: u32,
     /// And after so many seconds at least.
     pub heat_seconds: u32,
     /// Filters differ from `filter_bits` by so many bits a key at most: more where reads come, less elsewhere, together as many; 0:
@@ -146,6 +148,7 @@ impl Default for Options {
             slow_us: 1000,
             heat_counts: Counting::default(),
             heat_operations: 65_536,
+            heat_compactions: 0,
             heat_seconds: 10,
             filter_heat: 0.0,
             control_socket: false,
@@ -300,6 +303,11 @@ const TABLE: &[OptionInfo] = &[
         64,
         1_000_000_000
     )),
+    row!(
+        heat_compactions,
+        "or after so many compactions and an eighth of them; 0 for no matter how many (0 to 1000000)",
+        |n, t| count(n, t, 0, 1_000_000)
+    ),
     row!(heat_seconds, "and after so many seconds at least (0 to 3600)", |n, t| count(n, t, 0, 3600)),
     row!(
         filter_heat,

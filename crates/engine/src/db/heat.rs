@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::compaction::strategy::{Layout, Strategy};
-use crate::hotness::access_window::{AccessWindow, Counting};
+use crate::hotness::access_window::{AccessWindow, Counting, Looks, Operations};
 use crate::hotness::predictor::{HeatSample, Learning, Predictor};
 use crate::hotness::read_profile::ReadProfile;
 use crate::hotness::temperature::{HYSTERESIS, Member, Quality, Theta, quality};
@@ -26,6 +26,8 @@ pub struct LessonRule {
     counting: Counting,
     /// A predictor learns after so many operations (the paper's W, but of slices that fade).
     operations: u64,
+    /// Or after so many compactions (LTG-6: Z) and a part of the operations; 0: however many there are.
+    compactions: u64,
     /// And after so long at least.
     time: Duration,
     /// So many bits of filters go by reads.
@@ -39,6 +41,7 @@ impl LessonRule {
         LessonRule {
             counting: options.heat_counts,
             operations: options.heat_operations.into(),
+            compactions: options.heat_compactions.into(),
             time,
             filters: options.filter_heat,
         }
@@ -47,8 +50,14 @@ impl LessonRule {
 
 /// Each table is taken to have been asked for so many times more than was counted, to tell filters apart by: chance tells most of few.
 const LOOKS_ASSUMED: f64 = 2.0;
+/// What is foretold of a table counts as much as so many looks that were counted: chance tells most of few.
+const LOOKS_FORETOLD: f64 = 2.0;
 /// Groups are divided anew after so many parts of compactions, or the end of one, if there is no lesson before.
 const DIVIDE_EVERY: u64 = 8;
+/// Compactions are followed by a lesson if this part of the usual operations was counted: what is learnt fades with each.
+const OPERATIONS_PART: u64 = 8;
+/// A table teaches if it was there for this part of a slice.
+const SLICE_MIN: f64 = 0.25;
 /// A slice counts for so much of itself after the next.
 const KEEP: f64 = 0.5;
 /// What the quality of predictions is measured by: the foretold hottest tenth of each level's bytes.
@@ -66,6 +75,8 @@ pub struct Heat {
     divided_by: AtomicU64,
     /// Parts of compactions installed since then.
     installed: AtomicU64,
+    /// Compactions ended since the last lesson.
+    compactions: AtomicU64,
     /// What groups by heat have gone through.
     pub turns: GroupTurns,
     /// Which keys are asked for, for the filters of new tables.
@@ -107,15 +118,19 @@ impl GroupTurns {
     }
 }
 
-/// What is known of tables' heat: counted, or else foretold.
+/// What is known of tables' heat: counted, as far as enough was, and foretold.
 #[derive(Debug)]
 pub struct Known<'a>(&'a Lessons);
 
 impl Known<'_> {
     /// The share of gets that looks into a table of this level.
     pub fn heat(&self, level: usize, table: &TableRef) -> Option<f64> {
-        let foretold = || self.0.predictor.predict_near(level, &table.meta.key_spread());
-        self.0.window.heat(table.id()).or_else(foretold)
+        let foretold = self.0.predictor.predict_near(level, &table.meta.key_spread());
+        let Some((counted, operations)) = self.0.window.counted(table.id()) else { return foretold };
+        // As if so many looks more had been counted, among as many operations as foretold.
+        let looks = LOOKS_FORETOLD * f64::from(SAMPLING);
+        let among = foretold.filter(|heat| *heat > 0.0).map(|heat| looks / heat);
+        Some(among.map_or(counted, |among| (counted * operations + looks) / (operations + among)))
     }
 }
 
@@ -192,6 +207,7 @@ impl Default for Heat {
             learnt: AtomicU64::new(0),
             divided_by: AtomicU64::new(0),
             installed: AtomicU64::new(0),
+            compactions: AtomicU64::new(0),
             turns: GroupTurns::default(),
             profile: Mutex::default(),
         }
@@ -207,6 +223,16 @@ impl Heat {
     /// Counts a scan that was sampled.
     pub fn note_scan(&self) {
         self.scans.fetch_add(u64::from(SAMPLING), Ordering::Relaxed);
+    }
+
+    /// An edit makes tables part of the tree: from now on they are counted.
+    pub fn note_tables(&self, edit: &VersionEdit) {
+        let now = self.stream();
+        for step in &edit.steps {
+            if let EditStep::AddTable { table, .. } = step {
+                table.meta.access.begin(now);
+            }
+        }
     }
 
     /// What it has learnt.
@@ -274,12 +300,17 @@ impl Heat {
         }
         let (before, at) = lessons.ended;
         let new = operations.saturating_sub(before);
-        if new < rule.operations || now.saturating_sub(at) < rule.time {
+        let compacted = rule.compactions > 0 && self.compactions.load(Ordering::Relaxed) >= rule.compactions;
+        let enough = if compacted { rule.operations / OPERATIONS_PART } else { rule.operations };
+        if new < enough.max(1) || now.saturating_sub(at) < rule.time {
             return false;
         }
+        self.compactions.store(0, Ordering::Relaxed);
         lessons.ended = (operations, now);
-        lessons.learn(version, new);
-        let profile = (rule.filters > 0.0).then(|| lessons.profile(version, rule.filters)).flatten();
+        lessons.learn(version, new, self.stream());
+        let profile = (rule.filters > 0.0)
+            .then(|| lessons.profile(version, rule.filters, new as f64 / (1.0 - KEEP)))
+            .flatten();
         *self.profile.lock().unwrap_or_else(PoisonError::into_inner) = profile.map(Arc::new);
         self.learnt.fetch_add(1, Ordering::Release);
         true
@@ -307,6 +338,7 @@ impl Heat {
     /// several, and can be split.
     pub fn note_installed(&self, ends: bool) {
         self.installed.fetch_add(if ends { DIVIDE_EVERY } else { 1 }, Ordering::Relaxed);
+        self.compactions.fetch_add(ends.into(), Ordering::Relaxed);
     }
 
     /// Tells of tables' heat if groups should be divided by it now: after a lesson, and after compactions. Nothing before the
@@ -324,7 +356,11 @@ impl Heat {
     }
 
     fn operations(&self, counting: Counting) -> u64 {
-        counting.operations(self.gets.load(Ordering::Relaxed), self.scans.load(Ordering::Relaxed))
+        counting.operations(self.stream())
+    }
+
+    fn stream(&self) -> Operations {
+        Operations { gets: self.gets.load(Ordering::Relaxed), scans: self.scans.load(Ordering::Relaxed) }
     }
 
     fn lessons(&self) -> MutexGuard<'_, Lessons> {
@@ -333,28 +369,36 @@ impl Heat {
 }
 
 impl Lessons {
-    fn learn(&mut self, version: &Version, operations: u64) {
+    fn learn(&mut self, version: &Version, operations: u64, now: Operations) {
         let counting = self.counting;
-        let counters = version.tables().map(|(_, t)| (t.id(), counting.looks(t.meta.access.looks())));
-        self.window.end_slice(operations, counters);
-        let asked = version.tables().map(|(_, t)| (t.id(), t.meta.access.looks().candidates));
-        self.asked.end_slice(operations, asked);
-        let window = &self.window;
-        let samples: Vec<Vec<HeatSample<'_>>> =
-            version.levels.iter().map(|l| l.tables().map(|t| sample(window, t)).collect()).collect();
+        let now = counting.operations(now);
+        let counter = |table: &TableRef, count: &dyn Fn(Looks) -> u64| {
+            let access = &table.meta.access;
+            (table.id(), count(access.looks()), now.saturating_sub(counting.operations(access.before())))
+        };
+        self.window
+            .end_slice(operations, version.tables().map(|(_, t)| counter(t, &|looks| counting.looks(looks))));
+        self.asked
+            .end_slice(operations, version.tables().map(|(_, t)| counter(t, &|looks| looks.candidates)));
+        let enough = operations as f64 * SLICE_MIN;
+        let samples: Vec<Vec<HeatSample<'_>>> = version
+            .levels
+            .iter()
+            .map(|level| level.tables().map(|table| sample(&self.window, table, enough)).collect())
+            .collect();
         // First what was foretold of these tables, then what they teach.
         self.quality = quality_of(&self.predictor, version, &samples).or(self.quality);
         self.predictor.train(operations, &samples);
     }
 
     /// Which keys are asked for, by the gets that come to the oldest runs of the deepest level: those hold most keys, each once.
-    fn profile(&self, version: &Version, span: f32) -> Option<ReadProfile> {
+    fn profile(&self, version: &Version, span: f32, operations: f64) -> Option<ReadProfile> {
         let deepest = version.levels.iter().rfind(|level| !level.is_empty())?;
         let tables =
             || deepest.groups.iter().filter_map(|group| group.runs.last()).flat_map(|run| &run.tables);
         let looks = |table: &TableRef| {
-            let (share, operations) = self.asked.counted(table.id())?;
-            Some(share * operations / f64::from(SAMPLING))
+            // As many as if all had been there as long.
+            Some(self.asked.heat(table.id())? * operations / f64::from(SAMPLING))
         };
         let entries = |table: &TableRef| table.meta.entries.saturating_sub(table.consumed) as f64;
         let (count, all) = tables().fold((0.0, 0.0), |(n, sum), table| (n + 1.0, sum + entries(table)));
@@ -372,8 +416,10 @@ impl Lessons {
     }
 }
 
-fn sample<'v>(window: &AccessWindow, table: &'v TableRef) -> HeatSample<'v> {
-    HeatSample { table: table.meta.key_spread(), heat: window.heat(table.id()) }
+/// What a table teaches, if it was there for so many operations.
+fn sample<'v>(window: &AccessWindow, table: &'v TableRef, enough: f64) -> HeatSample<'v> {
+    let counted = window.counted(table.id()).filter(|(_, operations)| *operations >= enough);
+    HeatSample { table: table.meta.key_spread(), heat: counted.map(|(heat, _)| heat) }
 }
 
 /// Of each level the hottest part, as foretold, against what its tables turned out to be.

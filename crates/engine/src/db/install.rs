@@ -241,6 +241,11 @@ pub fn record_change(store: &Store, tree: &mut TreeState, mut record: ManifestRe
     store.check_writable()?;
     store.check_settled()?;
     record.last_seq = record.last_seq.max(SeqNo(store.visible.load(Ordering::Acquire)));
+    for (id, edit) in &record.edits {
+        if let Some(keyspace) = store.keyspaces.load().by_name.values().find(|k| k.id == *id) {
+            keyspace.heat.note_tables(edit);
+        }
+    }
     tree.versions.commit(record).map_err(|error| {
         // A change that does not fit the tree was refused before anything was written.
         if !matches!(error, Error::InvalidArgument(_) | Error::NoSpace { .. }) {

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! gets     ├── slice ──┼── slice ──┼── slice ──┤ now        f = Σ keepⁱ looks / Σ keepⁱ gets, i slices ago,
-//! a table            made ·········├───────────┤            over the slices in which it was there from the start
+//! a table            made ─────────┼───────────┤            of the gets since it was made
 //! ```
 //! With `keep` 0 it is the last slice alone.
 
@@ -46,6 +46,15 @@ pub struct Looks {
     pub entered: u64,
 }
 
+/// Operations of a keyspace since the store was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Operations {
+    /// Gets that reached the tables.
+    pub gets: u64,
+    /// Scans.
+    pub scans: u64,
+}
+
 impl Counting {
     /// What counts of these.
     pub fn looks(self, looks: Looks) -> u64 {
@@ -57,8 +66,8 @@ impl Counting {
     }
 
     /// What counts of so many operations.
-    pub fn operations(self, gets: u64, scans: u64) -> u64 {
-        gets + if self.scans { scans } else { 0 }
+    pub fn operations(self, of: Operations) -> u64 {
+        of.gets + if self.scans { of.scans } else { 0 }
     }
 }
 
@@ -110,18 +119,18 @@ impl AccessWindow {
         AccessWindow { keep, tables: HashMap::new() }
     }
 
-    /// Ends a slice of so many operations: the tables that are there now, each with its counter. One that was not there at the
-    /// slice's start begins with the next.
-    pub fn end_slice(&mut self, operations: u64, tables: impl IntoIterator<Item = (TableId, u64)>) {
+    /// Ends a slice of so many operations: the tables that are there now, each with its counter, and how many operations there
+    /// were since it was made, of which the counter tells.
+    pub fn end_slice(&mut self, operations: u64, tables: impl IntoIterator<Item = (TableId, u64, u64)>) {
         let old = std::mem::take(&mut self.tables);
-        let seen = |(table, counter): (TableId, u64)| {
+        let seen = |(table, counter, since): (TableId, u64, u64)| {
             let seen = match old.get(&table) {
                 Some(before) => Seen {
                     counter,
                     looks: before.looks * self.keep + counter.saturating_sub(before.counter) as f64,
                     operations: before.operations * self.keep + operations as f64,
                 },
-                None => Seen { counter, looks: 0.0, operations: 0.0 },
+                None => Seen { counter, looks: counter as f64, operations: since as f64 },
             };
             (table, seen)
         };
@@ -131,7 +140,10 @@ impl AccessWindow {
     /// Takes tables to have been looked into by so large a share of operations.
     #[cfg(any(test, feature = "testing"))]
     pub fn pretend(&mut self, tables: impl IntoIterator<Item = (TableId, f64)>) {
-        let seen = |(table, looks)| (table, Seen { counter: 0, looks, operations: 1.0 });
+        // Of so many that nothing foretold weighs against them.
+        const OPERATIONS: f64 = 1e12;
+        let seen =
+            |(table, share)| (table, Seen { counter: 0, looks: share * OPERATIONS, operations: OPERATIONS });
         self.tables = tables.into_iter().map(seen).collect();
     }
 
@@ -140,7 +152,7 @@ impl AccessWindow {
         Some((self.heat(table)?, self.tables.get(&table)?.operations))
     }
 
-    /// f: the share of operations that looked into it, 0 to 1; `None` of a table that was not there for a slice.
+    /// f: the share of operations that looked into it, 0 to 1; `None` of a table that was not there yet when the last slice ended.
     pub fn heat(&self, table: TableId) -> Option<f64> {
         let seen = self.tables.get(&table)?;
         (seen.operations > 0.0).then(|| (seen.looks / seen.operations).clamp(0.0, 1.0))
@@ -163,17 +175,27 @@ mod tests {
         proptest::collection::vec((tables(), gets), 1..8)
     }
 
+    /// A table that is first there at the end of this slice was made after so many of its gets.
+    fn made_after(slice: &Slice, table: u64) -> usize {
+        table as usize % (slice.1.len() + 1)
+    }
+
     /// Get by get over all that was: what equations 4 and 5 say, with older slices fading.
     fn by_hand(slices: &[Slice], table: u64, keep: f64) -> Option<f64> {
         let was_there = |end: usize| slices[end].0.contains(&table);
         let (mut looks, mut gets) = (0.0, 0.0);
-        for end in (1..slices.len()).rev() {
-            if !(was_there(end) && was_there(end - 1)) {
+        for end in (0..slices.len()).rev() {
+            if !was_there(end) {
                 break;
             }
+            let is_new = end == 0 || !was_there(end - 1);
             let weight = keep.powi((slices.len() - 1 - end) as i32);
-            gets += weight * slices[end].1.len() as f64;
-            looks += weight * slices[end].1.iter().filter(|get| get.contains(&table)).count() as f64;
+            let seen = &slices[end].1[if is_new { made_after(&slices[end], table) } else { 0 }..];
+            gets += weight * seen.len() as f64;
+            looks += weight * seen.iter().filter(|get| get.contains(&table)).count() as f64;
+            if is_new {
+                break;
+            }
         }
         (was_there(slices.len() - 1) && gets > 0.0).then(|| looks / gets)
     }
@@ -182,11 +204,23 @@ mod tests {
         #[test]
         fn heat_is_what_counting_every_get_says(slices in slices(), keep in prop_oneof![Just(0.0), 0.1..1.0f64]) {
             let mut window = AccessWindow::new(keep);
-            let mut counters = [0u64; 6];
-            for (tables, gets) in &slices {
-                gets.iter().flatten().for_each(|table| counters[*table as usize] += 1);
-                let found = tables.iter().map(|t| (TableId(*t), counters[*t as usize]));
+            let mut there: Vec<u64> = Vec::new();
+            let mut made = std::collections::HashMap::new();
+            let mut all = 0;
+            for slice in &slices {
+                let (tables, gets) = slice;
+                for table in tables.iter().filter(|table| !there.contains(table)) {
+                    made.insert(*table, all + made_after(slice, *table));
+                }
+                all += gets.len();
+                let stream: Vec<&Vec<u64>> = slices.iter().flat_map(|slice| &slice.1).take(all).collect();
+                let found = tables.iter().map(|table| {
+                    let since = &stream[made[table]..];
+                    let looks = since.iter().filter(|get| get.contains(table)).count() as u64;
+                    (TableId(*table), looks, since.len() as u64)
+                });
                 window.end_slice(gets.len() as u64, found);
+                there.clone_from(tables);
             }
             for table in 0..6 {
                 match (window.heat(TableId(table)), by_hand(&slices, table, keep)) {
@@ -207,7 +241,7 @@ mod tests {
             (LooksOf::Candidates, true, (101, 12)),
         ] {
             let counting = Counting { looks: looks_of, scans };
-            assert_eq!((counting.looks(looks), counting.operations(7, 5)), want);
+            assert_eq!((counting.looks(looks), counting.operations(Operations { gets: 7, scans: 5 })), want);
             assert_eq!(counting.to_string().parse::<Counting>().unwrap(), counting);
         }
     }
@@ -223,7 +257,7 @@ mod tests {
     fn a_counter_that_went_back_teaches_nothing_wrong() {
         let mut window = AccessWindow::new(0.5);
         for (operations, counter) in [(10, 900), (10, 3), (10, 400)] {
-            window.end_slice(operations, [(TableId(1), counter)]);
+            window.end_slice(operations, [(TableId(1), counter, operations)]);
             assert!(window.heat(TableId(1)).is_none_or(|heat| (0.0..=1.0).contains(&heat)));
         }
     }

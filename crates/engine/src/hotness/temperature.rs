@@ -16,6 +16,9 @@ pub enum Theta {
 /// So far below θ what is hot turns cold, and so far above it what is cold turns hot, unless something else is said.
 pub const HYSTERESIS: f64 = 0.05;
 
+/// What has so small a part of its level's mean heat is cold, whatever a relative θ says.
+const HARDLY_READ: f64 = 0.1;
+
 /// A table as far as temperature goes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Member {
@@ -54,9 +57,12 @@ impl Theta {
                     level.iter().filter_map(|m| Some((m.known()?, m.bytes))).collect();
                 known.sort_by(|a, b| a.0.total_cmp(&b.0));
                 let part = f64::from(part);
+                let bytes: u64 = known.iter().map(|(_, bytes)| bytes).sum();
+                let sum: f64 = known.iter().map(|(heat, bytes)| heat * *bytes as f64).sum();
+                let least = HARDLY_READ * sum / bytes.max(1) as f64;
                 Band {
-                    cold_below: quantile(&known, part - hysteresis),
-                    hot_from: quantile(&known, part + hysteresis),
+                    cold_below: quantile(&known, part - hysteresis).max(least * (1.0 - hysteresis)),
+                    hot_from: quantile(&known, part + hysteresis).max(least * (1.0 + hysteresis)),
                 }
             }
         }
@@ -167,9 +173,12 @@ mod tests {
 
     #[test]
     fn what_nobody_reads_is_cold_however_cold_the_others_are() {
-        let level = members(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.1]);
-        let band = Theta::Relative(0.7).band(&level, HYSTERESIS);
-        assert!(!band.vote(&level[..1], None) && band.vote(&level[9..], None));
+        for hardly in [0.0, 0.0005] {
+            let mut level = members(&[hardly; 10]);
+            level[9].heat = Some(0.1);
+            let band = Theta::Relative(0.7).band(&level, HYSTERESIS);
+            assert!(!band.vote(&level[..1], Some(true)) && band.vote(&level[9..], Some(false)), "{hardly}");
+        }
     }
 
     #[test]

@@ -1,16 +1,16 @@
 //! How often and how lately a table was looked into: what read heat and access recency decide by. A hint, lost at a restart.
 //!
-//! Always on, so it must cost next to nothing: of each thread's operations one in 64 on average is counted, for 64. The others pay
+//! Always on, so it must cost next to nothing: of each thread's operations one in 16 on average is counted, for 16. The others pay
 //! a decrement of a number of their own thread. The gaps are drawn by chance, so that no pattern of reads keeps step with them.
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use crate::hotness::access_window::Looks;
+use crate::hotness::access_window::{Looks, Operations};
 
 /// One in so many operations is counted.
-pub const SAMPLING: u32 = 64;
+pub const SAMPLING: u32 = 16;
 
 thread_local! {
     /// Operations until the next one that is counted, and what the gaps are drawn from.
@@ -29,6 +29,8 @@ struct Counts {
     probes: AtomicU64,
     entered: AtomicU64,
     last_ms: AtomicU64,
+    /// Operations of the keyspace before it was part of the tree.
+    before: OnceLock<Operations>,
 }
 
 impl Access {
@@ -49,6 +51,16 @@ impl Access {
     pub fn note_entered(&self, now_ms: u64) {
         self.note(now_ms);
         self.0.entered.fetch_add(u64::from(SAMPLING), Ordering::Relaxed);
+    }
+
+    /// It becomes part of a tree, after so many operations. A table that only moves goes on.
+    pub fn begin(&self, before: Operations) {
+        let _ = self.0.before.set(before);
+    }
+
+    /// Operations of the keyspace before it was part of the tree; none if the store was opened with it.
+    pub fn before(&self) -> Operations {
+        self.0.before.get().copied().unwrap_or_default()
     }
 
     /// Looks of each kind since the table was made or the store opened, estimated.
@@ -104,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn about_one_in_sixty_four_operations_is_counted_whatever_the_pattern() {
+    fn about_one_in_sixteen_operations_is_counted_whatever_the_pattern() {
         let access = [Access::default(), Access::default(), Access::default()];
         for i in 0..300_000 {
             if sampled() {

@@ -182,6 +182,10 @@ rows! {
         db.metrics().keyspaces[0].heat.operations
     };
     heat_operations: "1000000" => "64", Up, |world, db| learnt(world, db);
+    heat_compactions: "0" => "1", Up, |world, db| {
+        db.set_option("heat_operations", "400000").unwrap();
+        learnt(world, db)
+    };
     heat_seconds: "3600" => "10", Up, |world, db| {
         db.set_option("heat_operations", "64").unwrap();
         learnt(world, db)
