@@ -7,6 +7,7 @@ use crate::experiment::Experiment;
 use crate::scheduling;
 
 mod cds;
+mod cds_default;
 mod cds_tuning;
 mod cds_workload;
 mod dlc;
@@ -27,7 +28,8 @@ pub const ALL: &[&Experiment] = &[
 
 /// Those over the design space of compactions, in the same order.
 pub const STUDIES: &[&Study] = &[
-    &cds::FIG4,
+    &cds_default::FIG4_WRITES,
+    &cds_default::FIG4_READS,
     &cds::FIG5,
     &cds::FIG6,
     &cds::FIG7,
@@ -108,7 +110,7 @@ pub const NOT_REPRODUCED: &[(&str, &str)] = &[
 ];
 
 /// Stands for all experiments over a figure of many parts.
-pub const FIGURES: &[&str] = &["cds-fig8", "silk-fig8"];
+pub const FIGURES: &[&str] = &["cds-fig4", "cds-fig8", "silk-fig8"];
 
 /// True if `typed` is the name of an experiment, or of the figure that it is a part of.
 pub fn names(typed: &str, id: &str) -> bool {
@@ -260,7 +262,7 @@ mod tests {
         assert_eq!(find_point("lo+1-11M"), None);
         let eight: Vec<&str> = STUDIES.iter().filter(|s| names("cds-fig8", s.id)).map(|s| s.id).collect();
         assert_eq!(eight.len(), 6, "{eight:?}");
-        assert!(!names("cds-fig1", "cds-fig14") && names("cds-fig4", STUDIES[0].id));
+        assert!(!names("cds-fig1", "cds-fig14") && names("cds-fig4", "cds-fig4e"));
     }
 
     #[test]

@@ -255,31 +255,31 @@ fn observations_of_the_design_space_are_listed() {
     let keel = Keel::new();
     let text = keel.bare(&["lab", "list"]).ok();
     for part in
-        ["cds-fig4: ", "O1   cds-fig4.a-tier-least", "2.00 – 6.00", "O17  cds-fig8d.tsd-by-lo1", "21 runs"]
+        ["cds-fig4a: ", "O1   cds-fig4a.a-tier-least", "2.00 – 6.00", "O17  cds-fig8d.tsd-by-lo1", "21 runs"]
     {
         assert!(text.contains(part), "no `{part}` in {text}");
     }
     let all: serde_json::Value = serde_json::from_str(&keel.bare(&["lab", "list", "--json"]).ok()).unwrap();
-    let fig4 = all.as_array().unwrap().iter().find(|e| e["id"] == "cds-fig4").unwrap();
+    let fig4 = all.as_array().unwrap().iter().find(|e| e["id"] == "cds-fig4a").unwrap();
     assert_eq!((&fig4["cells"], &fig4["claims"][0]["observation"]), (&21.into(), &"O1".into()));
     assert!(fig4["claims"][0]["expected"]["paper"].as_str().unwrap().contains("12x"));
-    assert!(fig4["points"].as_array().unwrap().contains(&"tier-10M".into()));
+    assert!(fig4["points"].as_array().unwrap().contains(&"tier-10M-reads-nothing".into()));
 }
 
 #[test]
 fn strategies_are_set_beside_each_other_and_stay_finished() {
     let keel = Keel::new();
-    let first = run(&keel, &["cds-fig4"]);
+    let first = run(&keel, &["cds-fig4e"]);
     assert_eq!((first.code, ran(&first)), (0, 7), "{first:?}");
     let names = ["cells", "cells.csv", "lab.lock", "points.csv", "report.html", "verdicts.json"];
     assert_eq!(list(&keel.path("out")), names, "stores and work are gone");
     assert!(list(&keel.path("out/cells/cds")).contains(&"lo+1-10M-42.json".to_owned()));
-    let v = verdict(&keel, "cds-fig4.f-tier-found");
+    let v = verdict(&keel, "cds-fig4e.f-tier-found");
     assert_eq!((&v["observation"], &v["settings"], &v["quick"]), (&"O8".into(), &"cds".into(), &true.into()));
     assert!(v["expected"]["paper"].as_str().unwrap().contains("Tier"));
     assert_eq!(v["valid"].as_bool(), Some(v["why_not_valid"].is_null()), "{v}");
     let page = read_file(&keel.path("out/report.html"));
-    for part in ["cds-fig4.a-tier-least", "4e: mean get", "cold-write", "7 of 7 cells", "points.csv", "O9"] {
+    for part in ["cds-fig4e.e-full-best", "4e: mean get", "cold-write", "7 of 7 cells", "points.csv", "O9"] {
         assert!(page.contains(part), "no `{part}` in {page}");
     }
     let cell = json(&keel, "cells/cds/tier-10M-42.json");
@@ -287,7 +287,7 @@ fn strategies_are_set_beside_each_other_and_stay_finished() {
     assert!(cell["measured"]["figures"]["get_4_us"].as_f64().unwrap() > 0.0, "{cell}");
     assert!(cell["measured"]["strategy"].as_str().unwrap().starts_with("when=runs how=runs:4"), "{cell}");
 
-    let again = run(&keel, &["cds-fig4", "cds-fig7"]);
+    let again = run(&keel, &["cds-fig4e", "cds-fig7"]);
     assert_eq!((again.code, ran(&again)), (0, 0), "both are of the same cells: {again:?}");
     let spent = run(&keel, &["cds-fig8d", "--budget", "0.001s"]);
     assert_eq!((spent.code, ran(&spent)), (0, 0));

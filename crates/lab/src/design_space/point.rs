@@ -62,6 +62,8 @@ pub struct Point {
     pub gets_beside: Option<bool>,
     /// What is read when all is written.
     pub reads: Reads,
+    /// Less than all of it: asks for fewer things too, since it only shows that all works.
+    pub is_part: bool,
 }
 
 /// The paper's default: 10 M entries of 128 bytes, buffer 8 MB, pages of 16 KB, ratio 10, 10 bits a key, cache 8 MB.
@@ -80,6 +82,7 @@ pub const LARGE: Point = Point {
     deletes: 0,
     gets_beside: None,
     reads: Reads::All,
+    is_part: false,
 };
 
 /// What is varied from: 4 M entries and a buffer of 2 MB, so that the tree has as many levels, and more buffers.
@@ -144,7 +147,13 @@ impl Point {
         Point {
             records: (self.records / divide.max(1)).max(2000),
             buffer_bytes: part(self.buffer_bytes),
-            cache_bytes: part(self.cache_bytes),
+            // Of tables there are as many, and each takes some of it.
+            cache_bytes: match self.heat() {
+                Some(_) => part(self.cache_bytes)
+                    .max((self.records * self.entry_bytes / divide.max(1) / 20).min(self.cache_bytes)),
+                None => part(self.cache_bytes),
+            },
+            is_part: divide > 1,
             ..self
         }
     }
@@ -154,9 +163,14 @@ impl Point {
         (self.ttl_percent != 0).then_some(Point { strategy: "lo+1", ttl_percent: 0, ..*self })
     }
 
-    /// Gets of all kinds together, when all is written: a tenth of the records, or a quarter of fewer ones.
+    /// Gets of all kinds together, when all is written: a tenth of the records, or a quarter of fewer ones; of a part fewer.
     pub fn gets(&self) -> u64 {
-        (self.records / if self.heat().is_some() { 4 } else { 10 }).max(200)
+        let of = match (self.heat().is_some(), self.is_part) {
+            (true, _) => 4,
+            (false, false) => 10,
+            (false, true) => 50,
+        };
+        (self.records / of).max(200)
     }
 
     /// What it is read by, if it is a point of lab L.
@@ -196,8 +210,8 @@ impl Point {
             ("workers", "1".to_owned()),
         ]);
         if self.heat().is_some() {
-            // As many lessons of a part as of the whole, as far as there is a look for one each second.
-            options.push(("heat_operations", (self.records / 32).max(64).to_string()));
+            // As many lessons of a part as of the whole, as long as each has some looks into every table.
+            options.push(("heat_operations", (self.records / 32).max(16_384).to_string()));
             options.push(("heat_seconds", "0".to_owned()));
             let filters = if self.strategy == "ltg" { "6" } else { "0" };
             options.push(("filter_heat", filters.to_owned()));

@@ -1,6 +1,7 @@
 //! The design space by what is written: CDS Fig. 8 a to k.
 
-use super::cds::{LO2_CROWDS, each, parts};
+use super::cds::{each, parts};
+use super::cds_default::LO2_CROWDS;
 use crate::design_space::point::{Point, SMALL};
 use crate::design_space::study::{Claim, Over, Plot, PlotUnit, Study, Table, least, median, ratio};
 

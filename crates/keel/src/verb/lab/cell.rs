@@ -25,12 +25,14 @@ use crate::evenkeel_engine::EvenkeelEngine;
 use crate::failure::Failure;
 use crate::files::{self, Place};
 use crate::output::Output;
+use crate::store::set_options;
 
 /// Shown below the help.
 pub const EXAMPLES: &str = "\
 Examples:
   keel lab cell lo+1-10M --part 8 --dir lab-cell
   keel lab cell tsa-4M-ttl50-deletes100 --writing-seconds 20 --dir lab-cell
+  keel lab cell ltg-2M-heat --part 8 --set filter_heat=0 --dir lab-cell
 
 `keel lab list --json` has the names of all cells, docs/lab.md what their figures are.";
 
@@ -52,6 +54,9 @@ pub struct CellArgs {
     /// How long writing takes with lo+1, for the cells whose deletes have a part of that time.
     #[arg(long, value_name = "S", value_parser = evenkeel_lab::arguments::positive_seconds)]
     writing_seconds: Option<f64>,
+    /// An option of the engine that is to differ from the cell's, for instance filter_heat=0. May be given several times.
+    #[arg(long = "set", value_name = "OPTION=VALUE")]
+    set: Vec<String>,
 }
 
 /// How long events may take to be told.
@@ -69,11 +74,21 @@ impl CellArgs {
         if !matches!(files::look(&self.dir).map_err(cannot)?, Place::Nothing | Place::EmptyDirectory) {
             return Err(Failure::usage(format!("{} is not empty; give another --dir", self.dir.display())));
         }
-        let measured = run(&self.dir, &point, &strategy, self.seed);
+        let options = self.options(&point, &strategy)?;
+        let measured = run(&self.dir, &point, options, self.seed);
         files::remove_all_if_there(&self.dir).map_err(cannot)?;
         let text = serde_json::to_string_pretty(&measured?)
             .map_err(|error| Failure::work(format!("the figures are no JSON: {error}")))?;
         Output::new().line(&text)
+    }
+
+    fn options(&self, point: &Point, strategy: &str) -> Result<Options, Failure> {
+        let mut options = Options { strategy: Some(strategy.to_owned()), ..Options::default() };
+        for (name, value) in point.options() {
+            options.set(name, &value)?;
+        }
+        set_options(&mut options, &self.set)?;
+        Ok(options)
     }
 }
 
@@ -105,7 +120,7 @@ pub fn strategy(point: &Point, writing_seconds: Option<f64>) -> Result<String, F
     Ok(format!("{text}; {}", point.sizes()))
 }
 
-fn run(dir: &Path, point: &Point, strategy: &str, seed: u64) -> Result<Measured, Failure> {
+fn run(dir: &Path, point: &Point, options: Options, seed: u64) -> Result<Measured, Failure> {
     let (job_us, refused) = (Arc::<Mutex<Vec<u64>>>::default(), Arc::new(AtomicBool::new(false)));
     let (heard, told) = (Arc::clone(&job_us), Arc::clone(&refused));
     let listen = move |event: &Event| match event {
@@ -115,10 +130,7 @@ fn run(dir: &Path, point: &Point, strategy: &str, seed: u64) -> Result<Measured,
         Event::DirectRefused { .. } => told.store(true, Ordering::Relaxed),
         _ => {}
     };
-    let mut options = Options { strategy: Some(strategy.to_owned()), ..Options::default() };
-    for (name, value) in point.options() {
-        options.set(name, &value)?;
-    }
+    let strategy = options.strategy.clone().unwrap_or_default();
     let db = Db::builder(dir).options(options).listener(Arc::new(listen)).open()?;
     let keyspace =
         db.keyspace("default").ok_or_else(|| Failure::work("the store has no default keyspace"))?;
@@ -130,12 +142,7 @@ fn run(dir: &Path, point: &Point, strategy: &str, seed: u64) -> Result<Measured,
     let EvenkeelEngine { db, keyspace, .. } = engine;
     drop(keyspace);
     db.close()?;
-    Ok(Measured {
-        strategy: strategy.to_owned(),
-        figures,
-        others_cores,
-        direct_io: !refused.load(Ordering::Relaxed),
-    })
+    Ok(Measured { strategy, figures, others_cores, direct_io: !refused.load(Ordering::Relaxed) })
 }
 
 fn costs(db: &Db, job_us: &Mutex<Vec<u64>>) -> Costs {
