@@ -190,6 +190,10 @@ pub struct Metrics {
     pub cache_hits: u64,
     /// Blocks read.
     pub cache_misses: u64,
+    /// Parts of filters read, because they were not in memory.
+    pub filter_misses: u64,
+    /// Parts of indexes read.
+    pub index_misses: u64,
     /// Tables that scans did not read because their filters deny the prefix (`prefix_filter`).
     pub tables_skipped: u64,
     /// Bytes read and written by class: `client wal manifest flush intra-l0 l0-to-l1 deep upkeep`.
@@ -310,10 +314,13 @@ impl Metrics {
         field("admission", &format!("{{\"limit_bytes_per_sec\":{limit}}}"));
         field("memory", &memory_json(&self.memory, self.early_flushes));
         let (bytes, hits, misses) = (self.cache_bytes, self.cache_hits, self.cache_misses);
-        let capacity = self.cache_capacity;
+        let (capacity, filters, indexes) = (self.cache_capacity, self.filter_misses, self.index_misses);
         field(
             "cache",
-            &format!("{{\"bytes\":{bytes},\"capacity\":{capacity},\"hits\":{hits},\"misses\":{misses}}}"),
+            &format!(
+                "{{\"bytes\":{bytes},\"capacity\":{capacity},\"hits\":{hits},\"misses\":{misses},\
+                 \"filter_misses\":{filters},\"index_misses\":{indexes}}}"
+            ),
         );
         field("latency_us", &latencies_json(&self.latencies));
         field("costs", &self.costs.to_json());
@@ -487,6 +494,8 @@ pub fn metrics(store: &Store) -> Metrics {
         cache_bytes: cache.used(),
         cache_hits: cache.hits(),
         cache_misses: cache.misses(),
+        filter_misses: cache.filter_misses(),
+        index_misses: cache.index_misses(),
         tables_skipped: cache.skipped(),
         io: names.zip(classes).map(|(name, class)| (name, io.read(class), io.written(class))).collect(),
         cpu_seconds: Class::ALL.map(|k| (k.to_string(), c.cpu_nanos[k as usize].get() as f64 / 1e9)).into(),

@@ -94,6 +94,8 @@ fn store(out: &mut Text, m: &Metrics) {
     out.one("cache_capacity_bytes", GAUGE, "Bytes the block cache may take.", m.cache_capacity);
     out.one("cache_hits_total", COUNTER, "Lookups of blocks that found theirs in the cache.", m.cache_hits);
     out.one("cache_misses_total", COUNTER, "Lookups of blocks that did not.", m.cache_misses);
+    out.one("filter_misses_total", COUNTER, "Parts of filters that were not in memory.", m.filter_misses);
+    out.one("index_misses_total", COUNTER, "Parts of indexes that were not in memory.", m.index_misses);
     let amplification = [
         ("write", m.write_amplification()),
         ("read", m.read_amplification()),

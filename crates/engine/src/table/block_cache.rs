@@ -86,6 +86,9 @@ pub struct BlockCache {
     /// What open tables keep in memory as long as they are open.
     pinned: AtomicU64,
     stripes: [Stripe; STRIPES],
+    /// Parts of filters, and of indexes, that had to be read.
+    filter_misses: AtomicU64,
+    index_misses: AtomicU64,
 }
 
 impl BlockCache {
@@ -107,6 +110,8 @@ impl BlockCache {
             trimming: AtomicBool::new(false),
             pinned: AtomicU64::new(0),
             stripes: Default::default(),
+            filter_misses: AtomicU64::new(0),
+            index_misses: AtomicU64::new(0),
         };
         cache.grow_to(base_bits);
         cache
@@ -242,6 +247,21 @@ impl BlockCache {
     /// Lookups that did not.
     pub fn misses(&self) -> u64 {
         self.stripes.iter().map(|s| s.misses.load(Ordering::Relaxed)).sum()
+    }
+
+    /// A part of a table's filter, or of its index, was not in memory.
+    pub fn count_part_miss(&self, is_filter: bool) {
+        if is_filter { &self.filter_misses } else { &self.index_misses }.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Parts of filters that had to be read.
+    pub fn filter_misses(&self) -> u64 {
+        self.filter_misses.load(Ordering::Relaxed)
+    }
+
+    /// Parts of indexes that had to be read.
+    pub fn index_misses(&self) -> u64 {
+        self.index_misses.load(Ordering::Relaxed)
     }
 
     /// A read has brought in so many bytes.

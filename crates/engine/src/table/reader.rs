@@ -463,6 +463,7 @@ impl TableReader {
         let content = Arc::new(read()?);
         self.cache.charge(u64::from(slot.handle.bytes));
         self.cache.count_fill(u64::from(slot.handle.bytes));
+        self.cache.count_part_miss(part.is_multiple_of(2));
         slot.set(Arc::clone(&content));
         self.cache.residents().enter(self.this.clone(), part);
         drop(loading);

@@ -345,10 +345,15 @@ fn partitions_are_charged_and_dropped_when_cold() {
         assert!(cache.used() <= capacity);
     }
     assert!(cache.residents().bytes() > capacity / 4);
+    let missed = || [cache.filter_misses(), cache.index_misses()];
+    assert!(missed().iter().all(|count| *count >= reader.partition_count() as u64), "{:?}", missed());
     cache.set_capacity(10 * total);
-    for (key, trailer, _) in &rows {
-        get(&reader, key, *trailer).unwrap();
-    }
+    let before_last = [(); 2].map(|()| {
+        let before = missed();
+        rows.iter().for_each(|(key, trailer, _)| drop(get(&reader, key, *trailer).unwrap()));
+        before
+    });
+    assert!(before_last[0] < before_last[1] && before_last[1] == missed(), "all is here now");
     assert_eq!(cache.residents().bytes(), total);
     drop(reader);
     assert_eq!(cache.residents().bytes(), 0);

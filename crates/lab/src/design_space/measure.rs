@@ -51,6 +51,8 @@ pub struct Costs {
     pub cpu_seconds: f64,
     /// Bytes that gets and scans read from files.
     pub client_bytes: u64,
+    /// Parts of filters, and of indexes, that gets and scans read because they were not in memory.
+    pub part_misses: [u64; 2],
     /// How often an entry was written again, in the mean.
     pub rewrites: f64,
     /// Tombstones in tables.
@@ -280,14 +282,20 @@ impl<E: Engine> Gets<'_, E> {
     /// `count` gets, so many tenths of them of keys that are not there.
     fn get(&mut self, name: &str, spread: Spread, tenths: u32, count: u64) -> Result<(), EngineError> {
         let mut latencies = Latencies::new()?;
-        let before = (self.costs)().client_bytes;
+        let before = (self.costs)();
         for _ in 0..count {
             let empty = self.entries.below(10) < u64::from(tenths);
             get(self.engine, self.entries, spread, empty, &mut latencies)?;
         }
         latencies.write(name, self.figures);
-        let pages = ((self.costs)().client_bytes - before) as f64 / 4096.0 / count.max(1) as f64;
-        self.figures.insert(format!("{name}_pages"), pages);
+        let after = (self.costs)();
+        let mut put = |what: &str, more: u64, unit: f64| {
+            self.figures.insert(format!("{name}_{what}"), more as f64 / unit / count.max(1) as f64);
+        };
+        put("pages", after.client_bytes - before.client_bytes, 4096.0);
+        let [filters, indexes] = after.part_misses;
+        put("filter_misses", filters - before.part_misses[0], 1.0);
+        put("index_misses", indexes - before.part_misses[1], 1.0);
         Ok(())
     }
 
@@ -330,6 +338,7 @@ pub(crate) mod tests {
                 job_us: (0..writes / 100).map(|us| us + 1).collect(),
                 cpu_seconds: writes as f64 / 1e6,
                 client_bytes: asked * 4096,
+                part_misses: [asked; 2],
                 rewrites: 2.5,
                 tombstones: 1 + asked,
                 space: Some(0.5),

@@ -14,6 +14,10 @@ pub const PARTIAL: [&str; 5] = ["lo+1", "lo+2", "rr", "cold-write", "old"];
 /// All without deletes.
 pub const ALL: [&str; 7] = ["full", "lo+1", "lo+2", "rr", "cold-write", "old", "tier"];
 
+/// Figures of gets, and how many of these ask for what is not there.
+pub const EMPTY: [(&str, f64); 6] =
+    [("get_0", 0.0), ("get_2", 0.2), ("get_4", 0.4), ("get_6", 0.6), ("get_8", 0.8), ("get_10", 1.0)];
+
 /// A point with each of these strategies.
 pub fn each(point: Point, strategies: &[&'static str]) -> Vec<Point> {
     strategies.iter().map(|strategy| point.with(strategy)).collect()
@@ -310,10 +314,15 @@ pub const FIG7: Study = Study {
     ],
 };
 
-/// The CPU of compactions.
+/// At each share of empty gets, what one misses.
+fn misses(t: &Table<'_>, strategy: &'static str, what: &str) -> Option<Vec<f64>> {
+    EMPTY.iter().map(|(get, _)| one(t, strategy, &format!("{get}_{what}"))).collect()
+}
+
+/// What compactions and gets are made of.
 pub const FIG9: Study = Study {
     id: "cds-fig9",
-    title: "CPU of compactions as a part of their time",
+    title: "CPU of compactions as a part of their time; filters and indexes that gets miss",
     points: || each(LARGE, &ALL),
     claims: &[
         Claim {
@@ -333,11 +342,62 @@ pub const FIG9: Study = Study {
             },
             reason: "",
         },
+        Claim {
+            id: "cds-fig9.c-filters-alike",
+            observation: "O7",
+            text: "parts of filters that a get misses, over shares of empty gets: the most by the least, median of strategies",
+            number: |t| {
+                let spread = |strategy: &&'static str| {
+                    let missed = misses(t, strategy, "filter_misses")?;
+                    ratio(most(&missed)?, least(&missed)?)
+                };
+                median(&ALL.iter().map(spread).collect::<Option<Vec<f64>>>()?)
+            },
+            reason: "",
+        },
+        Claim {
+            id: "cds-fig9.c-filters-tier",
+            observation: "O7",
+            text: "parts of filters that a get misses, none empty: Tier by leveled, in the median",
+            number: |t| {
+                ratio(
+                    one(t, "tier", "get_0_filter_misses")?,
+                    median(&large(t, &LEVELED, "get_0_filter_misses")?)?,
+                )
+            },
+            reason: FEW_RUNS,
+        },
+        Claim {
+            id: "cds-fig9.d-indexes-fall",
+            observation: "O7",
+            text: "parts of indexes that a get misses: all empty by none, median of strategies",
+            number: |t| {
+                let falls = |strategy: &&'static str| {
+                    ratio(one(t, strategy, "get_10_index_misses")?, one(t, strategy, "get_0_index_misses")?)
+                };
+                median(&ALL.iter().map(falls).collect::<Option<Vec<f64>>>()?)
+            },
+            reason: "",
+        },
     ],
-    plots: &[Plot {
-        title: "9b: CPU of compactions as a part of their time",
-        figure: "cpu_share",
-        unit: PlotUnit::Number,
-        over: Over::Strategies(is_large),
-    }],
+    plots: &[
+        Plot {
+            title: "9b: CPU of compactions as a part of their time",
+            figure: "cpu_share",
+            unit: PlotUnit::Number,
+            over: Over::Strategies(is_large),
+        },
+        Plot {
+            title: "9c: parts of filters that a get misses",
+            figure: "filter_misses",
+            unit: PlotUnit::Number,
+            over: Over::Figures(is_large, &EMPTY, "share of empty gets"),
+        },
+        Plot {
+            title: "9d: parts of indexes that a get misses",
+            figure: "index_misses",
+            unit: PlotUnit::Number,
+            over: Over::Figures(is_large, &EMPTY, "share of empty gets"),
+        },
+    ],
 };

@@ -1,13 +1,11 @@
 //! The design space in the paper's default setup: CDS Fig. 4. Written, then read.
 
-use super::cds::{ALL, FEW_RUNS, LEVELED, PARTIAL, against, each, is_large, large, one};
+use super::cds::{ALL, EMPTY, FEW_RUNS, LEVELED, PARTIAL, against, each, is_large, large, one};
 use crate::design_space::point::{LARGE, Point, Reads};
 use crate::design_space::study::{Claim, Over, Plot, PlotUnit, Study, Table, least, median, most, ratio};
 
 /// The paper's default, and nothing read.
 const WRITTEN: Point = Point { reads: Reads::Nothing, ..LARGE };
-const EMPTY: [(&str, f64); 6] =
-    [("get_0", 0.0), ("get_2", 0.2), ("get_4", 0.4), ("get_6", 0.6), ("get_8", 0.8), ("get_10", 1.0)];
 
 fn written(t: &Table<'_>, strategies: &[&'static str], figure: &str) -> Option<Vec<f64>> {
     t.each(&WRITTEN, strategies, figure)

@@ -171,6 +171,7 @@ fn costs(db: &Db, job_us: &Mutex<Vec<u64>>) -> Costs {
         moves: m.moves,
         cpu_seconds: m.costs.cpu_seconds,
         client_bytes: m.io.iter().filter(|(class, ..)| class == "client").map(|(_, read, _)| read).sum(),
+        part_misses: [m.filter_misses, m.index_misses],
         rewrites: m.costs.rewrites_per_entry,
         tombstones: m.costs.tombstones,
         space: m.costs.space_amplification,
