@@ -94,7 +94,8 @@ struct RunArgs {
     /// Experiments of `keel lab list`, or all.
     #[arg(value_name = "NAME", required = true, value_parser = PossibleValuesParser::new(typed()))]
     names: Vec<String>,
-    /// An eighth of data, memtables and caches, at most 60 seconds each, one round: to see that it works, not to be quoted.
+    /// An eighth of data, memtables and caches (cds-: a 32nd), at most 60 seconds each, one round: to see that it works, not to be
+    /// quoted.
     #[arg(long, conflicts_with = "part")]
     quick: bool,
     /// Data, memtables, caches and times divided by N, one round; as little to be quoted as --quick.
@@ -168,7 +169,7 @@ impl RunArgs {
         let runner = Runner { out, programs, scale, started, budget, keep: self.keep, once: self.once };
         let ran = runner.run(&cells)?;
         let folder = Folder { out, program, divide: scale.divide(), started, budget, once: self.once };
-        let space = StudyRunner(folder.clone()).run(&points)?;
+        let space = StudyRunner { folder: folder.clone(), quick: self.quick }.run(&points)?;
         let ran_rows = ScheduleRunner { folder, keep: self.keep }.run(&rows)?;
         let beside = Engines { chosen: &chosen, planned: &cells, ran: &ran };
         let over = Space { chosen: &studies, planned: &points, ran: &space };

@@ -18,7 +18,12 @@ use crate::files;
 use crate::progress::RunsBar;
 
 /// What a run needs to know.
-pub struct StudyRunner<'a>(pub Folder<'a>);
+pub struct StudyRunner<'a> {
+    /// Where cells are kept.
+    pub folder: Folder<'a>,
+    /// It is only to be seen that it works.
+    pub quick: bool,
+}
 
 /// What came of all cells.
 pub type StudyRan = CellsRan<Finished>;
@@ -27,25 +32,25 @@ impl StudyRunner<'_> {
     /// Runs what is not finished yet.
     pub fn run(&self, cells: &[Cell]) -> Result<StudyRan, Failure> {
         evenkeel_sys::catch_interrupt();
-        self.0.clear()?;
+        self.folder.clear()?;
         let bar = RunsBar::start(cells.len() as u64);
         let mut ran = StudyRan::new();
         for (at, cell) in cells.iter().enumerate() {
             match self.arguments(cell, &ran) {
-                Ok(words) => match self.0.kept(&cell.file(), &words) {
+                Ok(words) => match self.folder.kept(&cell.file(), &words) {
                     Some(finished) => ran.finished.push(finished),
                     // What ends a run, or a point that cannot run, is no reason to forget what is finished.
                     None if ran.ended != Ended::Through || ran.has_failed(&cell.point.name()) => {
                         ran.left += 1;
                     }
-                    None => match self.0.ends(ran.estimate(cell, self.0.divide)) {
+                    None => match self.folder.ends(ran.estimate(cell, self.divide(cell))) {
                         Some(ended) => {
                             ran.ended = ended;
                             ran.left += 1;
                         }
                         None => {
                             let left: f64 =
-                                cells[at..].iter().map(|cell| ran.estimate(cell, self.0.divide)).sum();
+                                cells[at..].iter().map(|cell| ran.estimate(cell, self.divide(cell))).sum();
                             bar.now(&format!("{}, about {} left", cell.title(), duration(left)));
                             ran.take(self.measure(cell, &words), cell.point.name(), &cell.title());
                         }
@@ -57,8 +62,13 @@ impl StudyRunner<'_> {
             bar.advance();
         }
         bar.finish();
-        self.0.clear()?;
+        self.folder.clear()?;
         Ok(ran)
+    }
+
+    /// By how much data, buffers and caches are divided.
+    fn divide(&self, cell: &Cell) -> u64 {
+        if self.quick { cell.quick_divide() } else { self.folder.divide }
     }
 
     /// The words that ask for a cell.
@@ -67,28 +77,28 @@ impl StudyRunner<'_> {
             Some(by) => Some(ran.writing_seconds(&by).ok_or_else(|| format!("{} did not run", by.title()))?),
             None => None,
         };
-        Ok(cell.arguments(self.0.divide, seconds))
+        Ok(cell.arguments(self.divide(cell), seconds))
     }
 
     fn measure(&self, cell: &Cell, words: &[String]) -> Result<Finished, String> {
         let started = clock::now();
-        let work = self.0.work();
-        files::make_dir(&work).map_err(|error| self.0.cannot(&error))?;
+        let work = self.folder.work();
+        files::make_dir(&work).map_err(|error| self.folder.cannot(&error))?;
         let host = Host::here(&work);
         let run = |attempt| self.process(words, &work.join(format!("{}-{attempt}", cell.point.name())));
         let (repeats, measured) =
-            self.0.calmest(|measured: &Measured| by_others(measured.others_cores), run)?;
+            self.folder.calmest(|measured: &Measured| by_others(measured.others_cores), run)?;
         let finished = Finished {
             point: cell.point.name(),
             seed: cell.seed(),
             arguments: words.to_vec(),
-            program: self.0.program.clone(),
+            program: self.folder.program.clone(),
             wall_seconds: started.elapsed().as_secs_f64(),
             repeats,
             host,
             measured,
         };
-        self.0.keep(&cell.file(), &finished)?;
+        self.folder.keep(&cell.file(), &finished)?;
         Ok(finished)
     }
 
