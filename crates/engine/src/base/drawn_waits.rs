@@ -108,6 +108,11 @@ impl Condvar {
     }
 }
 
+/// Each load of shuttle's is a point at which others may go on.
+pub fn others_may_go_on() {
+    shuttle::sync::atomic::AtomicBool::new(false).load(std::sync::atomic::Ordering::SeqCst);
+}
+
 /// Of shuttle's threads nobody knows it before they are joined.
 pub fn has_ended<T>(_thread: &thread::JoinHandle<T>) -> bool {
     false

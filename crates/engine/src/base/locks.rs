@@ -14,10 +14,15 @@ pub use shuttle::sync::{Mutex, MutexGuard, RwLock};
 pub use shuttle::thread_local;
 
 #[cfg(shuttle)]
-pub use super::drawn_waits::{Condvar, has_ended, thread};
+pub use super::drawn_waits::{Condvar, has_ended, others_may_go_on, thread};
 
 /// True if this thread has ended.
 #[cfg(not(shuttle))]
 pub fn has_ended<T>(thread: &thread::JoinHandle<T>) -> bool {
     thread.is_finished()
 }
+
+/// Nothing. Under shuttle others may go on here: between two steps that hang together without a lock.
+#[cfg(not(shuttle))]
+#[inline(always)]
+pub fn others_may_go_on() {}

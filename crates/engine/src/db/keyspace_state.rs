@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 
 use super::gate::{DrainMeter, Gate};
 use super::heat::Heat;
-use crate::base::locks::Mutex;
+use crate::base::locks::{Mutex, others_may_go_on};
 use crate::base::units::{KeyspaceId, SeqNo};
 use crate::compaction::duplicates::space_amplification;
 use crate::compaction::strategy::Strategy;
@@ -122,6 +122,7 @@ impl KeyspaceState {
         let _swapping = self.swapping.lock().unwrap_or_else(PoisonError::into_inner);
         let mut view = ReadView::clone(&self.view.load());
         change(&mut view);
+        others_may_go_on();
         self.view.store(Arc::new(view));
     }
 

@@ -6,10 +6,12 @@
 //! ```
 //! loom tries every order of a few steps; here some orders of all steps are tried: each seed is one, and gives it again. A thread that
 //! waits for ever ends the test, with the seed. Run with `RUSTFLAGS="--cfg shuttle" cargo test -p evenkeel --lib shuttle_tests`: the
-//! layer `shuttle` of `cargo xtask trust`. `EVENKEEL_SHUTTLE_SEED` is the first seed, `EVENKEEL_SHUTTLE_RUNS` how many there are for
-//! each test.
+//! layer `shuttle` of `cargo xtask trust`. `EVENKEEL_SEED` is the seed that is tried, and `EVENKEEL_SOAK` how many times
+//! longer it runs.
 
 use std::collections::BTreeMap;
+use std::fmt::Arguments;
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -40,7 +42,7 @@ const STEPS_MAX: usize = 3_000_000;
 struct Tally {
     flushes: AtomicU64,
     compactions: AtomicU64,
-    stalls: AtomicU64,
+    delays: AtomicU64,
 }
 
 impl Tally {
@@ -48,38 +50,104 @@ impl Tally {
         let metrics = db.metrics();
         self.flushes.fetch_add(metrics.flushes, SeqCst);
         self.compactions.fetch_add(metrics.compactions, SeqCst);
-        self.stalls.fetch_add(metrics.stalls, SeqCst);
+        self.delays.fetch_add(metrics.delayed_writes, SeqCst);
+    }
+
+    fn has_flushed(&self) -> bool {
+        self.flushes.load(SeqCst) > 0
+    }
+
+    fn has_compacted(&self) -> bool {
+        self.has_flushed() && self.compactions.load(SeqCst) > 0
+    }
+
+    fn has_delayed(&self) -> bool {
+        self.has_flushed() && self.delays.load(SeqCst) > 0
     }
 }
+
+/// What is tried, how often at least, and what it comes to.
+struct Scenario {
+    name: &'static str,
+    runs: u64,
+    run: fn(&Tally),
+    /// True if it shows anything, all runs together.
+    shows: fn(&Tally) -> bool,
+}
+
+const SCENARIOS: &[Scenario] = &[
+    Scenario { name: "flush", runs: 120, run: flush, shows: Tally::has_flushed },
+    Scenario { name: "compaction", runs: 120, run: compaction, shows: Tally::has_compacted },
+    Scenario { name: "manifest", runs: 120, run: manifest, shows: Tally::has_compacted },
+    Scenario { name: "stalls", runs: 120, run: stalls, shows: Tally::has_delayed },
+    Scenario { name: "close", runs: 120, run: close, shows: Tally::has_delayed },
+];
+
+/// Seeds that have failed, one a line: layer, seed, what it was.
+const REGRESSIONS: &str = include_str!("../../../../regressions/seeds.txt");
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().expect(variable))
 }
 
-/// Runs `test` once a seed: every third time threads have priorities that change at a few points only, else all are equal.
-fn explore(name: &str, runs: u64, test: fn(&Tally)) -> Arc<Tally> {
-    let first = number("EVENKEEL_SHUTTLE_SEED").unwrap_or(1);
-    let runs = number("EVENKEEL_SHUTTLE_RUNS").unwrap_or(runs);
-    let tally = Arc::new(Tally::default());
-    for seed in first..first + runs {
-        let mut config = Config::new();
-        config.stack_size = STACK_BYTES;
-        config.max_steps = MaxSteps::FailAfter(STEPS_MAX);
-        config.silence_warnings = true;
-        let counted = Arc::clone(&tally);
-        let body = move || test(&counted);
-        let ran = catch_unwind(AssertUnwindSafe(|| match seed % 3 {
-            0 => Runner::new(PctScheduler::new_from_seed(seed, 5, 1), config).run(body),
-            _ => Runner::new(RandomScheduler::new_from_seed(seed, 1), config).run(body),
-        }));
-        if let Err(panic) = ran {
-            println!("FAILED shuttle seed={seed} {name}");
-            resume_unwind(panic);
-        }
+/// Those that have failed before, then `runs` more for each time that the layer is longer; one that is asked for is tried alone.
+fn seeds(runs: u64) -> Vec<u64> {
+    let (seed, soak) = (number("EVENKEEL_SEED"), number("EVENKEEL_SOAK").unwrap_or(1));
+    let words = REGRESSIONS.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let known = words.filter(|words| seed.is_none() && words.first() == Some(&"shuttle"));
+    let known: Vec<u64> = known.map(|words| words[1].parse().expect("a seed")).collect();
+    let first = seed.unwrap_or(1);
+    let count = if seed.is_some() { soak } else { runs * soak };
+    known.into_iter().chain(first..first + count).collect()
+}
+
+/// One order: of three seeds one gives threads priorities that change at a few points only, for the others all are equal.
+fn run(scenario: &Scenario, seed: u64, tally: &Arc<Tally>) {
+    let mut config = Config::new();
+    config.stack_size = STACK_BYTES;
+    config.max_steps = MaxSteps::FailAfter(STEPS_MAX);
+    config.silence_warnings = true;
+    let (counted, run) = (Arc::clone(tally), scenario.run);
+    let body = move || run(&counted);
+    let ran = catch_unwind(AssertUnwindSafe(|| match seed % 3 {
+        0 => Runner::new(PctScheduler::new_from_seed(seed, 5, 1), config).run(body),
+        _ => Runner::new(RandomScheduler::new_from_seed(seed, 1), config).run(body),
+    }));
+    if let Err(panic) = ran {
+        say(format_args!("FAILED shuttle seed={seed} {}", scenario.name));
+        resume_unwind(panic);
     }
-    let (flushes, compactions) = (tally.flushes.load(SeqCst), tally.compactions.load(SeqCst));
-    println!("shuttle test={name} runs={runs} flushes={flushes} compactions={compactions} first={first}");
-    tally
+}
+
+/// Past what the test's harness captures.
+fn say(line: Arguments<'_>) {
+    let _ = writeln!(std::io::stdout().lock(), "{line}");
+}
+
+#[test]
+fn a_store_keeps_its_promises_in_every_order_that_is_drawn() {
+    let (mut executions, all) = (0, Tally::default());
+    for scenario in SCENARIOS {
+        let tally = Arc::new(Tally::default());
+        for seed in seeds(scenario.runs) {
+            run(scenario, seed, &tally);
+            executions += 1;
+        }
+        assert!(
+            number("EVENKEEL_SEED").is_some() || (scenario.shows)(&tally),
+            "{} shows nothing: {tally:?}",
+            scenario.name
+        );
+        all.flushes.fetch_add(tally.flushes.load(SeqCst), SeqCst);
+        all.compactions.fetch_add(tally.compactions.load(SeqCst), SeqCst);
+        all.delays.fetch_add(tally.delays.load(SeqCst), SeqCst);
+    }
+    let [flushes, compactions, delays] =
+        [&all.flushes, &all.compactions, &all.delays].map(|sum| sum.load(SeqCst));
+    let (scenarios, first) = (SCENARIOS.len(), number("EVENKEEL_SEED").unwrap_or(1));
+    say(format_args!(
+        "shuttle executions={executions} scenarios={scenarios} flushes={flushes} compactions={compactions} delayed={delays} seed={first}"
+    ));
 }
 
 /// A disk, a clock, and a thread that lets time pass now and then, so that a wait with an end comes to it.
@@ -87,13 +155,20 @@ struct World {
     disk: SimulatedFileSystem,
     clock: Arc<ManualClock>,
     over: Arc<AtomicBool>,
-    time: JoinHandle<()>,
+    time: Option<JoinHandle<()>>,
 }
 
 impl World {
+    /// Time stands still: who waits is told, or waits for ever.
+    fn still() -> World {
+        let (disk, clock) = (SimulatedFileSystem::new(), Arc::default());
+        World { disk, clock, over: Arc::default(), time: None }
+    }
+
+    /// Time passes.
     fn begin() -> World {
-        let (clock, over) = (Arc::new(ManualClock::default()), Arc::new(AtomicBool::new(false)));
-        let (moved, ends) = (Arc::clone(&clock), Arc::clone(&over));
+        let world = World::still();
+        let (moved, ends) = (Arc::clone(&world.clock), Arc::clone(&world.over));
         let time = spawn(move || {
             let mut turns = 0_u64;
             while !ends.load(SeqCst) {
@@ -105,7 +180,7 @@ impl World {
                 }
             }
         });
-        World { disk: SimulatedFileSystem::new(), clock, over, time }
+        World { time: Some(time), ..world }
     }
 
     fn open(&self, options: Options) -> Db {
@@ -120,7 +195,7 @@ impl World {
 
     fn end(self) {
         self.over.store(true, SeqCst);
-        self.time.join().unwrap();
+        self.time.into_iter().for_each(|time| time.join().unwrap());
     }
 }
 
@@ -193,11 +268,12 @@ impl Acknowledged {
     }
 }
 
-/// Nobody reads less than was acknowledged before, while memtables are switched and flushed beneath.
+/// Nobody reads less than was acknowledged before, while memtables are switched and flushed beneath. No writer is held back, and time
+/// stands still: nobody hangs on a wait's end to be woken.
 fn flush(tally: &Tally) {
     const ROUNDS: u64 = 6;
-    let world = World::begin();
-    let db = world.open(tiny());
+    let world = World::still();
+    let db = world.open(Options { memtables: 64, l0_limit: 1000, ..tiny() });
     let acknowledged = Arc::new(Acknowledged::default());
     let writers = [0, 1].map(|writer| acknowledged.write(&db, writer, ROUNDS));
     let reader = {
@@ -219,12 +295,6 @@ fn flush(tally: &Tally) {
     drop(default);
     db.close().unwrap();
     world.end();
-}
-
-#[test]
-fn readers_see_what_was_acknowledged_while_memtables_are_flushed() {
-    let tally = explore("flush", 60, flush);
-    assert!(tally.flushes.load(SeqCst) > 0);
 }
 
 /// A snapshot stays as it was and the content comes out right, while runs are merged by themselves and by hand, and jobs are asked to
@@ -266,12 +336,6 @@ fn compaction(tally: &Tally) {
     drop(default);
     db.close().unwrap();
     world.end();
-}
-
-#[test]
-fn snapshots_and_content_outlive_compactions() {
-    let tally = explore("compaction", 40, compaction);
-    assert!(tally.flushes.load(SeqCst) > 0 && tally.compactions.load(SeqCst) > 0);
 }
 
 /// Keyspaces come and go beside flushes and compactions of others; a process that is killed then, and one that closes, find the same.
@@ -320,12 +384,6 @@ fn manifest(tally: &Tally) {
     world.end();
 }
 
-#[test]
-fn edits_side_by_side_are_all_found_again() {
-    let tally = explore("manifest", 40, manifest);
-    assert!(tally.flushes.load(SeqCst) > 0 && tally.compactions.load(SeqCst) > 0);
-}
-
 /// Few memtables, a short L0 and a slow schedule: writers are held back.
 fn pressed() -> Options {
     Options { memtables: 2, l0_limit: 4, schedule: "fixed:64KiB".to_owned(), ..tiny() }
@@ -345,12 +403,6 @@ fn stalls(tally: &Tally) {
     world.end();
 }
 
-#[test]
-fn writers_that_are_held_back_are_let_go() {
-    let tally = explore("stalls", 40, stalls);
-    assert!(tally.flushes.load(SeqCst) > 0 && tally.stalls.load(SeqCst) > 0);
-}
-
 /// A store that is closed beside writers, held back or not: each of them ends, and what was acknowledged is found again.
 fn close(tally: &Tally) {
     let world = World::begin();
@@ -363,7 +415,7 @@ fn close(tally: &Tally) {
                 .map_or(60, |failed| failed - 1)
         })
     });
-    while db.metrics().stalls == 0 && db.metrics().writes < 100 {
+    while db.metrics().delayed_writes == 0 && db.metrics().writes < 100 {
         yield_now();
     }
     tally.add(&db);
@@ -376,10 +428,4 @@ fn close(tally: &Tally) {
     }
     db.close().unwrap();
     world.end();
-}
-
-#[test]
-fn a_close_ends_every_wait() {
-    let tally = explore("close", 40, close);
-    assert!(tally.stalls.load(SeqCst) > 0);
 }
