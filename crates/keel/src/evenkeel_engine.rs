@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use evenkeel::{Db, Keyspace, ScanRange, WriteBatch};
-use evenkeel_lab::engine::{Change, Engine, EngineError, Figures, Scanned};
+use evenkeel_lab::engine::{Change, Engine, EngineError, Figures, Group, Scanned};
 use evenkeel_lab::replay::Answers;
 use serde_json::Value;
 
@@ -104,9 +104,28 @@ impl Engine for EvenkeelEngine {
             .map_or_else(|_| Figures::default(), |json| figures(&json, self.keyspace.name()))
     }
 
+    fn groups(&self) -> Vec<Group> {
+        groups(&self.db, self.keyspace.name())
+    }
+
     fn disk_bytes(&self) -> u64 {
         files::disk_bytes(&self.dir)
     }
+}
+
+/// The groups of a keyspace's levels by heat; none if they cannot be read.
+pub fn groups(db: &Db, keyspace: &str) -> Vec<Group> {
+    let report = db.control(&format!("levels {keyspace}")).unwrap_or_default();
+    let report: Value = serde_json::from_str(&report).unwrap_or_default();
+    let levels = report["levels"].as_array().into_iter().flatten();
+    let of_level = |level: &Value| {
+        let number = level["level"].as_u64().unwrap_or(0);
+        let list = level["group_list"].as_array().cloned().unwrap_or_default();
+        list.into_iter().filter_map(move |group| {
+            serde_json::from_value(group).ok().map(|group| Group { level: number, ..group })
+        })
+    };
+    levels.flat_map(of_level).collect()
 }
 
 impl EvenkeelEngine {

@@ -13,7 +13,7 @@ use crate::device::Device;
 use crate::distribution::Distribution;
 use crate::driver::{Opened, Outcome, Plan};
 use crate::driver_cost::{DriverCost, Percentiles};
-use crate::engine::{Engine, Figures};
+use crate::engine::{Engine, Figures, Group};
 use crate::keys::KeyOrder;
 use crate::max_rate::MaxRate;
 use crate::phase::Sample;
@@ -62,6 +62,8 @@ pub struct Document {
     #[serde(default)]
     pub replay: Option<Replay>,
     pub provenance: Option<Provenance>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Group>,
 }
 
 /// How requests came and waited.
@@ -271,6 +273,7 @@ impl Document {
             max_rate: outcome.max_rate.clone(),
             replay: None,
             provenance: None,
+            groups: engine.groups(),
         }
     }
 
@@ -530,6 +533,7 @@ mod tests {
             open_loop: Some(open_loop(load.shape.to_string(), load.spacing, &opened)),
             replay: Some(Replay::default()),
             max_rate: Some(max_rate),
+            groups: vec![Group { level: 1, looks_per_get: Some(0.25), ..Group::default() }],
             provenance: Some(Provenance { command: String::new(), began_ms: 0, host: Host::default() }),
         };
         let json = document.to_json().unwrap();

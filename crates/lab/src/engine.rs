@@ -51,6 +51,11 @@ pub trait Engine: Sync {
     /// The engine's own figures.
     fn figures(&self) -> Figures;
 
+    /// The groups of keys that it tells apart now, level by level and ascending; none if it tells none apart.
+    fn groups(&self) -> Vec<Group> {
+        Vec::new()
+    }
+
     /// What the store occupies on disk, in bytes.
     fn disk_bytes(&self) -> u64;
 }
@@ -96,6 +101,28 @@ pub struct Scanned {
     pub entries: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
+}
+
+/// A group of a level's keys that is kept in a shape of its own.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct Group {
+    /// The level.
+    pub level: u64,
+    /// Its first key, in printable ASCII; empty if it has none.
+    pub from: String,
+    /// The key that it ends before; empty if it has no end.
+    pub to: String,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Its sorted runs, and how many it may have.
+    pub runs: u64,
+    /// See `runs`.
+    pub max_runs: u64,
+    /// It is kept as one that is read.
+    pub is_hot: bool,
+    /// Looks of a get into it, in the mean, if that is known.
+    pub looks_per_get: Option<f64>,
 }
 
 /// What an engine knows about itself, counted since it was opened. `None` is "this engine does not say".

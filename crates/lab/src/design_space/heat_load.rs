@@ -67,7 +67,11 @@ impl HeatLoad {
             Theta::Absolute(part) => format!("share={}", f64::from(part) / 100.0),
         };
         match strategy {
-            "ltg" => text.replace("by-heat:1:10:coldest=0.7", &format!("by-heat:1:{ratio}:{theta}")),
+            // As small as the paper's groups, which are files: hot keys lie anywhere here.
+            "ltg" => {
+                let groups = format!("by-heat:1:{ratio}:{theta}:groups=1000:least=1");
+                text.replace("by-heat:1:10:coldest=0.7", &groups)
+            }
             "tier" | "l-leveling" => {
                 let text = text.replace("how=runs:4", &format!("how=runs:{ratio}"));
                 format!("{text}; L0: when=runs how=runs:4 much=runs")

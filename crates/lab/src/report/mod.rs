@@ -27,6 +27,7 @@ pub(crate) mod svg;
 
 pub(crate) mod charts;
 mod csv;
+mod groups;
 pub(crate) mod page;
 mod tables;
 

@@ -5,6 +5,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::charts::{Chart, charts};
+use super::groups::groups;
 use super::{Report, tables};
 
 /// Without `<` and `&`, so that the page stays well-formed.
@@ -53,7 +54,7 @@ fn content(report: &Report) -> Markup {
         (tables::head(report))
         (tables::verdicts(report))
         section { h2 { "Latencies" } (tables::latencies(report)) }
-        section { h2 { "Plots" } div.charts { @for chart in charts(report) { (figure(&chart)) } } }
+        section { h2 { "Plots" } div.charts { @for chart in charts(report).into_iter().chain(groups(report)) { (figure(&chart)) } } }
         section { h2 { "Costs" } (tables::costs(report)) }
         section { h2 { "Settings" } (tables::settings(report)) }
         footer {

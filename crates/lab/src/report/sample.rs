@@ -77,6 +77,7 @@ pub fn document(engine: &str, seconds: u64) -> Document {
         open_loop: None,
         max_rate: None,
         replay: None,
+        groups: Vec::new(),
         provenance: Some(Provenance {
             command: "keel bench ycsb-a".to_owned(),
             began_ms: 1_772_323_200_000,

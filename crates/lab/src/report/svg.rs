@@ -279,7 +279,7 @@ pub fn bars(about: &str, scale: &Scale, groups: &[Bars]) -> Markup {
 }
 
 /// A number of a drawing, to a tenth of a unit.
-fn n(x: f64) -> String {
+pub fn n(x: f64) -> String {
     debug_assert!(x.is_finite(), "only finite numbers are drawn");
     let text = format!("{:.1}", if x.is_finite() { x } else { 0.0 });
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)

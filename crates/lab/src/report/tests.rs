@@ -3,6 +3,7 @@
 use roxmltree::Node;
 
 use super::*;
+use crate::engine::Group;
 
 /// The page as a tree. `<meta …>` is closed for it; the rest must be well-formed as it is.
 fn tree<T>(page: &str, look: impl FnOnce(Node<'_, '_>) -> T) -> T {
@@ -203,6 +204,49 @@ fn names_are_text_and_keep_their_room() {
         }
     });
     assert_eq!(report.names()[2], format!("{long} (2)"));
+}
+
+#[test]
+fn groups_are_as_wide_as_their_bytes_and_told_in_words() {
+    let group = |level: u64, to: &str, bytes: u64, runs: u64, looks: Option<f64>| Group {
+        level,
+        from: String::new(),
+        to: to.to_owned(),
+        bytes,
+        runs,
+        max_runs: 4,
+        is_hot: runs == 1,
+        looks_per_get: looks,
+    };
+    let mut divided = sample::document("evenkeel", 3);
+    divided.groups = vec![
+        group(1, "a<b", 3 << 20, 1, Some(0.75)),
+        group(1, "", 1 << 20, 4, Some(0.0)),
+        group(2, "", 0, 2, None),
+    ];
+    let alone = page(&of(vec![divided.clone()]));
+    let drawn = figure(&alone, "groups");
+    for part in [
+        "L1",
+        "L2",
+        "hot, the first key to a<b",
+        "3.0 MiB, 1 of 4 runs, 0.750 looks a get",
+        "looks not known",
+    ] {
+        assert!(drawn.contains(part), "no `{part}` in {drawn}");
+    }
+    let widths: Vec<&str> = alone
+        .split("height=\"24\"")
+        .filter_map(|head| head.rsplit_once("width=\""))
+        .map(|(_, w)| w.trim_end_matches("\" "))
+        .collect();
+    assert_eq!(widths[..2], ["333.5", "110.5"], "three quarters and one, less the gaps");
+    let plain = sample::document("rocksdb", 3);
+    assert!(!page(&of(vec![plain.clone()])).contains("id=\"groups\""), "nobody tells keys apart");
+    assert!(
+        figure(&page(&of(vec![divided, plain])), "groups").contains("evenkeel"),
+        "of several runs, whose they are"
+    );
 }
 
 #[test]

@@ -15,13 +15,12 @@ use evenkeel_lab::design_space::cells::{FIRST_SEED, Measured};
 use evenkeel_lab::design_space::heat_cell::{GroupShape, Shape};
 use evenkeel_lab::design_space::measure::{Costs, measure};
 use evenkeel_lab::design_space::point::Point;
+use evenkeel_lab::engine::Group;
 use evenkeel_lab::experiments::find_point;
 use evenkeel_lab::machine::Meter;
 
-use serde_json::Value;
-
 use crate::escape::unescape;
-use crate::evenkeel_engine::EvenkeelEngine;
+use crate::evenkeel_engine::{EvenkeelEngine, groups};
 use crate::failure::Failure;
 use crate::files::{self, Place};
 use crate::output::Output;
@@ -185,28 +184,20 @@ fn costs(db: &Db, job_us: &Mutex<Vec<u64>>) -> Costs {
 
 /// What reads have taught, and the groups that the tree has.
 fn shape(db: &Db, heat: &HeatMetrics) -> Shape {
-    let report = db.control("levels default").unwrap_or_default();
-    let report: Value = serde_json::from_str(&report).unwrap_or_default();
-    let list = |value: &Value, name: &str| value[name].as_array().cloned().unwrap_or_default();
-    let key = |group: &Value, name: &str| {
-        let text = group[name].as_str().unwrap_or_default();
-        unescape(text.as_bytes()).unwrap_or_default()
+    let key = |text: &str| unescape(text.as_bytes()).unwrap_or_default();
+    let group = |group: Group| GroupShape {
+        from: key(&group.from),
+        to: Some(key(&group.to)).filter(|to| !to.is_empty()),
+        bytes: group.bytes,
+        runs: group.runs,
+        is_hot: group.is_hot,
     };
-    let group = |group: Value| GroupShape {
-        from: key(&group, "from"),
-        to: Some(key(&group, "to")).filter(|to| !to.is_empty()),
-        bytes: group["bytes"].as_u64().unwrap_or(0),
-        runs: group["runs"].as_u64().unwrap_or(0),
-        is_hot: group["is_hot"] == true,
-    };
-    let levels = list(&report, "levels");
-    let groups = levels.iter().flat_map(|level| list(level, "group_list")).map(group).collect();
     Shape {
         lessons: heat.lessons,
         explained: heat.explained.clone(),
         leveled_reads: heat.leveled_reads,
         turns: heat.group_turns,
-        groups,
+        groups: groups(db, "default").into_iter().map(group).collect(),
     }
 }
 
