@@ -23,7 +23,7 @@ pub enum How {
         /// The test's whole name.
         test: &'static str,
     },
-    /// Tests that are run as they are, with other flags of the compiler; the line counts them.
+    /// Tests that are run as they are, with other flags of the compiler; the line counts them, unless they print one.
     Flagged {
         /// What cargo is given.
         cargo: &'static [&'static str],
@@ -145,6 +145,15 @@ pub const LAYERS: &[Layer] = &[
         how: How::Flagged {
             cargo: &["test", "-p", "evenkeel", "--lib", "--target-dir", "target/loom", "loom_tests"],
             flags: "--cfg loom",
+            nightly: false,
+        },
+    },
+    Layer {
+        name: "shuttle",
+        about: "a whole store with all its threads, in orders of all their steps that are drawn",
+        how: How::Flagged {
+            cargo: &["test", "-p", "evenkeel", "--lib", "--target-dir", "target/shuttle", "shuttle_tests"],
+            flags: "--cfg shuttle",
             nightly: false,
         },
     },

@@ -108,12 +108,7 @@ pub fn run_layer(
             command.args(["test", "--quiet", "--profile", PROFILE, "-p", package]).args(target);
             command.args(["--", "--exact", "--nocapture", "--include-ignored", test]);
             command.env("EVENKEEL_PROGRESS", "1");
-            if let Some(soak) = soak {
-                command.env("EVENKEEL_SOAK", soak.to_string());
-            }
-            if let Some(seed) = seed {
-                command.env("EVENKEEL_SEED", seed.to_string());
-            }
+            drawn(&mut command, seed, soak);
             watch(layer.name, command)
         }
         How::Flagged { cargo: words, flags, nightly } => {
@@ -122,9 +117,20 @@ pub fn run_layer(
                 let why = format!("there is no {NIGHTLY} toolchain (rustup toolchain install {NIGHTLY})");
                 return Ok(Outcome::Skipped(why));
             }
+            drawn(&mut command, seed, soak);
             watch(layer.name, command_with(&mut command, words, flags))
         }
         How::Fuzz => fuzzing::run(layer.name, seed, soak, root),
+    }
+}
+
+/// Tells a layer which seed it begins with, and how many times longer it is.
+fn drawn(command: &mut Command, seed: Option<u64>, soak: Option<u64>) {
+    if let Some(soak) = soak {
+        command.env("EVENKEEL_SOAK", soak.to_string());
+    }
+    if let Some(seed) = seed {
+        command.env("EVENKEEL_SEED", seed.to_string());
     }
 }
 

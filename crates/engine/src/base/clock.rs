@@ -10,10 +10,10 @@ use std::sync::OnceLock;
 #[cfg(any(test, feature = "testing"))]
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::error::{Error, Result};
+use super::locks::thread::{self, JoinHandle};
 
 /// Where the engine gets its time from.
 pub trait Clock: Send + Sync + Debug {
@@ -99,7 +99,7 @@ pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHan
     let refused = |error| Error::io(format!("start the thread {name}"), error);
     #[cfg(test)]
     refuse().map_err(refused)?;
-    std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(refused)
+    thread::Builder::new().name(name.to_owned()).spawn(body).map_err(refused)
 }
 
 #[cfg(test)]

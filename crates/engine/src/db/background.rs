@@ -11,14 +11,17 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
-use std::thread::{JoinHandle, Thread};
+use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 use super::keyspace_state::KeyspaceState;
 use super::priority::Priorities;
 use crate::base::class::Class;
 use crate::base::error::Error;
+use crate::base::locks::{
+    Condvar, Mutex, MutexGuard,
+    thread::{self, JoinHandle, Thread},
+};
 use crate::base::units::{JobId, TableId};
 use crate::compaction::compaction::Compaction;
 use crate::execution::compaction_job::CompactionJob;
@@ -268,20 +271,20 @@ impl Background {
 
     /// The calling thread is the flush lane.
     pub fn be_flusher(&self) {
-        self.flusher.get_or_init(std::thread::current);
+        self.flusher.get_or_init(thread::current);
     }
 
     /// The calling thread is the monitor.
     pub fn be_monitor(&self) {
-        self.monitor.get_or_init(std::thread::current);
+        self.monitor.get_or_init(thread::current);
     }
 
     /// The monitor sleeps, at most for `longest`, or until the schedule changes or the store is closed.
     pub fn sleep_as_monitor(&self, longest: Option<Duration>) {
         match longest {
             _ if self.is_stopping() => {}
-            Some(longest) => std::thread::park_timeout(longest),
-            None => std::thread::park(),
+            Some(longest) => thread::park_timeout(longest),
+            None => thread::park(),
         }
     }
 
@@ -343,7 +346,7 @@ impl Background {
     /// The same for the flush lane. A wake-up that comes between the look and the sleep ends the sleep.
     pub fn sleep_as_flusher(&self, seen: u64, longest: Duration) {
         if !self.is_stopping() && self.changes() == seen {
-            std::thread::park_timeout(longest);
+            thread::park_timeout(longest);
         }
     }
 
@@ -469,7 +472,7 @@ pub struct Threads {
 impl Threads {
     /// Waits until all have ended. A thread that drops the last handle of the store cannot wait for itself.
     pub fn join(self) {
-        let own = std::thread::current().id();
+        let own = thread::current().id();
         for thread in self.handles {
             if thread.thread().id() != own {
                 // A panic of the thread has been reported where it was caught.

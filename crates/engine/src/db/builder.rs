@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -37,6 +37,7 @@ use super::tracing::Tracing;
 use super::untrusted;
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::error::{Error, Result};
+use crate::base::locks::Mutex;
 use crate::base::units::{KeyspaceId, SeqNo};
 use crate::compaction::catalog;
 use crate::execution::output::JobContext;

@@ -18,6 +18,7 @@ use super::memory::flush_early_as_leader;
 use super::state::Store;
 use crate::base::durability::Durability;
 use crate::base::error::{Error, Result};
+use crate::base::locks::others_may_go_on;
 use crate::base::units::{KeyspaceId, MIB, SeqNo};
 use crate::observe::slow::Op;
 use crate::write::batch::{NO_KEYSPACE, WriteBatch, decode_batch};
@@ -212,6 +213,7 @@ fn publish(store: &Store, state: &mut CommitState, group: &[Write<'_>]) -> Resul
             store.lane.sync_by(store.clock.now().saturating_add(interval));
         }
     }
+    others_may_go_on();
     store.visible.store(state.last_seq.0, Ordering::Release);
     store.counters.groups.add(1);
     store.counters.writes.add(writes);

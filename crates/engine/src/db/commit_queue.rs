@@ -186,7 +186,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 #[cfg(test)]
 mod tests {
     use super::*;

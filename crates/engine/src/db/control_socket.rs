@@ -14,8 +14,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -26,6 +25,7 @@ use super::state::Store;
 use super::trace;
 use crate::base::clock::spawn;
 use crate::base::error::Error;
+use crate::base::locks::{Mutex, has_ended, thread::JoinHandle};
 use crate::observe::event::Event;
 use crate::observe::json::Object;
 use crate::storage::file_name::FileName;
@@ -137,7 +137,7 @@ fn serve(store: &Arc<Store>, listener: &UnixListener) {
         // An interrupted wait is a short one.
         let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&timeout));
         while let Some(stream) = next_client(store, listener) {
-            threads.retain(|thread| !thread.is_finished());
+            threads.retain(|thread| !has_ended(thread));
             if clients.open.load(Ordering::Relaxed) >= CLIENTS_MAX {
                 refuse(stream);
                 continue;

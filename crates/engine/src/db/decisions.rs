@@ -3,10 +3,11 @@
 //! Kept while the store is open. Nothing of a tree is held here, so no file lives longer for it.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use crate::base::class::Class;
+use crate::base::locks::{Mutex, MutexGuard};
 use crate::base::units::{JobId, KeyspaceId};
 use crate::compaction::compaction::Compaction;
 use crate::compaction::duplicates::merged_bytes;

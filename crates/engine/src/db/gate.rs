@@ -3,11 +3,12 @@
 //! Without pressure a writer looks at one flag of the store and passes. The arithmetic is `scheduler/admission.rs`; who
 //! samples and what writers are told is `admission.rs`.
 
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::base::error::Error;
+use crate::base::locks::{Condvar, Mutex, MutexGuard};
 use crate::scheduler::admission::{Drain, Limit, Pressure, Turnstile, wakes};
 
 /// How long what was measured of a flush, or of L0's compactions, counts.

@@ -1,7 +1,7 @@
 //! What keeps a store open: every `Db`, `Keyspace`, snapshot and cursor holds one. The last one to go closes the store.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use super::background::Threads;
 use super::control::flush;
@@ -14,6 +14,7 @@ use super::ticker;
 use super::trace;
 use super::unlinks::unlink_at_close;
 use crate::base::error::{Error, Result};
+use crate::base::locks::{Mutex, MutexGuard};
 use crate::observe::event::Event;
 
 /// An open store and its threads.

@@ -4,9 +4,10 @@
 //! The thread that looks each second does this (`learning.rs`), under a lock of its own that no reader and no writer takes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use crate::base::locks::{Mutex, MutexGuard};
 use crate::compaction::strategy::{Layout, Strategy};
 use crate::hotness::access_window::{AccessWindow, Counting, Looks, Operations};
 use crate::hotness::predictor::{HeatSample, Learning, Predictor};

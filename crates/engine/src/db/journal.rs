@@ -5,9 +5,10 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use crate::base::locks::{Condvar, Mutex, MutexGuard};
 use crate::observe::event::Event;
 use crate::observe::event_json::event_json;
 use crate::observe::words::utc;

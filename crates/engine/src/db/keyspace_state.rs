@@ -4,12 +4,13 @@
 //! a lock; whoever swaps it holds `swapping`, so that a memtable switch and an install do not lose each other's change.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
 
 use super::gate::{DrainMeter, Gate};
 use super::heat::Heat;
+use crate::base::locks::{Mutex, others_may_go_on};
 use crate::base::units::{KeyspaceId, SeqNo};
 use crate::compaction::duplicates::space_amplification;
 use crate::compaction::strategy::Strategy;
@@ -121,6 +122,7 @@ impl KeyspaceState {
         let _swapping = self.swapping.lock().unwrap_or_else(PoisonError::into_inner);
         let mut view = ReadView::clone(&self.view.load());
         change(&mut view);
+        others_may_go_on();
         self.view.store(Arc::new(view));
     }
 

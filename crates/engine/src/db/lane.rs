@@ -7,12 +7,13 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crate::base::class::Class;
 use crate::base::clock::Clock;
 use crate::base::error::{Error, Result};
+use crate::base::locks::{Condvar, Mutex, MutexGuard};
 use crate::execution::sync_lane::{SyncLane, SyncTicket};
 use crate::storage::file_system::Syncer;
 

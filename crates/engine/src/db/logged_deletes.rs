@@ -1,8 +1,9 @@
 //! Which logs hold deletes that have to be gone in time, and when they are due. What is done about it is in `deletes.rs`.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use super::keyspace_state::KeyspaceState;
+use crate::base::locks::{Mutex, MutexGuard};
 use crate::compaction::deadline::{Deadlines, planned_ms};
 use crate::write::memtable::Memtable;
 use crate::write::wal::WalFiles;

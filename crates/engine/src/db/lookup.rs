@@ -15,6 +15,7 @@ use super::state::Store;
 use crate::base::class::IoClass;
 use crate::base::error::Result;
 use crate::base::key::Trailer;
+use crate::base::locks::others_may_go_on;
 use crate::base::units::SeqNo;
 use crate::merge::visible_iterator::is_put;
 use crate::table::access::{Access, sampled};
@@ -67,6 +68,7 @@ const TOGETHER: usize = 16;
 #[inline]
 pub fn get(store: &Store, keyspace: &KeyspaceState, key: &[u8]) -> Result<Option<Value>> {
     let view = keyspace.view.load();
+    others_may_go_on();
     let at = SeqNo(store.visible.load(Ordering::Acquire));
     get_at(store, keyspace, &view, key, at)
 }

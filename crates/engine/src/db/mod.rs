@@ -93,6 +93,9 @@ pub mod schedule_report;
 pub mod scheduling;
 pub mod settings;
 pub mod settling;
+#[cfg(shuttle)]
+#[cfg(test)]
+mod shuttle_tests;
 pub mod slow_report;
 pub mod snapshot;
 pub mod snapshots;

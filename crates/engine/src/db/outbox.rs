@@ -8,9 +8,10 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use crate::base::error::{Error, Result};
+use crate::base::locks::{Condvar, Mutex, MutexGuard};
 use crate::observe::event::{Event, Listener};
 
 /// Events that wait for the listener.

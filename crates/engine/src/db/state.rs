@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -29,6 +29,7 @@ use super::ticker_state::Ticker;
 use super::tracing::Tracing;
 use crate::base::clock::Clock;
 use crate::base::error::{Error, Result};
+use crate::base::locks::{Mutex, MutexGuard};
 use crate::base::units::KeyspaceId;
 use crate::compaction::claims::Claims;
 use crate::execution::output::JobContext;

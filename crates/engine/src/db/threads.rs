@@ -9,7 +9,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use evenkeel_sys::{Priority, yield_now};
@@ -26,6 +25,7 @@ use super::state::Store;
 use super::ticker;
 use crate::base::clock::spawn;
 use crate::base::error::{Error, Result};
+use crate::base::locks::thread::JoinHandle;
 use crate::observe::event::Event;
 
 /// A thread with nothing to do looks again after this long, should it have missed a wake-up.

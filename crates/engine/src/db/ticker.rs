@@ -63,8 +63,10 @@ pub fn finish(store: &Store, clean: bool) {
 
 /// The thread's body.
 pub fn run(store: &Store) {
-    // Nobody waits for it. A system that refuses costs calm, not answers.
-    let _ = set_background_priority(Priority::Nice19);
+    // Nobody waits for it. A system that refuses costs calm, not answers. Under shuttle all threads are one.
+    if !cfg!(shuttle) {
+        let _ = set_background_priority(Priority::Nice19);
+    }
     let mut open = true;
     while open {
         let next = {

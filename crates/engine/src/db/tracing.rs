@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -17,6 +17,7 @@ use arc_swap::ArcSwapOption;
 use super::trace_file::{Described, Describer, Keys, Kind, OPERATION_BYTES_MAX, put_operation};
 use crate::base::clock::{thread_number, ticks};
 use crate::base::error::{Error, Result};
+use crate::base::locks::{Condvar, Mutex, MutexGuard};
 use crate::observe::memory::{Charge, MemoryBudget, MemoryClass};
 
 /// Threads gather operations in so many places.

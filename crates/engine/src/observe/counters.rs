@@ -2,11 +2,13 @@
 //! that another thread writes.
 
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::histogram::Histogram;
+
+use crate::base::locks::Mutex;
 
 /// One number that only grows.
 #[derive(Debug, Default)]

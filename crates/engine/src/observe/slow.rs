@@ -7,11 +7,12 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use super::histogram::Histogram;
 use super::waits::{self, Cause, SAMPLE_EVERY, Wait, Waited, wait_counted};
 use crate::base::clock::{Clock, ticks};
+use crate::base::locks::{Mutex, MutexGuard};
 use crate::base::units::KeyspaceId;
 
 /// Operations remembered.

@@ -9,13 +9,14 @@ use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::base::class::IoClass;
 use crate::base::error::{Error, Result};
+use crate::base::locks::Mutex;
 use crate::observe::io_counters::IoCounters;
 use crate::storage::disk_direct::{DIRECT, DirectReader, Pages};
 use crate::storage::disk_file::{DiskReader, Joined};

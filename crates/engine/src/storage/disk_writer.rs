@@ -7,10 +7,11 @@ use std::fmt::Debug;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use crate::base::class::IoClass;
 use crate::base::error::{Error, Result};
+use crate::base::locks::{Mutex, MutexGuard};
 use crate::observe::io_counters::IoCounters;
 use crate::storage::file_system::{Syncer, WritableFile};
 

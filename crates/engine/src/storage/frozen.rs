@@ -13,10 +13,11 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError};
 
 use crate::base::class::IoClass;
 use crate::base::error::{Error, Result};
+use crate::base::locks::{Mutex, MutexGuard, RwLock};
 use crate::observe::io_counters::IoCounters;
 use crate::storage::file_system::{DirLock, FileSystem, LogFile, ReadFile, Syncer, WritableFile};
 

@@ -3,10 +3,11 @@
 
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use crate::base::class::IoClass;
 use crate::base::error::Result;
+use crate::base::locks::Mutex;
 use crate::observe::io_counters::IoCounters;
 use crate::storage::file_system::{DirLock, FileSystem, LogFile, ReadFile, WritableFile};
 

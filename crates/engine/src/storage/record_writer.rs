@@ -11,9 +11,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use crate::base::error::{Error, Result};
+use crate::base::locks::Mutex;
 use crate::storage::file_system::{LogFile, Syncer, WritableFile};
 use crate::storage::record::{FRAME_LEN, LogHeader, RecordKind, frame};
 

@@ -11,10 +11,11 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::base::class::IoClass;
 use crate::base::error::{Error, Result};
+use crate::base::locks::Mutex;
 use crate::observe::io_counters::IoCounters;
 use crate::storage::fault::{Fault, FaultKind};
 use crate::storage::file_system::{DirLock, FileSystem, LogFile, ReadFile, WritableFile};

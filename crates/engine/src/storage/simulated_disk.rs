@@ -6,9 +6,10 @@
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use crate::base::error::{Error, Result};
+use crate::base::locks::{Mutex, MutexGuard};
 use crate::observe::io_counters::IoCounters;
 use crate::storage::fault::{FaultKind, Faults};
 use crate::storage::simulated_crash::copied;

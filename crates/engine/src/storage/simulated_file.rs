@@ -7,10 +7,11 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use crate::base::class::IoClass;
 use crate::base::error::{Error, Result};
+use crate::base::locks::Mutex;
 use crate::storage::disk_file::BUFFER_LEN;
 use crate::storage::fault::FaultKind;
 use crate::storage::file_system::{LogFile, ReadFile, Syncer, WritableFile};

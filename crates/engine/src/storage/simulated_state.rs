@@ -10,7 +10,9 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
+
+use crate::base::locks::{Mutex, MutexGuard};
 
 /// A file's bytes. Those between the end of `data` and `len` are zeros, so a large empty log costs nothing. A copy shares
 /// the bytes until one of the two changes, so that a disk can be copied at every call.

@@ -7,12 +7,13 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crate::base::class::IoClass;
 use crate::base::clock::Clock;
 use crate::base::error::Result;
+use crate::base::locks::Mutex;
 use crate::base::units::{KIB, MIB};
 use crate::storage::file_system::{ReadFile, Syncer, WritableFile};
 

@@ -13,13 +13,14 @@
 //! an allocator that gives each thread another.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{OnceLock, PoisonError};
 
 use evenkeel_arena::{Block, BlockPool};
 
 use super::pieces::Pieces;
 use super::residents::Residents;
 use crate::base::clock::thread_number;
+use crate::base::locks::{Mutex, MutexGuard};
 use crate::base::units::TableId;
 
 const WAYS: usize = 7;

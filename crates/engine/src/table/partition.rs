@@ -4,8 +4,8 @@
 //! and below the next block's first, unless one key's versions go on there. A slot is filled when its content is first
 //! needed and may be emptied at any time; whoever uses the content keeps it alive.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
 use arc_swap::{ArcSwapOption, Guard};
 
@@ -17,6 +17,7 @@ use crate::base::class::IoClass;
 use crate::base::coding::Decoder;
 use crate::base::error::Result;
 use crate::base::key::Trailer;
+use crate::base::locks::Mutex;
 
 /// An index partition in memory.
 #[derive(Debug)]

@@ -3,9 +3,10 @@
 //! Cursors come and go in microseconds and want buffers of many sizes. Had each its own from the allocator, the holes they
 //! leave would be filled with blocks of the cache, and the heap would grow by a piece for each thread again and again.
 
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::base::locks::{Mutex, MutexGuard};
 use crate::storage::aligned::{AlignedBuffer, PAGE};
 
 /// Bytes that are kept for the next cursors.

@@ -4,7 +4,9 @@
 //! knows who holds which; a reader that is gone is forgotten on the way.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, Weak};
+use std::sync::{PoisonError, Weak};
+
+use crate::base::locks::Mutex;
 
 /// Something that holds droppable parts, known by number.
 pub trait Holder: Send + Sync {

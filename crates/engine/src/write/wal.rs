@@ -11,10 +11,11 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crate::base::error::{Error, Result};
+use crate::base::locks::{Mutex, MutexGuard};
 use crate::base::units::{MIB, SeqNo};
 use crate::storage::file_name::FileName;
 use crate::storage::file_system::{FileSystem, LogFile};
