@@ -6,7 +6,10 @@
 #[cfg(not(shuttle))]
 pub use std::sync::{Condvar, Mutex, MutexGuard, RwLock};
 #[cfg(not(shuttle))]
-pub use std::{thread, thread_local};
+pub use std::thread;
+// With loom only what takes loom's has any.
+#[cfg(not(any(shuttle, loom)))]
+pub use std::thread_local;
 
 #[cfg(shuttle)]
 pub use shuttle::sync::{Mutex, MutexGuard, RwLock};
