@@ -3,11 +3,13 @@
 //!
 //! The thread that looks each second does this (`learning.rs`), under a lock of its own that no reader and no writer takes.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crate::base::locks::{Mutex, MutexGuard};
+use crate::base::units::TableId;
 use crate::compaction::strategy::{Layout, Strategy};
 use crate::hotness::access_window::{AccessWindow, Counting, Looks, Operations};
 use crate::hotness::predictor::{HeatSample, Learning, Predictor};
@@ -126,12 +128,8 @@ pub struct Known<'a>(&'a Lessons);
 impl Known<'_> {
     /// The share of gets that looks into a table of this level.
     pub fn heat(&self, level: usize, table: &TableRef) -> Option<f64> {
-        let foretold = self.0.predictor.predict_near(level, &table.meta.key_spread());
-        let Some((counted, operations)) = self.0.window.counted(table.id()) else { return foretold };
-        // As if so many looks more had been counted, among as many operations as foretold.
-        let looks = LOOKS_FORETOLD * f64::from(SAMPLING);
-        let among = foretold.filter(|heat| *heat > 0.0).map(|heat| looks / heat);
-        Some(among.map_or(counted, |among| (counted * operations + looks) / (operations + among)))
+        let known = self.0.known.get(&table.id()).copied();
+        known.or_else(|| self.0.foretold(level, table))
     }
 }
 
@@ -142,6 +140,8 @@ struct Lessons {
     /// Gets that asked for a key within a table's bounds, whatever heat is made of.
     asked: AccessWindow,
     predictor: Predictor,
+    /// The heat of the tables that were counted in the last lesson, by that and by what is foretold of them.
+    known: HashMap<TableId, f64>,
     /// Operations counted when the last slice ended, and when that was.
     ended: (u64, Duration),
     quality: Option<Quality>,
@@ -193,14 +193,8 @@ impl HeatMetrics {
 
 impl Default for Heat {
     fn default() -> Heat {
-        let lessons = Lessons {
-            counting: Counting::default(),
-            window: AccessWindow::new(KEEP),
-            asked: AccessWindow::new(KEEP),
-            predictor: Predictor::new(Learning::default()),
-            ended: (0, Duration::ZERO),
-            quality: None,
-        };
+        let predictor = Predictor::new(Learning::default());
+        let lessons = Lessons::new(Counting::default(), predictor, (0, Duration::ZERO));
         Heat {
             gets: AtomicU64::new(0),
             scans: AtomicU64::new(0),
@@ -290,14 +284,7 @@ impl Heat {
         let mut lessons = self.lessons();
         if lessons.counting != counting {
             // Counters of another kind go on from where they are.
-            *lessons = Lessons {
-                counting,
-                window: AccessWindow::new(KEEP),
-                asked: AccessWindow::new(KEEP),
-                predictor: lessons.predictor.clone(),
-                ended: (operations, now),
-                quality: None,
-            };
+            *lessons = Lessons::new(counting, lessons.predictor.clone(), (operations, now));
         }
         let (before, at) = lessons.ended;
         let new = operations.saturating_sub(before);
@@ -321,7 +308,10 @@ impl Heat {
     #[cfg(any(test, feature = "testing"))]
     pub fn pretend(&self, version: &Version, heat: &dyn Fn(&[u8]) -> Option<f64>) {
         let tables = version.tables().filter_map(|(_, t)| Some((t.id(), heat(&t.meta.smallest)?)));
-        self.lessons().window.pretend(tables);
+        let known: HashMap<TableId, f64> = tables.collect();
+        let mut lessons = self.lessons();
+        lessons.window.pretend(known.clone());
+        lessons.known = known;
         self.learnt.fetch_add(1, Ordering::Release);
     }
 
@@ -370,6 +360,18 @@ impl Heat {
 }
 
 impl Lessons {
+    fn new(counting: Counting, predictor: Predictor, ended: (u64, Duration)) -> Lessons {
+        Lessons {
+            counting,
+            window: AccessWindow::new(KEEP),
+            asked: AccessWindow::new(KEEP),
+            predictor,
+            known: HashMap::new(),
+            ended,
+            quality: None,
+        }
+    }
+
     fn learn(&mut self, version: &Version, operations: u64, now: Operations) {
         let counting = self.counting;
         let now = counting.operations(now);
@@ -390,6 +392,20 @@ impl Lessons {
         // First what was foretold of these tables, then what they teach.
         self.quality = quality_of(&self.predictor, version, &samples).or(self.quality);
         self.predictor.train(operations, &samples);
+        let tables = version.tables().map(|(level, table)| (table.id(), self.weighed(level, table)));
+        self.known = tables.filter_map(|(id, heat)| Some((id, heat?))).collect();
+    }
+
+    fn foretold(&self, level: usize, table: &TableRef) -> Option<f64> {
+        self.predictor.predict_near(level, &table.meta.key_spread())
+    }
+
+    /// What was counted of a table, as if some looks more had been, among as many operations as foretold.
+    fn weighed(&self, level: usize, table: &TableRef) -> Option<f64> {
+        let (counted, operations) = self.window.counted(table.id())?;
+        let looks = LOOKS_FORETOLD * f64::from(SAMPLING);
+        let among = self.foretold(level, table).filter(|heat| *heat > 0.0).map(|heat| looks / heat);
+        Some(among.map_or(counted, |among| (counted * operations + looks) / (operations + among)))
     }
 
     /// Which keys are asked for, by the gets that come to the oldest runs of the deepest level: those hold most keys, each once.
