@@ -44,6 +44,8 @@ pub struct Background {
     stopping: AtomicBool,
     /// Changes told so far. A thread goes to sleep only if there was none since it last looked.
     changes: AtomicU64,
+    /// How often waiting callers were told to look again; counted under the lock.
+    told: AtomicU64,
     /// The flush lane, once it runs. It sleeps without the lock, so that a leader can wake it without.
     flusher: OnceLock<Thread>,
     /// The monitor, once it runs.
@@ -229,6 +231,7 @@ impl Background {
             changed: Condvar::new(),
             stopping: AtomicBool::new(false),
             changes: AtomicU64::new(0),
+            told: AtomicU64::new(0),
             flusher: OnceLock::new(),
             monitor: OnceLock::new(),
             waiting: AtomicUsize::new(0),
@@ -297,13 +300,13 @@ impl Background {
 
     /// Something failed that a waiting writer may want to know. It is no reason for a thread to try again at once.
     pub fn tell_waiting(&self) {
-        drop(self.lock());
-        self.changed.notify_all();
+        self.tell_callers(self.lock());
     }
 
     /// Nothing was found to be due: who waits for that need not wait until it looks again by itself. Asked under the lock.
     pub fn tell_none_due(&self) {
         if self.is_waited_for() {
+            self.told.fetch_add(1, Ordering::Release);
             self.changed.notify_all();
         }
     }
@@ -316,6 +319,11 @@ impl Background {
     fn tell_change(&self, state: MutexGuard<'_, BackgroundState>) {
         // Under the lock: who looks and goes to sleep holds it in between.
         self.wake_flusher();
+        self.tell_callers(state);
+    }
+
+    fn tell_callers(&self, state: MutexGuard<'_, BackgroundState>) {
+        self.told.fetch_add(1, Ordering::Release);
         drop(state);
         self.changed.notify_all();
     }
@@ -351,12 +359,24 @@ impl Background {
     }
 
     /// Waits for a change, at most for `longest`.
-    pub fn wait<'a>(
+    fn wait<'a>(
         &self,
         state: MutexGuard<'a, BackgroundState>,
         longest: Duration,
     ) -> MutexGuard<'a, BackgroundState> {
         self.changed.wait_timeout(state, longest).map_or_else(|e| e.into_inner().0, |s| s.0)
+    }
+
+    /// How often waiting callers were told to look again: for [`Background::wait_as_caller`].
+    pub fn told(&self) -> u64 {
+        self.told.load(Ordering::Acquire)
+    }
+
+    /// A caller waits until it is told to look again, at most for `longest`; not at all if it was since `seen` had been.
+    pub fn wait_as_caller(&self, state: MutexGuard<'_, BackgroundState>, seen: u64, longest: Duration) {
+        if self.told() == seen {
+            drop(self.wait(state, longest));
+        }
     }
 
     /// A caller waits for background work until what this answers is dropped; `for_jobs` if that is compactions.

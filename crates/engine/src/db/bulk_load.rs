@@ -79,7 +79,7 @@ impl BulkLoad {
             class: Class::Flush,
             born: Born::Load,
             table_bytes,
-            filter_bits: *strategy.strategy.filter_bits.get(levels - 1, levels),
+            filter_bits: strategy.strategy.filter_bits.get(levels - 1, levels).of(options.filter_bits),
             reads: None,
             compression: keyspace.style.compression_at(levels - 1, &options),
             prefix_rule: keyspace.style.prefix_rule(&options),
@@ -207,17 +207,18 @@ impl BulkLoad {
 
     /// Takes what is synced, and waits until at most `most` tables are not.
     fn drain(&mut self, most: usize) -> Result<()> {
+        let handle = Arc::clone(&self.handle);
+        let background = &handle.store.background;
         loop {
-            self.handle.store.check_writable()?;
+            handle.store.check_writable()?;
+            let told = background.told();
             while let Some((table, ())) = self.output.take_done()? {
                 self.done.push(table);
             }
             if self.output.syncing() <= most {
                 return Ok(());
             }
-            let background = &self.handle.store.background;
-            let state = background.lock();
-            drop(background.wait(state, LOOK_AGAIN));
+            background.wait_as_caller(background.lock(), told, LOOK_AGAIN);
         }
     }
 

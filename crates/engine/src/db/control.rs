@@ -108,6 +108,7 @@ pub fn wait_until(store: &Store, fails: Fails, done: impl Fn() -> bool) -> Resul
     let mut choose = jobs::by_schedule();
     loop {
         store.check_writable()?;
+        let told = store.background.told();
         if done() {
             return Ok(());
         }
@@ -124,8 +125,8 @@ pub fn wait_until(store: &Store, fails: Fails, done: impl Fn() -> bool) -> Resul
             if let Some(error) = fails.error(&state) {
                 return Err(error);
             }
-            // `done` may have become true between the look above and the lock, so the wait is bounded.
-            drop(store.background.wait(state, LOOK_AGAIN));
+            // Bounded: what is waited for may also come about by time passing, of which nobody tells.
+            store.background.wait_as_caller(state, told, LOOK_AGAIN);
         } else if !step_all(store, &mut choose) && !done() {
             // The look for work that finds none does no work, and may be all that was waited for: hence the second look.
             let state = store.background.lock();

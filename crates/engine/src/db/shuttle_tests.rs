@@ -297,6 +297,8 @@ fn flush(tally: &Tally) {
     while db.metrics().flushes == 0 {
         yield_now();
     }
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
     assert_eq!(content(&db.keyspace("default").unwrap()), Acknowledged::all(ROUNDS));
     tally.add(&db);
     db.close().unwrap();
