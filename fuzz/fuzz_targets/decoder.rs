@@ -10,9 +10,10 @@ use evenkeel::testing::DECODERS;
 use libfuzzer_sys::fuzz_target;
 
 static DECODER: LazyLock<fn(&[u8])> = LazyLock::new(|| {
-    let names: Vec<&str> = DECODERS.iter().map(|(name, _)| *name).collect();
+    let all = || DECODERS.iter().chain(keel::decoders::DECODERS);
+    let names: Vec<&str> = all().map(|(name, _)| *name).collect();
     let asked = std::env::var("EVENKEEL_DECODER").unwrap_or_default();
-    let found = DECODERS.iter().find(|(name, _)| *name == asked);
+    let found = all().find(|(name, _)| *name == asked);
     found.unwrap_or_else(|| panic!("EVENKEEL_DECODER is one of {}", names.join(" "))).1
 });
 

@@ -10,6 +10,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::byte_history;
 use super::database::Db;
 use super::heat_file;
 use super::inspect_log::wal;
@@ -64,6 +65,8 @@ pub const DECODERS: &[NamedDecoder] = &[
     ("heat", heat),
     ("trace", trace),
     ("words", words),
+    ("control", control),
+    ("history", byte_history::replay),
     ("directory", directory),
 ];
 
@@ -264,6 +267,21 @@ fn words(bytes: &[u8]) {
     let _ = parse_schedule(text);
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
     let _ = Options::default().set(name, value);
+}
+
+/// Lines that a running store is asked by: each gets an answer, on one line, and none makes the store unable to answer the next.
+fn control(bytes: &[u8]) {
+    let fs = Arc::new(SimulatedFileSystem::new());
+    let opened = Db::builder(Path::new(DIR)).file_system(fs).without_threads().remember(false).open();
+    assert!(opened.is_ok(), "an empty disk takes a store");
+    let Ok(db) = opened else { return };
+    for line in String::from_utf8_lossy(bytes).lines().take(64) {
+        if let Ok(answer) = db.control(line) {
+            assert!(answer.starts_with(['{', '[']) && !answer.contains('\n'), "{line}: {answer}");
+        }
+    }
+    assert!(db.put(b"key", b"value").and_then(|()| db.flush()).is_ok());
+    assert!(db.control("ping").is_ok());
 }
 
 /// The files of a store, each as its name's length, its name, four bytes of length, and its bytes.

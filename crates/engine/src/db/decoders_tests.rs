@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::control_protocol::VERBS;
 use super::database::Db;
 use super::decoders::DECODERS;
 use super::heat_file;
@@ -104,6 +105,19 @@ fn seeds() -> Seeds {
         ["000012.sst", "MANIFEST-000007", "LOG.old.000001", "compression=none,lz4", "memtable_bytes=64MiB"]
             .map(|word| word.as_bytes().to_vec()),
     );
+    let control = seeds.entry("control").or_default();
+    control.extend(VERBS.split(' ').map(|verb| verb.as_bytes().to_vec()));
+    control.extend(
+        [
+            "set-strategy default lo+1\nlevels default\nexplain",
+            "strategy-cost default tier\nschedule\nset-schedule silk",
+            "space de%66ault\ndecisions 3\ndecision 7\nproperties %00",
+        ]
+        .map(|lines| lines.as_bytes().to_vec()),
+    );
+    let mut random = Random::new(7);
+    let history = |_| (0..600).map(|_| random.next_u64() as u8).collect();
+    seeds.entry("history").or_default().extend((0..8).map(history));
     seeds
 }
 

@@ -8,6 +8,8 @@ pub mod audit;
 pub mod background;
 pub mod builder;
 pub mod bulk_load;
+#[cfg(any(test, feature = "testing"))]
+mod byte_history;
 pub mod checkpoint;
 #[cfg(test)]
 mod checkpoint_tests;

@@ -79,7 +79,7 @@ fn every_decoder_takes_its_corpus_and_changes_of_it() {
             assert!(taken.is_ok(), "{name} panics: {what}");
         };
         corpus.iter().for_each(|(path, bytes)| take(bytes, path));
-        let is_slow = matches!(*name, "directory" | "table" | "manifest");
+        let is_slow = matches!(*name, "directory" | "table" | "manifest" | "history" | "control");
         let count = if layer.is_full() { CHANGED } else { CHANGED / 20 } / if is_slow { SLOWER } else { 1 };
         for seed in &seeds {
             let mut attempt = layer.attempt(*seed);
