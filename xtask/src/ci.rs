@@ -1,11 +1,11 @@
 //! The table of steps that CI runs, and the loop that runs them: each with its name and time, up to the first that fails.
 //!
 //! ```text
-//! lock fmt tidy packages licences deny │ clippy clippy-plain docs │ test-debug test-zstd test-release loom loom-db asan instructions
+//! lock fmt tidy packages licences deny │ clippy clippy-plain docs │ test-debug test-zstd test-release loom loom-db shuttle asan instructions
 //!              seconds                        minutes                         minutes
 //! ```
 //!
-//! What fails fast stands first. A step either runs cargo or is a check written here.
+//! What fails fast stands first. A step runs cargo, is a layer of `cargo xtask trust`, or is a check written here.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::instructions;
 use crate::packages;
 use crate::tidy::tree;
-use crate::trust::layers;
+use crate::trust::layers::{self, Layer};
 use crate::trust::run::{self as trust, run_layer};
 
 /// One step.
@@ -31,6 +31,8 @@ pub struct Step {
 enum Action {
     /// Cargo with these words and these variables in its environment.
     Cargo { args: &'static [&'static str], env: &'static [(&'static str, &'static str)] },
+    /// A layer of `cargo xtask trust`, as short as in `cargo test`.
+    Layer(Layer),
     /// A check of our own.
     Check(fn(&Path) -> Outcome),
 }
@@ -57,6 +59,10 @@ const fn cargo(
 
 const fn check(name: &'static str, about: &'static str, check: fn(&Path) -> Outcome) -> Step {
     Step { name, about, action: Action::Check(check) }
+}
+
+const fn layer(layer: Layer) -> Step {
+    Step { name: layer.name, about: layer.about, action: Action::Layer(layer) }
 }
 
 /// All steps, in the order of `cargo xtask ci`.
@@ -93,23 +99,10 @@ pub const STEPS: &[Step] = &[
         &["test", "--release"],
         &[("EVENKEEL_TWIN_SEEDS", "1000"), ("EVENKEEL_TWIN_STEPS", "1000")],
     ),
-    cargo(
-        "loom",
-        "the memtable's tree under every interleaving that loom finds",
-        &["test", "-p", "evenkeel-arena", "--release", "--test", "loom", "--target-dir", "target/loom"],
-        &[("RUSTFLAGS", "--cfg loom")],
-    ),
-    cargo(
-        "loom-db",
-        "the commit queue and the list of snapshots under every interleaving that loom finds",
-        &["test", "-p", "evenkeel", "--lib", "--target-dir", "target/loom", "loom_tests"],
-        &[("RUSTFLAGS", "--cfg loom")],
-    ),
-    check(
-        "asan",
-        "the crates with unsafe code under AddressSanitizer, where there is a nightly toolchain",
-        asan,
-    ),
+    layer(layers::LOOM),
+    layer(layers::LOOM_DB),
+    layer(layers::SHUTTLE),
+    layer(layers::ASAN),
     check("instructions", "no operation takes more instructions than is recorded", instruction_counts),
 ];
 
@@ -131,6 +124,7 @@ pub fn run(steps: &[&Step], root: &Path) -> Result<(), String> {
         let began = Instant::now();
         let outcome = match &step.action {
             Action::Cargo { args, env } => run_cargo(root, args, env),
+            Action::Layer(layer) => trust_layer(root, layer),
             Action::Check(check) => check(root),
         };
         let took = seconds(began.elapsed());
@@ -254,15 +248,13 @@ fn zstd(root: &Path) -> Outcome {
     )
 }
 
-/// The layer of `cargo xtask trust` that is no test of its own, as loom is.
-fn asan(root: &Path) -> Outcome {
-    let layer = layers::find("asan").ok_or("there is no layer `asan`")?;
+fn trust_layer(root: &Path, layer: &Layer) -> Outcome {
     match run_layer(layer, None, None, root)? {
         trust::Outcome::Right(line) => Ok(Done::Yes(line)),
         trust::Outcome::Skipped(why) => Ok(Done::Skipped(why)),
         trust::Outcome::Wrong { last, .. } => {
             last.iter().for_each(|line| println!("{line}"));
-            Err("it reports what is printed above".to_owned())
+            Err("it says what is printed above".to_owned())
         }
     }
 }

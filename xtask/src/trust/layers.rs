@@ -44,6 +44,71 @@ const fn keel(name: &'static str, about: &'static str, test: &'static str) -> La
     Layer { name, about, how: How::Test { package: "keel", target: &["--test", "cli"], test } }
 }
 
+/// The arena under loom.
+pub const LOOM: Layer = Layer {
+    name: "loom",
+    about: "the memtable's tree under every interleaving that loom finds",
+    how: How::Flagged {
+        cargo: &[
+            "test",
+            "-p",
+            "evenkeel-arena",
+            "--release",
+            "--test",
+            "loom",
+            "--target-dir",
+            "target/loom",
+        ],
+        flags: "--cfg loom",
+        nightly: false,
+    },
+};
+
+/// The engine under loom.
+pub const LOOM_DB: Layer = Layer {
+    name: "loom-db",
+    about: "the commit queue and the list of snapshots under every interleaving that loom finds",
+    how: How::Flagged {
+        cargo: &["test", "-p", "evenkeel", "--lib", "--target-dir", "target/loom", "loom_tests"],
+        flags: "--cfg loom",
+        nightly: false,
+    },
+};
+
+/// The engine under shuttle.
+pub const SHUTTLE: Layer = Layer {
+    name: "shuttle",
+    about: "a whole store with all its threads, in orders of all their steps that are drawn",
+    how: How::Flagged {
+        cargo: &["test", "-p", "evenkeel", "--lib", "--target-dir", "target/shuttle", "shuttle_tests"],
+        flags: "--cfg shuttle",
+        nightly: false,
+    },
+};
+
+/// Unsafe code under AddressSanitizer.
+pub const ASAN: Layer = Layer {
+    name: "asan",
+    about: "the crates with unsafe code under AddressSanitizer",
+    how: How::Flagged {
+        cargo: &[
+            "test",
+            "-p",
+            "evenkeel-arena",
+            "-p",
+            "evenkeel-sys",
+            "--lib",
+            "--tests",
+            "--target-dir",
+            "target/asan",
+            "--target",
+            "x86_64-unknown-linux-gnu",
+        ],
+        flags: "-Zsanitizer=address",
+        nightly: true,
+    },
+};
+
 /// Every layer.
 pub const LAYERS: &[Layer] = &[
     engine(
@@ -75,6 +140,11 @@ pub const LAYERS: &[Layer] = &[
         "threads",
         "threads that read find every key while another overwrites them and flushes drop what is hidden",
         "side_by_side::a_key_that_is_overwritten_all_the_time_is_always_there",
+    ),
+    engine(
+        "order",
+        "readers, and what kills leave, see one order of four threads' batches, and one that time allows",
+        "real_time::everybody_sees_one_order_that_time_allows",
     ),
     engine(
         "crash",
@@ -121,63 +191,10 @@ pub const LAYERS: &[Layer] = &[
         "an ext4 that is shut down without a sync keeps what was promised",
         "power_cut::a_real_power_cut_keeps_what_was_promised",
     ),
-    Layer {
-        name: "loom",
-        about: "the memtable's tree under every interleaving that loom finds",
-        how: How::Flagged {
-            cargo: &[
-                "test",
-                "-p",
-                "evenkeel-arena",
-                "--release",
-                "--test",
-                "loom",
-                "--target-dir",
-                "target/loom",
-            ],
-            flags: "--cfg loom",
-            nightly: false,
-        },
-    },
-    Layer {
-        name: "loom-db",
-        about: "the commit queue and the list of snapshots under every interleaving that loom finds",
-        how: How::Flagged {
-            cargo: &["test", "-p", "evenkeel", "--lib", "--target-dir", "target/loom", "loom_tests"],
-            flags: "--cfg loom",
-            nightly: false,
-        },
-    },
-    Layer {
-        name: "shuttle",
-        about: "a whole store with all its threads, in orders of all their steps that are drawn",
-        how: How::Flagged {
-            cargo: &["test", "-p", "evenkeel", "--lib", "--target-dir", "target/shuttle", "shuttle_tests"],
-            flags: "--cfg shuttle",
-            nightly: false,
-        },
-    },
-    Layer {
-        name: "asan",
-        about: "the crates with unsafe code under AddressSanitizer",
-        how: How::Flagged {
-            cargo: &[
-                "test",
-                "-p",
-                "evenkeel-arena",
-                "-p",
-                "evenkeel-sys",
-                "--lib",
-                "--tests",
-                "--target-dir",
-                "target/asan",
-                "--target",
-                "x86_64-unknown-linux-gnu",
-            ],
-            flags: "-Zsanitizer=address",
-            nightly: true,
-        },
-    },
+    LOOM,
+    LOOM_DB,
+    SHUTTLE,
+    ASAN,
 ];
 
 /// The layer of this name.

@@ -166,10 +166,32 @@ struct Done {
     rates: u64,
 }
 
+/// What makes rare things common, each in half of all seeds.
+const CORNERS: [fn(&mut Options); 10] = [
+    |o| o.memtable_bytes = 4 << 10,
+    |o| o.memtables = 2,
+    |o| o.l0_limit = 8,
+    |o| o.cache_bytes = 0,
+    |o| o.table_bytes = 1 << 10,
+    |o| o.block_bytes = 256,
+    |o| o.wal_bytes_max = 64 << 10,
+    |o| o.unlink_bytes_per_sec = 1 << 10,
+    |o| o.filter_bits = 0.0,
+    |o| o.heat_operations = 1024,
+];
+
+fn in_corners(random: &mut Random) -> Options {
+    let mut options = options("unlimited");
+    CORNERS.iter().filter(|_| random.one_in(2)).for_each(|corner| corner(&mut options));
+    options
+}
+
 fn simulate(seed: u64, attempt: &mut Attempt, done: &mut Done) {
-    let mut world = World::new("unlimited", seed);
-    world.chance = Some(Random::new(seed));
     let mut random = Random::new(seed.wrapping_mul(31) + 7);
+    let mut world = World::with(in_corners(&mut random), seed);
+    world.chance = Some(Random::new(seed));
+    // In some seeds every job is asked to yield before each step.
+    let always_yields = random.one_in(4);
     let mut held: Vec<(Snapshot, BTreeMap<Vec<u8>, Vec<u8>>)> = Vec::new();
     let schedules = presets();
     for n in 0..3000 {
@@ -202,10 +224,20 @@ fn simulate(seed: u64, attempt: &mut Attempt, done: &mut Done) {
                 check_disk(&world);
                 done.kills += 1;
             }
-            20..130 => world.put(),
+            20 => {
+                // Heat that has nothing to do with what is read.
+                let hot = random.below(KEYS);
+                world.db.pretend_heat(&|key| Some(f64::from(key > format!("{hot:06}").as_bytes())));
+            }
+            21..130 => world.put(),
             130..160 => world.get(),
             160..220 => world.clock.advance(Duration::from_millis(random.below(400))),
-            _ => done.steps += u64::from(world.step()),
+            _ => {
+                if always_yields {
+                    world.db.request_yields();
+                }
+                done.steps += u64::from(world.step());
+            }
         }
     }
     drop(held);

@@ -48,6 +48,8 @@ mod panics;
 mod planted;
 /// Range deletes: what is gone, what it costs, what goes by metadata.
 mod ranges;
+/// What readers and kills see is one order that time allows.
+mod real_time;
 /// Damaged stores set right.
 mod repair;
 /// Schedules: load that rises and falls, preemptions, bursts, odd clocks.

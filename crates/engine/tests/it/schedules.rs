@@ -123,7 +123,13 @@ impl World {
         let n = self.written.begun.fetch_add(1, Ordering::AcqRel) + 1;
         let key = format!("{number:06}").into_bytes();
         let value = format!("{n:0>0$}{number:06}", VALUE - 6).into_bytes();
-        self.db.put(&key, &value).unwrap();
+        // A writer who waits for what only time brings waits here.
+        let mut waits = 0;
+        while let Err(error) = self.db.put(&key, &value) {
+            waits += 1;
+            assert!(error.to_string().contains("the background is idle") && waits < 100_000, "{error}");
+            self.clock.advance(TICK);
+        }
         self.model.insert(key, value);
         self.written.last[number as usize].store(n, Ordering::Release);
     }
