@@ -13,6 +13,9 @@ use crate::tape::Tape;
 /// So many records are read after each flush if the operations read none.
 const GETS: u64 = 16;
 
+/// A store's filter bits unless it is told others.
+const FILTER_BITS: f32 = 10.0;
+
 /// Means over reads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reading {
@@ -79,7 +82,8 @@ impl Reading {
             if let Some((reads, now_ms)) = access {
                 table.meta.access.add(reads, now_ms);
             }
-            let bits = *strategy.filter_bits.get(level, levels);
+            // The strategy says how many; only one that was not resolved leaves it to the usual ones.
+            let bits = strategy.filter_bits.get(level, levels).of(FILTER_BITS);
             found = contents.of(table.id()).binary_search_by_key(&key, |e| e.key).is_ok();
             let filter = if bits > 0.0 { 1.0 } else { 0.0 };
             pages += filter + if found { 2.0 } else { 2.0 * passes_by_mistake(bits) };

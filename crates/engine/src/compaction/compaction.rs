@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::strategy::FilterBits;
 use crate::base::class::Class;
 use crate::base::key_range::KeyRange;
 use crate::base::units::{GroupId, RunId};
@@ -79,7 +80,7 @@ pub struct Compaction {
     /// Where tables of the level below the target end, ascending: good places for outputs to end.
     pub ends_below: Vec<Arc<[u8]>>,
     /// Filter bits per key for the outputs.
-    pub filter_bits: f32,
+    pub filter_bits: FilterBits,
     /// Where the round-robin movement goes on, if that movement chose the seed (CDS-10).
     pub cursor: Option<(usize, Box<[u8]>)>,
 }

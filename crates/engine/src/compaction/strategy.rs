@@ -31,6 +31,13 @@ impl<T: Clone> PerLevel<T> {
 }
 
 impl<T> PerLevel<T> {
+    /// What each value becomes.
+    pub fn map<U>(self, mut of: impl FnMut(T) -> U) -> PerLevel<U> {
+        let PerLevel { first, rest, last, at } = self;
+        let at = at.into_iter().map(|(level, value)| (level, of(value))).collect();
+        PerLevel { first: of(first), rest: of(rest), last: of(last), at }
+    }
+
     /// The value for `level` in a tree of `levels` levels.
     pub fn get(&self, level: usize, levels: usize) -> &T {
         match self.at.get(&level) {
@@ -287,6 +294,36 @@ impl Default for CutRule {
     }
 }
 
+/// Filter bits per key.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FilterBits {
+    /// So many.
+    Exactly(f32),
+    /// So many more than the store's `filter_bits`, or less; none where that is 0, else 1 to 64.
+    Beside(f32),
+}
+
+impl Default for FilterBits {
+    fn default() -> FilterBits {
+        FilterBits::Beside(0.0)
+    }
+}
+
+impl FilterBits {
+    /// The most there may be.
+    pub const MAX: f32 = 64.0;
+
+    /// How many in a store of so many.
+    pub fn of(self, store: f32) -> f32 {
+        match self {
+            FilterBits::Exactly(bits) => bits,
+            FilterBits::Beside(0.0) => store,
+            FilterBits::Beside(_) if store <= 0.0 => 0.0,
+            FilterBits::Beside(more) => (store + more).clamp(1.0, FilterBits::MAX),
+        }
+    }
+}
+
 /// How a keyspace's tree is kept in shape.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Strategy {
@@ -297,7 +334,7 @@ pub struct Strategy {
     /// The tables' sizes.
     pub cut: CutRule,
     /// Filter bits per key by level.
-    pub filter_bits: PerLevel<f32>,
+    pub filter_bits: PerLevel<FilterBits>,
 }
 
 impl Layout {

@@ -1,6 +1,6 @@
 //! What makes no sense in a strategy, and what would be valid instead: the segment, the field, the reason.
 
-use super::strategy::{Granularity, HeatRule, Layout, LevelPolicy, Movement, Strategy, Trigger};
+use super::strategy::{FilterBits, Granularity, HeatRule, Layout, LevelPolicy, Movement, Strategy, Trigger};
 use super::strategy_words::{heat_rule_text, movement_text, trigger_text};
 use crate::base::error::{Error, Result};
 use crate::base::units::GIB;
@@ -25,8 +25,14 @@ impl Strategy {
             checked.map_err(|what| Error::invalid(format!("strategy, {name}: {what}")))?;
         }
         for (name, bits) in self.filter_bits.named() {
-            if !(0.0..=64.0).contains(bits) {
-                return Err(Error::invalid(format!("strategy, {name}: bits={bits} must be from 0 to 64")));
+            let (allowed, bits) = match bits {
+                FilterBits::Exactly(bits) => (0.0..=FilterBits::MAX, bits),
+                FilterBits::Beside(more) => (-FilterBits::MAX..=FilterBits::MAX, more),
+            };
+            if !allowed.contains(bits) {
+                return Err(Error::invalid(format!(
+                    "strategy, {name}: bits={bits} must be from 0 to 64, or from -64 to +64 beside filter_bits"
+                )));
             }
         }
         self.validate_sizes()

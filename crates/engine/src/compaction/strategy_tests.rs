@@ -54,7 +54,7 @@ fn every_combination_comes_back_as_it_was_written() {
 fn canonical_text_prints_as_it_is() {
     for text in [
         "when=saturation how=runs:1 much=file which=least-overlap-parent; L0: when=runs how=runs:4 much=runs",
-        "when=runs how=runs:4:fill much=files:2MiB which=least-overlap-grandparent,oldest bits=8; last: bits=12",
+        "when=runs how=runs:4:fill much=files:2MiB which=least-overlap-grandparent,oldest bits=8; last: bits=12; L2: bits=-1.5",
         "when=runs how=runs:4 much=runs; L2: how=runs:2; L5:; size: l0=100 base=4KiB ratio=3 table=1MiB",
         "when=runs how=runs:4 much=runs; size: sizes=fixed cut=size",
         "when=saturation how=by-heat:1:4:coldest=0.7 much=level; L0: how=runs:4",
@@ -230,7 +230,7 @@ fn an_error_names_the_field_and_what_is_valid() {
         ),
         (
             "when=saturation how=runs:1 much=level bits=99",
-            "strategy, all levels: bits=99 must be from 0 to 64",
+            "strategy, all levels: bits=99 must be from 0 to 64, or from -64 to +64 beside filter_bits",
         ),
     ] {
         assert_eq!(error(text), want, "{text}");

@@ -13,16 +13,14 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::strategy::{
-    Align, CutRule, Granularity, Layout, LevelPolicy, Movement, PerLevel, SizeRule, Sizes, Strategy, Trigger,
+    Align, CutRule, FilterBits, Granularity, Layout, LevelPolicy, Movement, PerLevel, SizeRule, Sizes,
+    Strategy, Trigger,
 };
 use super::strategy_words::{
     HEAT_FORM, MOVEMENTS, TRIGGERS, bytes_text, heat_rule_text, movement_text, parse_bytes, parse_heat_rule,
     parse_list, trigger_text,
 };
 use crate::base::error::{Error, Result};
-
-/// Filter bits where the text says nothing.
-const FILTER_BITS: f32 = 10.0;
 
 const SIZES: &[(&str, Sizes)] = &[("fixed", Sizes::Fixed), ("dynamic", Sizes::Dynamic)];
 
@@ -35,7 +33,7 @@ struct Segment {
     how: Option<Layout>,
     much: Option<Granularity>,
     which: Option<Vec<Movement>>,
-    bits: Option<f32>,
+    bits: Option<FilterBits>,
 }
 
 impl FromStr for Strategy {
@@ -88,6 +86,21 @@ fn parse(text: &str) -> Result<Strategy, String> {
     Ok(Strategy { levels, size, cut, filter_bits })
 }
 
+/// `12`, or beside the store's option `+8` or `-1`.
+fn parse_bits(text: &str) -> Result<FilterBits, String> {
+    let bits = text.parse().map_err(|_| format!("bits={text} is no number"))?;
+    Ok(if text.starts_with(['+', '-']) { FilterBits::Beside(bits) } else { FilterBits::Exactly(bits) })
+}
+
+impl fmt::Display for FilterBits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FilterBits::Exactly(bits) => write!(f, "{bits}"),
+            FilterBits::Beside(more) => write!(f, "{more:+}"),
+        }
+    }
+}
+
 impl Segment {
     fn parse(fields: &str) -> Result<Segment, String> {
         let mut out = Segment::default();
@@ -99,10 +112,7 @@ impl Segment {
                 "which" => out.which.replace(parse_list("which", MOVEMENTS, value)?).is_none(),
                 "how" => out.how.replace(parse_layout(value)?).is_none(),
                 "much" => out.much.replace(parse_granularity(value)?).is_none(),
-                "bits" => {
-                    let bits = value.parse().map_err(|_| format!("bits={value} is no number"))?;
-                    out.bits.replace(bits).is_none()
-                }
+                "bits" => out.bits.replace(parse_bits(value)?).is_none(),
                 _ => return Err(unknown()),
             };
             if !fresh {
@@ -113,14 +123,14 @@ impl Segment {
     }
 
     /// The policy if the segment has to stand alone.
-    fn complete(self) -> Result<(LevelPolicy, f32), String> {
+    fn complete(self) -> Result<(LevelPolicy, FilterBits), String> {
         let policy = LevelPolicy {
             triggers: self.when.ok_or("when= is missing, for instance when=saturation")?,
             layout: self.how.ok_or("how= is missing, for instance how=runs:1")?,
             granularity: self.much.ok_or("much= is missing, for instance much=file")?,
             movement: self.which.unwrap_or_default(),
         };
-        Ok((policy, self.bits.unwrap_or(FILTER_BITS)))
+        Ok((policy, self.bits.unwrap_or_default()))
     }
 
     /// The policy where this segment differs from `base`. A movement is not inherited by a granularity without choice.
@@ -235,7 +245,7 @@ impl Strategy {
     pub fn levels_text(&self) -> String {
         let (base, bits) = (&self.levels.rest, self.filter_bits.rest);
         let mut out = fields_text(base, bits, None).join(" ");
-        let mut add = |name: &str, policy: &LevelPolicy, own_bits: f32, always: bool| {
+        let mut add = |name: &str, policy: &LevelPolicy, own_bits: FilterBits, always: bool| {
             let fields = fields_text(policy, own_bits, Some((base, bits)));
             if always || !fields.is_empty() {
                 let sep = if fields.is_empty() { "" } else { " " };
@@ -253,7 +263,11 @@ impl Strategy {
 }
 
 /// The fields that differ from `base`, or all of them.
-fn fields_text(policy: &LevelPolicy, bits: f32, base: Option<(&LevelPolicy, f32)>) -> Vec<String> {
+fn fields_text(
+    policy: &LevelPolicy,
+    bits: FilterBits,
+    base: Option<(&LevelPolicy, FilterBits)>,
+) -> Vec<String> {
     let mut out = Vec::new();
     let differs = |same: fn(&LevelPolicy, &LevelPolicy) -> bool| base.is_none_or(|(b, _)| !same(b, policy));
     if differs(|a, b| a.triggers == b.triggers) {
@@ -278,7 +292,7 @@ fn fields_text(policy: &LevelPolicy, bits: f32, base: Option<(&LevelPolicy, f32)
         let words: Vec<String> = policy.movement.iter().map(|m| movement_text(*m)).collect();
         out.push(format!("which={}", words.join(",")));
     }
-    if bits != base.map_or(FILTER_BITS, |(_, b)| b) {
+    if bits != base.map_or_else(FilterBits::default, |(_, b)| b) {
         out.push(format!("bits={bits}"));
     }
     out

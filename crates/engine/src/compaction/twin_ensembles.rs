@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use super::strategy::{
-    Align, CutRule, Granularity, Heat, HeatRule, Layout, LevelPolicy, Movement, PerLevel, Relative,
-    Saturation, SizeRule, Sizes, Strategy, Trigger,
+    Align, CutRule, FilterBits, Granularity, Heat, HeatRule, Layout, LevelPolicy, Movement, PerLevel,
+    Relative, Saturation, SizeRule, Sizes, Strategy, Trigger,
 };
 use super::strategy_words::{movement_text, trigger_text};
 use super::twin_world::{Broken, Chance, KEYS, World};
@@ -47,8 +47,8 @@ fn compose(chance: &mut Chance) -> Strategy {
         let (level, runs) = (1 + chance.below(2), 1 + chance.below(5) as u32);
         levels.at.insert(level, policy(chance, runs, ttl, false));
     }
-    let mut filter_bits = PerLevel::same(10.0);
-    filter_bits.at = levels.at.keys().map(|level| (*level, 10.0)).collect();
+    let mut filter_bits = PerLevel::same(FilterBits::Exactly(10.0));
+    filter_bits.at = levels.at.keys().map(|level| (*level, FilterBits::Exactly(10.0))).collect();
     let sizes = if chance.once_in(2) { Sizes::Fixed } else { Sizes::Dynamic };
     let align = [Align::Size, Align::Next, Align::Last][chance.below(3)];
     Strategy {

@@ -137,7 +137,7 @@ fn open(
         class: compaction.class,
         born,
         table_bytes: compaction.table_bytes,
-        filter_bits: compaction.filter_bits,
+        filter_bits: compaction.filter_bits.of(options.filter_bits),
         reads: keyspace.heat.read_profile(),
         compression: keyspace.style.compression_at(compaction.target_level, &options),
         prefix_rule: keyspace.style.prefix_rule(&options),

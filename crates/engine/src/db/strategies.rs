@@ -11,7 +11,7 @@ use super::state::{Store, TreeState};
 use crate::base::error::{Error, Result};
 use crate::compaction::catalog;
 use crate::compaction::cost_model::{debt, distance, reshaping_bytes};
-use crate::compaction::strategy::{CutRule, Layout, PerLevel, SizeRule, Strategy};
+use crate::compaction::strategy::{CutRule, FilterBits, Layout, SizeRule, Strategy};
 use crate::observe::event::Event;
 use crate::observe::json::Object;
 use crate::options::{KeyspaceOptions, Options};
@@ -38,9 +38,6 @@ pub fn resolve(text: &str, memtable_bytes: u64, options: &Options) -> Result<Nam
     if strategy.cut.table_bytes == CutRule::default().table_bytes {
         strategy.cut.table_bytes = options.table_bytes;
     }
-    if !text.contains("bits=") {
-        strategy.filter_bits = PerLevel::same(options.filter_bits);
-    }
     // A strategy that is spelled out means the number of runs it says.
     let first = &mut strategy.levels.first;
     if !text.contains('=') && first.layout.max_runs() > 1 {
@@ -49,12 +46,15 @@ pub fn resolve(text: &str, memtable_bytes: u64, options: &Options) -> Result<Nam
     Ok(NamedStrategy { text: text.to_owned(), strategy })
 }
 
-/// The strategy that `text` names or spells, as a store with these options has it: with their sizes, unless it states its own.
+/// The strategy that `text` names or spells, as a store with these options has it: with their sizes and
+/// filter bits, unless it states its own.
 ///
 /// # Errors
 /// `InvalidArgument` that names the field and what would be valid.
 pub fn with_sizes(text: &str, options: &Options) -> Result<Strategy> {
-    Ok(resolve(text, options.memtable_bytes, options)?.strategy)
+    let mut strategy = resolve(text, options.memtable_bytes, options)?.strategy;
+    strategy.filter_bits = strategy.filter_bits.map(|bits| FilterBits::Exactly(bits.of(options.filter_bits)));
+    Ok(strategy)
 }
 
 /// The runs that L0 may have before it is compacted: it starts well before writers are slowed.
