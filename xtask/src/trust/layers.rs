@@ -187,6 +187,11 @@ pub const LAYERS: &[Layer] = &[
         "kill::a_killed_load_leaves_exactly_the_first_lines",
     ),
     keel(
+        "kill-call",
+        "kill -9 at the n-th call of each kind leaves exactly the first lines",
+        "kill_calls::a_load_killed_at_any_call_leaves_exactly_the_first_lines",
+    ),
+    keel(
         "power-cut",
         "an ext4 that is shut down without a sync keeps what was promised",
         "power_cut::a_real_power_cut_keeps_what_was_promised",

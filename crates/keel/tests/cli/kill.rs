@@ -147,7 +147,8 @@ pub fn kill_after(mut child: Child, target: u64, spins: u64) -> u64 {
     rest.split_inclusive('\n').filter_map(acknowledged).fold(acked, u64::max)
 }
 
-fn acknowledged(line: &str) -> Option<u64> {
+/// The number of lines that an answer acknowledges.
+pub fn acknowledged(line: &str) -> Option<u64> {
     line.strip_prefix("acked ")?.strip_suffix('\n')?.parse().ok()
 }
 

@@ -18,6 +18,9 @@ mod formats;
 /// `kill -9` during loads.
 #[cfg(unix)]
 mod kill;
+/// `kill -9` at the n-th call of a kind.
+#[cfg(target_os = "linux")]
+mod kill_calls;
 /// `lab`.
 mod lab;
 /// `stats`, `levels`, `explain`, `schedule`: of a store at rest and of one that another process has open.

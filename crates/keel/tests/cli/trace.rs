@@ -119,7 +119,8 @@ fn show(calls: &[Call]) -> String {
     })
 }
 
-fn can_trace() -> bool {
+/// True if strace is here and may trace.
+pub fn can_trace() -> bool {
     let quiet = |command: &mut Command| command.stdout(Stdio::null()).stderr(Stdio::null()).status();
     quiet(Command::new("strace").args(["-o", "/dev/null", "true"])).is_ok_and(|status| status.success())
 }
