@@ -1,7 +1,7 @@
 //! The table of steps that CI runs, and the loop that runs them: each with its name and time, up to the first that fails.
 //!
 //! ```text
-//! lock fmt tidy packages licences deny │ clippy clippy-plain docs │ test-debug test-zstd test-release loom loom-db shuttle asan instructions
+//! lock fmt tidy packages licences deny │ clippy clippy-plain docs │ test-debug test-zstd test-release loom loom-db shuttle asan memcheck instructions
 //!              seconds                        minutes                         minutes
 //! ```
 //!
@@ -103,6 +103,7 @@ pub const STEPS: &[Step] = &[
     layer(layers::LOOM_DB),
     layer(layers::SHUTTLE),
     layer(layers::ASAN),
+    layer(layers::MEMCHECK),
     check("instructions", "no operation takes more instructions than is recorded", instruction_counts),
 ];
 

@@ -23,17 +23,28 @@ pub enum How {
         /// The test's whole name.
         test: &'static str,
     },
-    /// Tests that are run as they are, with other flags of the compiler; the line counts them, unless they print one.
+    /// Tests that are run as they are, built or run in another way; the line counts them, unless they print one.
     Flagged {
         /// What cargo is given.
         cargo: &'static [&'static str],
         /// `RUSTFLAGS`.
-        flags: &'static str,
-        /// True if it takes the nightly toolchain, without which the layer says that it is skipped.
-        nightly: bool,
+        flags: Option<&'static str>,
+        /// Without it the layer says that it is skipped.
+        needs: Needs,
     },
     /// libFuzzer on every decoder.
     Fuzz,
+}
+
+/// What a layer needs beside the toolchain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing.
+    Nothing,
+    /// The nightly toolchain, with which it is built.
+    Nightly,
+    /// valgrind.
+    Valgrind,
 }
 
 const fn engine(name: &'static str, about: &'static str, test: &'static str) -> Layer {
@@ -59,8 +70,8 @@ pub const LOOM: Layer = Layer {
             "--target-dir",
             "target/loom",
         ],
-        flags: "--cfg loom",
-        nightly: false,
+        flags: Some("--cfg loom"),
+        needs: Needs::Nothing,
     },
 };
 
@@ -70,8 +81,8 @@ pub const LOOM_DB: Layer = Layer {
     about: "the commit queue and the list of snapshots under every interleaving that loom finds",
     how: How::Flagged {
         cargo: &["test", "-p", "evenkeel", "--lib", "--target-dir", "target/loom", "loom_tests"],
-        flags: "--cfg loom",
-        nightly: false,
+        flags: Some("--cfg loom"),
+        needs: Needs::Nothing,
     },
 };
 
@@ -81,8 +92,8 @@ pub const SHUTTLE: Layer = Layer {
     about: "a whole store with all its threads, in orders of all their steps that are drawn",
     how: How::Flagged {
         cargo: &["test", "-p", "evenkeel", "--lib", "--target-dir", "target/shuttle", "shuttle_tests"],
-        flags: "--cfg shuttle",
-        nightly: false,
+        flags: Some("--cfg shuttle"),
+        needs: Needs::Nothing,
     },
 };
 
@@ -104,8 +115,29 @@ pub const ASAN: Layer = Layer {
             "--target",
             "x86_64-unknown-linux-gnu",
         ],
-        flags: "-Zsanitizer=address",
-        nightly: true,
+        flags: Some("-Zsanitizer=address"),
+        needs: Needs::Nightly,
+    },
+};
+
+/// Unsafe code under valgrind.
+pub const MEMCHECK: Layer = Layer {
+    name: "memcheck",
+    about: "the crates with unsafe code under valgrind's memcheck",
+    how: How::Flagged {
+        cargo: &[
+            "test",
+            "-p",
+            "evenkeel-arena",
+            "-p",
+            "evenkeel-sys",
+            "--lib",
+            "--tests",
+            "--config",
+            "target.'cfg(all())'.runner = 'valgrind -q --error-exitcode=9'",
+        ],
+        flags: None,
+        needs: Needs::Valgrind,
     },
 };
 
@@ -200,6 +232,7 @@ pub const LAYERS: &[Layer] = &[
     LOOM_DB,
     SHUTTLE,
     ASAN,
+    MEMCHECK,
 ];
 
 /// The layer of this name.

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::fuzzing;
-use super::layers::{How, LAYERS, Layer};
+use super::layers::{How, LAYERS, Layer, Needs};
 use super::lines::{self, Line};
 use super::words::Run;
 
@@ -111,14 +111,17 @@ pub fn run_layer(
             drawn(&mut command, seed, soak);
             watch(layer.name, command)
         }
-        How::Flagged { cargo: words, flags, nightly } => {
-            let mut command = if nightly { nightly_cargo(root) } else { cargo(root) };
-            if nightly && !has_nightly(root) {
-                let why = format!("there is no {NIGHTLY} toolchain (rustup toolchain install {NIGHTLY})");
+        How::Flagged { cargo: words, flags, needs } => {
+            if let Some(why) = missing(needs, root) {
                 return Ok(Outcome::Skipped(why));
             }
+            let mut command = if needs == Needs::Nightly { nightly_cargo(root) } else { cargo(root) };
             drawn(&mut command, seed, soak);
-            watch(layer.name, command_with(&mut command, words, flags))
+            command.args(words);
+            if let Some(flags) = flags {
+                command.env("RUSTFLAGS", flags);
+            }
+            watch(layer.name, command)
         }
         How::Fuzz => fuzzing::run(layer.name, seed, soak, root),
     }
@@ -134,9 +137,23 @@ fn drawn(command: &mut Command, seed: Option<u64>, soak: Option<u64>) {
     }
 }
 
-fn command_with(command: &mut Command, words: &[&str], flags: &str) -> Command {
-    command.args(words).env("RUSTFLAGS", flags);
-    std::mem::replace(command, Command::new("true"))
+/// What is needed and not there.
+fn missing(needs: Needs, root: &Path) -> Option<String> {
+    match needs {
+        Needs::Nightly if !answers(nightly_cargo(root)) => {
+            Some(format!("there is no {NIGHTLY} toolchain (rustup toolchain install {NIGHTLY})"))
+        }
+        Needs::Valgrind if !answers(Command::new("valgrind")) => {
+            Some("valgrind is not installed (apt-get install valgrind)".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// True if a program is there.
+fn answers(mut command: Command) -> bool {
+    let asked = command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    asked.is_ok_and(|status| status.success())
 }
 
 fn cargo(root: &Path) -> Command {
@@ -154,12 +171,6 @@ fn nightly_cargo(root: &Path) -> Command {
         command.env_remove(name);
     }
     command
-}
-
-fn has_nightly(root: &Path) -> bool {
-    let mut command = nightly_cargo(root);
-    let asked = command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    asked.is_ok_and(|status| status.success())
 }
 
 /// Runs a command to its end and reads what it prints.
