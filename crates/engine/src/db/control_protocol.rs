@@ -2,7 +2,7 @@
 //! a command answers the same whether it has the store open or asks the process that has.
 //!
 //! A line is a verb and arguments apart by blanks; in an argument `%NN` is the byte NN (hexadecimal), so that a name may hold
-//! a blank. The last argument of `strategy-cost`, `set-strategy` and `set-schedule` is the rest of the line.
+//! a blank. The last argument of `strategy-cost`, `set-strategy`, `set-schedule` and `set-option` is the rest of the line.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::observe::waits::Cause;
 use crate::options::Options;
 
 /// What can be asked.
-pub const VERBS: &str = "ping stats space prometheus properties levels explain decisions decision slow audit-deletes strategy strategy-cost set-strategy schedule set-schedule options keyspaces events trace";
+pub const VERBS: &str = "ping stats space prometheus properties levels explain decisions decision slow audit-deletes strategy strategy-cost set-strategy schedule set-schedule set-option options keyspaces events trace";
 
 /// How a trace is asked for.
 const TRACE_FORM: &str = "the form is `trace plain|hashed PATH` at the control socket, with an absolute path";
@@ -113,6 +113,14 @@ pub fn request(store: &Store, line: &str) -> Result<String> {
             }
             settings::change(store, "schedule", rest)?;
             Ok(schedule(store))
+        }
+        "set-option" => {
+            let (name, value) = split(rest);
+            if value.is_empty() {
+                return Err(Error::invalid("the form is `set-option OPTION VALUE`"));
+            }
+            settings::change(store, &unescape(name)?, value)?;
+            Ok(options(&store.options.load()))
         }
         "trace" => Err(Error::invalid(TRACE_FORM)),
         #[cfg(test)]

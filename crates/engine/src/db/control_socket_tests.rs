@@ -56,6 +56,8 @@ fn it_answers_while_the_store_is_open_and_is_gone_with_it() {
     assert!(ask(&mut client, "set-schedule fixed:1MiB").contains("\"text\":\"fixed:1MiB\""));
     assert!(ask(&mut client, "schedule").contains("\"text\":\"fixed:1MiB\""));
     assert_eq!(db.control("strategy").unwrap(), r#"{"keyspace":"default","text":"tier"}"#);
+    assert!(ask(&mut client, "set-option slow_us 7").contains(r#"{"name":"slow_us","value":"7","#));
+    assert_eq!(db.options().slow_us, 7);
     for (question, kind) in [
         ("", "InvalidArgument"),
         ("fly", "InvalidArgument"),
@@ -70,6 +72,9 @@ fn it_answers_while_the_store_is_open_and_is_gone_with_it() {
         ("set-strategy default none", "InvalidArgument"),
         ("set-schedule", "InvalidArgument"),
         ("set-schedule sometimes", "InvalidArgument"),
+        ("set-option slow_us", "InvalidArgument"),
+        ("set-option slow_us soon", "InvalidArgument"),
+        ("set-option control_socket false", "InvalidArgument"),
     ] {
         let answer = ask(&mut client, question);
         assert!(answer.starts_with(&format!("{{\"error\":{{\"kind\":\"{kind}\"")), "{question}: {answer}");

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::ActionArgs;
 use super::audit::warn_of_short_ttls;
 use crate::failure::Failure;
-use crate::live::{ask, parse};
+use crate::live::{argument, ask, ask_running, parse};
 use crate::output::Output;
 use crate::store::{EngineArgs, ReadArgs, Target, done, open_db};
 
@@ -39,7 +39,7 @@ Examples:
   keel option set --db shop.db memtable_bytes 16MiB
   keel option set --db shop.db write_buffer_size 16MiB    RocksDB's word, same option
 
-A store that another process has open is asked at its control socket. `--set OPTION=VALUE` of the verbs that write holds for
+A store that another process has open is asked, and told, at its control socket: it changes at once. `--set OPTION=VALUE` of the verbs that write holds for
 that command only.";
 
 impl Args {
@@ -55,6 +55,13 @@ impl Args {
                 // What cannot be is found before the store is opened.
                 let mut options = Options::default();
                 options.set(name, value).map_err(|error| Failure::usage(error.to_string()))?;
+                let question = format!("set-option {} {value}", argument(name));
+                if ask_running(target, &question)?.is_some() {
+                    if let Some(audit) = ask_running(target, "audit-deletes")? {
+                        warn_of_short_ttls(&audit, None);
+                    }
+                    return done(self.json);
+                }
                 let set = vec![format!("{name}={value}")];
                 let db = open_db(target, &EngineArgs { set, remember: true, ..EngineArgs::default() })?;
                 // With another schedule rewriting may take longer than deletes have.

@@ -57,6 +57,8 @@ fn a_running_store_answers_and_obeys() {
     keel.run(&["schedule", "set", "silk:floor=300MiB"]).fails(1, &["at most what the device can do"]);
     keel.run(&["schedule", "set", "silk:flor=1"]).fails(2, &["flor", "floor"]);
     assert_eq!(keel.ok(&["schedule", "set", "fixed:5MiB"]), "fixed:5MiB\n");
+    assert_eq!(keel.ok(&["option", "set", "level0_stop_writes_trigger", "33"]), "");
+    keel.run(&["option", "set", "control_socket", "false"]).fails(1, &["read when a store is opened"]);
     assert_eq!(json(&keel.ok(&["schedule", "show", "--json"]))["limit_bytes_per_sec"], 5 << 20);
     keel.run(&["schedule", "set", "sometimes"]).fails(2, &["sometimes", "unlimited"]);
     keel.run(&["levels", "--keyspace", "a b"]).fails(1, &["no keyspace `a b`"]);
@@ -66,6 +68,8 @@ fn a_running_store_answers_and_obeys() {
     let memtable =
         options.lines().map(words).find(|line| line.first().is_some_and(|w| w == "memtable_bytes"));
     assert_eq!(memtable.unwrap()[1..3], ["16384", "(default"], "{options}");
+    let limit = options.lines().map(words).find(|line| line.first().is_some_and(|w| w == "l0_limit"));
+    assert_eq!(limit.unwrap()[1], "33", "{options}");
     assert!(keel.ok(&["option", "list", "--read-only"]).contains("memtable_bytes"));
     // Verbs that need the store itself are refused, and told by whom.
     keel.run(&["get", "key0001"]).fails(1, &["LOCK", "process "]);
