@@ -21,6 +21,9 @@ const PATCHES: &str = "xtask/mutants";
 /// Where the copy is, below the tree's root.
 const COPY: &str = "target/mutants";
 
+/// What builds and fuzzing leave, and change while this runs.
+const SCRATCH: [&str; 4] = ["target", "fuzz/found", "fuzz/artifacts", "fuzz/coverage"];
+
 /// A planted bug.
 #[derive(Debug)]
 pub struct Mutant {
@@ -165,10 +168,10 @@ fn files(root: &Path, folder: &Path, found: &mut BTreeMap<PathBuf, PathBuf>) -> 
     for entry in std::fs::read_dir(root.join(folder))? {
         let (entry, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
         let hidden = name.to_string_lossy().starts_with('.') && name != ".cargo" && name != ".ci";
-        if hidden || name == "target" {
+        let name = folder.join(name);
+        if hidden || SCRATCH.iter().any(|scratch| name.ends_with(scratch)) {
             continue;
         }
-        let name = folder.join(name);
         match entry.symlink_metadata()?.file_type() {
             kind if kind.is_dir() => files(root, &name, found)?,
             kind if kind.is_file() => drop(found.insert(name, entry)),
