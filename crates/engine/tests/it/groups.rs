@@ -172,8 +172,11 @@ fn writes_of_what_is_not_read_cost_less_and_space_stays_within_its_bound() {
         }
         store.db.metrics().costs.rewrites_per_entry
     };
-    let [leveled, by_heat] = ["1-leveling", "ltg"].map(cost);
+    // With as many filter bits as the other: of tables this small those are a good part of the bytes, and are not what is compared.
+    let row = evenkeel::strategy::catalog().iter().find(|row| row.name == "ltg").unwrap();
+    let alike = row.text.replace(" bits=+8", "").replace(" bits=-1", "");
+    assert!(!alike.contains("bits="), "{alike}");
+    let [leveled, by_heat] = ["1-leveling", &alike].map(cost);
     println!("REWRITTEN {leveled:.2} times leveled, {by_heat:.2} by heat");
-    // In a tree of a few tables that is little; lab L says how much it comes to.
-    assert!(by_heat < 0.97 * leveled, "an entry is rewritten {by_heat} times, not less than {leveled}");
+    assert!(by_heat < 0.95 * leveled, "an entry is rewritten {by_heat} times, not less than {leveled}");
 }
