@@ -8,6 +8,7 @@
 //! so and is skipped.
 
 use std::iter::successors;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
 use crate::Keel;
@@ -18,6 +19,8 @@ use crate::trust::{Attempt, layer};
 /// What changes a disk, as strace names calls, and what makes files known.
 const CALLS: [&str; 7] =
     ["/^(open|openat)$", "/write", "/^(fallocate|ftruncate)$", "/sync$", "/^rename", "/^unlink", "/^mkdir"];
+
+const SIGKILL: i32 = 9;
 
 /// Lines of one load: a few memtables.
 const FED: usize = 600;
@@ -47,7 +50,10 @@ fn killed_at(keel: &Keel, call: &str, nth: u64, batch: &str, input: &[&[u8]]) ->
     let output = command.stderr(Stdio::null()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     let acked = said.split_inclusive('\n').filter_map(acknowledged).fold(0, u64::max);
-    (acked as usize, !output.status.success())
+    // strace ends as what it watched did.
+    let killed = output.status.signal() == Some(SIGKILL);
+    assert!(killed || output.status.success(), "{call}, call {nth}: the load ended with {}", output.status);
+    (acked as usize, killed)
 }
 
 #[test]
