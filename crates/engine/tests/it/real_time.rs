@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex};
 use evenkeel::testing::{Random, SimulatedFileSystem};
 use evenkeel::{Cursor, Db, Options, ScanRange, Snapshot, WriteBatch};
 
+use super::side_by_side::tiny;
 use super::trust::layer;
 
 const WRITERS: usize = 4;
@@ -56,21 +57,7 @@ fn value(number: u64) -> Vec<u8> {
 }
 
 fn options() -> Options {
-    Options {
-        memtable_bytes: 8 << 10,
-        memtables: 4,
-        table_bytes: 4 << 10,
-        block_bytes: 512,
-        level_base_bytes: 16 << 10,
-        level_ratio: 3,
-        l0_trigger: 2,
-        l0_limit: 24,
-        wal_bytes_max: 256 << 10,
-        cache_bytes: 64 << 10,
-        reserve_bytes: 0,
-        workers: 2,
-        ..Options::default()
-    }
+    Options { workers: 2, ..tiny() }
 }
 
 impl Told {

@@ -11,7 +11,8 @@ use evenkeel::{Db, KeyspaceOptions, Metrics, Options, ScanRange, WriteBatch};
 
 use super::trust::layer;
 
-fn tiny() -> Options {
+/// So small that flushes and compactions go on all the time.
+pub fn tiny() -> Options {
     Options {
         memtable_bytes: 8 << 10,
         memtables: 4,
