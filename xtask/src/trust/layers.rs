@@ -55,91 +55,82 @@ const fn keel(name: &'static str, about: &'static str, test: &'static str) -> La
     Layer { name, about, how: How::Test { package: "keel", target: &["--test", "cli"], test } }
 }
 
+const fn flagged(
+    name: &'static str,
+    about: &'static str,
+    cargo: &'static [&'static str],
+    flags: Option<&'static str>,
+    needs: Needs,
+) -> Layer {
+    Layer { name, about, how: How::Flagged { cargo, flags, needs } }
+}
+
 /// The arena under loom.
-pub const LOOM: Layer = Layer {
-    name: "loom",
-    about: "the memtable's tree under every interleaving that loom finds",
-    how: How::Flagged {
-        cargo: &[
-            "test",
-            "-p",
-            "evenkeel-arena",
-            "--release",
-            "--test",
-            "loom",
-            "--target-dir",
-            "target/loom",
-        ],
-        flags: Some("--cfg loom"),
-        needs: Needs::Nothing,
-    },
-};
+pub const LOOM: Layer = flagged(
+    "loom",
+    "the memtable's tree under every interleaving that loom finds",
+    &["test", "-p", "evenkeel-arena", "--release", "--test", "loom", "--target-dir", "target/loom"],
+    Some("--cfg loom"),
+    Needs::Nothing,
+);
 
 /// The engine under loom.
-pub const LOOM_DB: Layer = Layer {
-    name: "loom-db",
-    about: "the commit queue and the list of snapshots under every interleaving that loom finds",
-    how: How::Flagged {
-        cargo: &["test", "-p", "evenkeel", "--lib", "--target-dir", "target/loom", "loom_tests"],
-        flags: Some("--cfg loom"),
-        needs: Needs::Nothing,
-    },
-};
+pub const LOOM_DB: Layer = flagged(
+    "loom-db",
+    "the commit queue and the list of snapshots under every interleaving that loom finds",
+    &["test", "-p", "evenkeel", "--lib", "--target-dir", "target/loom", "loom_tests"],
+    Some("--cfg loom"),
+    Needs::Nothing,
+);
 
 /// The engine under shuttle.
-pub const SHUTTLE: Layer = Layer {
-    name: "shuttle",
-    about: "a whole store with all its threads, in orders of all their steps that are drawn",
-    how: How::Flagged {
-        cargo: &["test", "-p", "evenkeel", "--lib", "--target-dir", "target/shuttle", "shuttle_tests"],
-        flags: Some("--cfg shuttle"),
-        needs: Needs::Nothing,
-    },
-};
+pub const SHUTTLE: Layer = flagged(
+    "shuttle",
+    "a whole store with all its threads, in orders of all their steps that are drawn",
+    &["test", "-p", "evenkeel", "--lib", "--target-dir", "target/shuttle", "shuttle_tests"],
+    Some("--cfg shuttle"),
+    Needs::Nothing,
+);
 
 /// Unsafe code under AddressSanitizer.
-pub const ASAN: Layer = Layer {
-    name: "asan",
-    about: "the crates with unsafe code under AddressSanitizer",
-    how: How::Flagged {
-        cargo: &[
-            "test",
-            "-p",
-            "evenkeel-arena",
-            "-p",
-            "evenkeel-sys",
-            "--lib",
-            "--tests",
-            "--target-dir",
-            "target/asan",
-            "--target",
-            "x86_64-unknown-linux-gnu",
-        ],
-        flags: Some("-Zsanitizer=address"),
-        needs: Needs::Nightly,
-    },
-};
+pub const ASAN: Layer = flagged(
+    "asan",
+    "the crates with unsafe code under AddressSanitizer",
+    &[
+        "test",
+        "-p",
+        "evenkeel-arena",
+        "-p",
+        "evenkeel-sys",
+        "--lib",
+        "--tests",
+        "--target-dir",
+        "target/asan",
+        "--target",
+        "x86_64-unknown-linux-gnu",
+    ],
+    Some("-Zsanitizer=address"),
+    Needs::Nightly,
+);
 
 /// Unsafe code under valgrind.
-pub const MEMCHECK: Layer = Layer {
-    name: "memcheck",
-    about: "the crates with unsafe code under valgrind's memcheck",
-    how: How::Flagged {
-        cargo: &[
-            "test",
-            "-p",
-            "evenkeel-arena",
-            "-p",
-            "evenkeel-sys",
-            "--lib",
-            "--tests",
-            "--config",
-            "target.'cfg(all())'.runner = 'valgrind -q --error-exitcode=9'",
-        ],
-        flags: None,
-        needs: Needs::Valgrind,
-    },
-};
+pub const MEMCHECK: Layer = flagged(
+    "memcheck",
+    "the crates with unsafe code under valgrind's memcheck",
+    &[
+        "test",
+        "-p",
+        "evenkeel-arena",
+        "-p",
+        "evenkeel-sys",
+        "--lib",
+        "--tests",
+        "--config",
+        "target.'cfg(all())'.runner = 'valgrind -q --error-exitcode=9'",
+    ],
+    None,
+    Needs::Valgrind,
+);
 
 /// Every layer.
 pub const LAYERS: &[Layer] = &[
