@@ -207,18 +207,17 @@ impl BulkLoad {
 
     /// Takes what is synced, and waits until at most `most` tables are not.
     fn drain(&mut self, most: usize) -> Result<()> {
-        let handle = Arc::clone(&self.handle);
-        let background = &handle.store.background;
+        let store = &self.handle.store;
         loop {
-            handle.store.check_writable()?;
-            let told = background.told();
+            store.check_writable()?;
+            let told = store.background.told();
             while let Some((table, ())) = self.output.take_done()? {
                 self.done.push(table);
             }
             if self.output.syncing() <= most {
                 return Ok(());
             }
-            background.wait_as_caller(background.lock(), told, LOOK_AGAIN);
+            store.background.wait_as_caller(store.background.lock(), told, LOOK_AGAIN);
         }
     }
 
