@@ -17,16 +17,16 @@ mod write;
 
 pub use base::durability::Durability;
 pub use base::error::{Error, Result};
-pub use db::builder::Builder;
-pub use db::bulk_load::BulkLoad;
-pub use db::compact::CompactOptions;
+pub use db::background::compact::CompactOptions;
 pub use db::database::Db;
 pub use db::keyspace::Keyspace;
-pub use db::lookup::Value;
-pub use db::metrics::{KeyspaceMetrics, LevelMetrics, Metrics};
-pub use db::scan::{Cursor, Scan, ScanRange};
+pub use db::opening::builder::Builder;
+pub use db::reading::lookup::Value;
+pub use db::reading::scan::{Cursor, Scan, ScanRange};
+pub use db::reading::verify::VerifyReport;
+pub use db::reports::metrics::{KeyspaceMetrics, LevelMetrics, Metrics};
 pub use db::snapshot::Snapshot;
-pub use db::verify::VerifyReport;
+pub use db::writing::bulk_load::BulkLoad;
 pub use observe::event::{Event, Listener};
 pub use options::{KeyspaceOptions, OptionInfo, Options};
 pub use table::compression::CompressionRule;
@@ -34,8 +34,8 @@ pub use write::batch::WriteBatch;
 
 /// Steering background work: what a compaction by hand tells, how it is cancelled, and pausing everything.
 pub mod background {
-    pub use crate::db::compact::{CancelToken, CompactProgress, CompactReport};
-    pub use crate::db::pause::Paused;
+    pub use crate::db::background::compact::{CancelToken, CompactProgress, CompactReport};
+    pub use crate::db::background::pause::Paused;
 }
 
 /// Compaction strategies: the catalogue and the text form (CDS §3).
@@ -51,7 +51,7 @@ pub mod strategy {
     pub use crate::compaction::explanation::{Explained, draw, explain, sizes_in_words};
     pub use crate::compaction::strategy::Strategy;
     pub use crate::compaction::strategy_words::time_text;
-    pub use crate::db::strategies::{StrategyCost, with_sizes};
+    pub use crate::db::settings::strategies::{StrategyCost, with_sizes};
 }
 
 /// Deciding what to compact, without doing it: pure functions over a drawn or a real tree. What simulators use, and what answers
@@ -98,40 +98,40 @@ pub mod plan {
 
 /// Parts of [`Metrics`].
 pub mod metrics {
-    pub use crate::db::costs::{CostMetrics, SpaceReport};
-    pub use crate::db::heat::HeatMetrics;
-    pub use crate::db::memory::MemoryMetrics;
-    pub use crate::db::metric_parts::{
+    pub use crate::db::jobs::memory::MemoryMetrics;
+    pub use crate::db::reports::costs::{CostMetrics, SpaceReport};
+    pub use crate::db::reports::metric_parts::{
         CompactionMetrics, LATENCY_BOUNDS_NS, LatencyMetrics, SlowMetrics, SnapshotMetrics,
     };
-    pub use crate::db::schedule_report::ScheduleMetrics;
+    pub use crate::db::reports::schedule_report::ScheduleMetrics;
+    pub use crate::db::store::heat::HeatMetrics;
     pub use crate::observe::waits::Cause;
 }
 
 /// Stores that are damaged, set right: see [`Builder::repair`].
 pub mod repair {
-    pub use crate::db::repair::{Damage, RepairReport};
+    pub use crate::db::opening::repair::{Damage, RepairReport};
 }
 
 /// Copies of a running store: see [`Db::checkpoint`].
 pub mod checkpoint {
-    pub use crate::db::checkpoint::{CheckpointProgress, CheckpointReport};
+    pub use crate::db::opening::checkpoint::{CheckpointProgress, CheckpointReport};
 }
 
 /// Single files of a store, looked into without the store: tables, logs, manifests.
 pub mod inspect {
-    pub use crate::db::inspect_log::{LogEntry, LogRecord, LogReport, wal};
-    pub use crate::db::inspect_manifest::{ManifestItem, ManifestKeyspace, ManifestReport, manifest};
-    pub use crate::db::inspect_table::{TableItem, TableReport, kind_name, table};
+    pub use crate::db::files::inspect_log::{LogEntry, LogRecord, LogReport, wal};
+    pub use crate::db::files::inspect_manifest::{ManifestItem, ManifestKeyspace, ManifestReport, manifest};
+    pub use crate::db::files::inspect_table::{TableItem, TableReport, kind_name, table};
     pub use crate::storage::record::{LogHeader, LogKind, Predecessor};
     pub use crate::storage::record_reader::Tail;
 }
 
 /// Operations of a running store, recorded into a file: see [`Db::start_trace`].
 pub mod trace {
-    pub use crate::db::running_trace::RunningTrace;
-    pub use crate::db::trace::Summary;
-    pub use crate::db::trace_file::{Action, Change, End, Keys, Kind, Operation, Trace};
+    pub use crate::db::background::running_trace::RunningTrace;
+    pub use crate::db::background::trace::Summary;
+    pub use crate::db::files::trace_file::{Action, Change, End, Keys, Kind, Operation, Trace};
 }
 
 /// Schedules: when background work may run.
@@ -179,8 +179,8 @@ pub mod fs {
 pub mod testing {
     pub use crate::base::clock::{Clock, ManualClock, SystemClock};
     pub use crate::base::random::Random;
-    pub use crate::db::decoders::{DECODERS, NamedDecoder};
-    pub use crate::db::mending::mend;
+    pub use crate::db::testing::decoders::{DECODERS, NamedDecoder};
+    pub use crate::db::testing::mending::mend;
     pub use crate::storage::fault::{Fault, FaultError, FaultKind};
     pub use crate::storage::simulated::SimulatedFileSystem;
     pub use crate::storage::simulated_crash::CrashPolicy;

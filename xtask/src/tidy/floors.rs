@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A folder imports only lower floors, some only a part of them (`FLOORS`); inside a folder the imports between files
-//! make no circle. `lib.rs` is the face, above everything. Code that only tests compile is free.
+//! make no circle. The uppermost floor is divided into rooms, each of which imports only those before it (`ROOMS`).
+//! `lib.rs` is the face, above everything. Code that only tests compile is free.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,6 +60,34 @@ const FLOORS: [Floor; 13] = [
     floor("db", 11),
 ];
 
+/// The folder that is divided.
+const DIVIDED: &str = "db";
+
+/// Its rooms, bottom-up. Files beside them are its face, which lies above all that are shipped.
+const ROOMS: [&str; 12] = [
+    "files",
+    "store",
+    "reading",
+    "jobs",
+    "settings",
+    "recovery",
+    "reports",
+    "background",
+    "writing",
+    "opening",
+    FACE,
+    "testing",
+];
+
+const FACE: &str = "the face";
+
+/// The room of a module of the divided folder, and how high it lies.
+fn room(module: &[String]) -> (usize, &str) {
+    let name = module.get(1).map_or(FACE, String::as_str);
+    let known = ROOMS.iter().position(|room| *room == name);
+    known.or_else(|| ROOMS.iter().position(|room| *room == FACE)).map_or((0, FACE), |i| (i, ROOMS[i]))
+}
+
 /// Everything about the engine's floors that is not tidy. `is_test` tells files that only tests compile.
 pub fn check(sources: &[Source], is_test: &dyn Fn(&str) -> bool) -> Vec<Finding> {
     let modules = Modules::new(sources, ENGINE);
@@ -83,7 +112,7 @@ pub fn check(sources: &[Source], is_test: &dyn Fn(&str) -> bool) -> Vec<Finding>
             if file.path == source.path {
                 continue;
             }
-            if let Some(message) = judge(from, &import, target, file) {
+            if let Some(message) = judge(from, module, &import, target, file) {
                 findings.push(Finding::new(&source.path, import.line, message));
             } else if target.first() == Some(folder) && !is_folder_face(source) {
                 graph.entry(&source.path).or_default().insert(&file.path);
@@ -94,19 +123,32 @@ pub fn check(sources: &[Source], is_test: &dyn Fn(&str) -> bool) -> Vec<Finding>
     findings
 }
 
-/// What is wrong with an import of `file`, whose module path is `target`.
-fn judge(from: &Floor, import: &Import, target: &[String], file: &Source) -> Option<String> {
+/// What is wrong with an import by `module` of `file`, whose module path is `target`.
+fn judge(
+    from: &Floor,
+    module: &[String],
+    import: &Import,
+    target: &[String],
+    file: &Source,
+) -> Option<String> {
     let path = import.path.join("::");
     let Some(folder) = target.first() else {
         return Some(format!("`crate::{path}` goes through lib.rs: import from the file that defines it"));
     };
     if is_folder_face(file) {
         return Some(format!(
-            "`crate::{path}` goes through {folder}/mod.rs: import from the file that defines it"
+            "`crate::{path}` goes through {}/mod.rs: import from the file that defines it",
+            target.join("/")
         ));
     }
     if folder == from.name {
-        return None;
+        let ((at, here), (to, there)) = (room(module), room(target));
+        return (folder == DIVIDED && to > at).then(|| {
+            format!(
+                "{folder}: {here} imports {there}: a room imports only those before it, see ROOMS in {}",
+                file!()
+            )
+        });
     }
     let to = FLOORS.iter().find(|f| f.name == folder)?;
     if to.number >= from.number {

@@ -66,6 +66,9 @@ pub enum Error {
     },
     /// Background work is paused, and without it the call could not finish. What was asked for has not been done.
     Paused,
+    /// A store without threads of its own ([`Builder::without_threads`](crate::Builder::without_threads)) has nothing to do
+    /// now, and what the call waits for is not done: only time brings it. Let time pass, and call again.
+    Idle,
     /// The call makes no sense as it is. Nothing was changed.
     InvalidArgument(String),
     /// The store uses something this version does not know, for instance a newer format.
@@ -115,6 +118,7 @@ impl Error {
             Error::Locked { .. } => "Locked",
             Error::Limit { .. } => "Limit",
             Error::Paused => "Paused",
+            Error::Idle => "Idle",
             Error::InvalidArgument(_) => "InvalidArgument",
             Error::Unsupported(_) => "Unsupported",
         }
@@ -148,6 +152,9 @@ impl fmt::Display for Error {
                 write!(f, "the {what} has {bytes} bytes, the limit is {max}")
             }
             Error::Paused => f.write_str("background work is paused; resume it, and ask again"),
+            Error::Idle => f.write_str(
+                "nothing is to be done now and what is waited for is not done; let time pass, and ask again",
+            ),
             Error::InvalidArgument(what) | Error::Unsupported(what) => f.write_str(what),
         }
     }

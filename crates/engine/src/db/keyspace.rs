@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use super::bulk_load::BulkLoad;
-use super::commit::commit_one;
-use super::compact::{CompactOptions, CompactReport, compact};
-use super::control;
-use super::costs::{self, SpaceReport};
-use super::handle::Handle;
-use super::keyspace_state::KeyspaceState;
-use super::lookup::{self, Value};
-use super::metrics::metrics;
-use super::properties;
-use super::scan::{self, Cursor, Scan, ScanRange};
-use super::strategies::{self, StrategyCost};
+use super::background::compact::{CompactOptions, CompactReport, compact};
+use super::background::control;
+use super::background::handle::Handle;
+use super::reading::lookup::{self, Value};
+use super::reading::scan::{self, Cursor, Scan, ScanRange};
+use super::reports::costs::{self, SpaceReport};
+use super::reports::metrics::metrics;
+use super::reports::properties;
+use super::settings::strategies::{self, StrategyCost};
+use super::store::keyspace_state::KeyspaceState;
+use super::writing::bulk_load::BulkLoad;
+use super::writing::commit::commit_one;
 use crate::base::error::Result;
 use crate::base::units::KeyspaceId;
 use crate::observe::slow::Op;

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use loom::thread::{JoinHandle, spawn};
 
-use super::commit_queue::{Asked, CommitQueue, Turn};
-use super::snapshots::Snapshots;
+use super::store::commit_queue::{Asked, CommitQueue, Turn};
+use super::store::snapshots::Snapshots;
 use crate::base::durability::Durability;
 use crate::base::error::{Error, Result};
 use crate::base::units::{KeyspaceId, SeqNo};

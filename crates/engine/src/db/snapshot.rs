@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::handle::Handle;
+use super::background::handle::Handle;
 use super::keyspace::Keyspace;
-use super::keyspace_state::KeyspaceState;
-use super::lookup::{Value, get_at};
-use super::scan::{Cursor, Scan, ScanRange, cursor_at};
+use super::reading::lookup::{Value, get_at};
+use super::reading::scan::{Cursor, Scan, ScanRange, cursor_at};
+use super::store::keyspace_state::KeyspaceState;
 use crate::base::error::Result;
 use crate::base::units::SeqNo;
 use crate::observe::slow::Op;

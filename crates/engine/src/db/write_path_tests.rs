@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::database::Db;
-use super::scan::ScanRange;
+use super::reading::scan::ScanRange;
 use crate::base::durability::Durability;
 use crate::base::units::{GIB, KIB, MIB};
 use crate::options::{KeyspaceOptions, Options};

@@ -1,7 +1,7 @@
 //! The memory budget: what each class of memory takes, counted where it is taken, against one limit for all.
 //!
 //! The block cache counts its own (blocks, and partitions of indexes and filters); everything else is charged here. Who
-//! enforces it is `db/memory.rs`: the cache yields first, then memtables are flushed early, then writers are slowed.
+//! enforces it is `db/jobs/memory.rs`: the cache yields first, then memtables are flushed early, then writers are slowed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

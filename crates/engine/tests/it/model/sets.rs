@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evenkeel::{Error, Metrics};
+use evenkeel::Metrics;
 
 /// What the device can do, as the store is told: so little that clients at times use all of it.
 pub const DEVICE: u64 = 60_000;
@@ -101,11 +101,6 @@ impl Totals {
             self.group_turns.iter_mut().zip(turns).for_each(|(sum, turns)| *sum += turns);
         }
     }
-}
-
-/// True if a store without threads has nothing to do now, by its clock and schedule, and what is waited for is not done.
-pub fn is_idle(error: &Error) -> bool {
-    matches!(error, Error::InvalidArgument(what) if what.starts_with("the background is idle"))
 }
 
 /// Takes one out, if there is any.

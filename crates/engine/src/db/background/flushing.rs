@@ -1,0 +1,226 @@
+//! The flush lane: immutable memtables become tables, one at a time, oldest first within a keyspace, and the keyspace
+//! with the most of them first. It never waits for a compaction.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::class::Class;
+use crate::base::error::Error;
+use crate::db::jobs::deletes::leave_memory_in_time;
+use crate::db::jobs::install::install_flush;
+use crate::db::jobs::memory::flush_early;
+use crate::db::jobs::pressure::{drained, flush_went_on, flushes_wait};
+use crate::db::jobs::stepping::Stepped;
+use crate::db::recovery::settling::settle;
+use crate::db::store::background::{OpenFlush, STEP_BYTES};
+use crate::db::store::keyspace_state::KeyspaceState;
+use crate::db::store::state::Store;
+use crate::execution::flush_job::FlushJob;
+use crate::execution::merge_loop::Progress;
+use crate::execution::output::OutputShape;
+use crate::observe::event::Event;
+use crate::observe::words;
+use crate::table::meta::Born;
+use crate::write::memtable::Memtable;
+
+/// After a failure, for instance a full disk, the lane tries again this soon.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// One step of the flush under way, or the beginning of the next.
+pub fn step(store: &Store) -> Stepped {
+    if store.check_writable().is_err() {
+        return Stepped::Idle;
+    }
+    let Some(_step) = store.background.begin_step() else { return Stepped::Idle };
+    if store.check_settled().is_err() {
+        return settle_again(store);
+    }
+    flush_early(store);
+    leave_memory_in_time(store);
+    let open = {
+        let mut state = store.background.lock();
+        match state.flush.take() {
+            Some(open) => {
+                let granted = state.flush_limiter.grant(store.clock.now(), STEP_BYTES);
+                // Who waits for it does not wait for the next plan, nor for a clock that may stand still.
+                let held_up = granted.err().filter(|_| !store.background.is_waited_for());
+                // What writers are let in by is how fast it goes while it does: it could go faster, and would if they needed it.
+                flushes_wait(store, held_up.is_none());
+                if let Some(when) = held_up {
+                    state.flush = Some(open);
+                    return Stepped::Wait(when);
+                }
+                open
+            }
+            None if state.flushing => return Stepped::Idle,
+            None => match next(store) {
+                None => {
+                    state.flush_after_flush = false;
+                    // What could not be flushed is gone with its keyspace.
+                    state.flush_error = None;
+                    flushes_wait(store, false);
+                    return Stepped::Idle;
+                }
+                Some(open) => {
+                    state.flushing = true;
+                    // It has waited for the one before.
+                    store.counters.flushes_delayed.add(u64::from(state.flush_after_flush));
+                    state.flush_after_flush = true;
+                    flushes_wait(store, true);
+                    open
+                }
+            },
+        }
+    };
+    advance(store, open)
+}
+
+/// The store was opened on a full disk: perhaps there is space now.
+fn settle_again(store: &Store) -> Stepped {
+    let outcome = settle(store, &store.inline_context);
+    if outcome.is_ok() {
+        store.lane.poke();
+    }
+    finished(store, outcome)
+}
+
+fn advance(store: &Store, mut open: OpenFlush) -> Stepped {
+    let (now, cpu) = (store.clock.now(), evenkeel_sys::thread_cpu_time());
+    let syncs = store.background.lock().syncs_done;
+    let left = open.job.bytes_left();
+    let outcome = open.job.step(STEP_BYTES);
+    let still_left = open.job.bytes_left();
+    if let Ok((_, moved)) = outcome {
+        charge(store, moved, left.saturating_sub(still_left));
+    }
+    flush_went_on(store, still_left, left.saturating_sub(still_left) as f64);
+    let outcome = match outcome {
+        Ok((Progress::Finished, _)) => {
+            let memtable = Arc::clone(open.job.memtable());
+            let tables = open.job.take_tables();
+            let ids: Vec<_> = tables.iter().map(|t| t.id).collect();
+            match install_flush(store, &open.keyspace, &memtable, tables, open.begun_at) {
+                Ok(()) => {
+                    flush_went_on(store, 0, still_left as f64);
+                    Ok(())
+                }
+                Err(error) => {
+                    memtable.set_being_flushed(false);
+                    // Not in the tree, or nobody knows: then the store is read-only and the next open tells.
+                    if store.check_writable().is_ok() {
+                        for id in ids {
+                            let _ = store.fs.remove(&store.tables.path(id));
+                        }
+                    }
+                    Err(error)
+                }
+            }
+        }
+        Ok((progress, _)) => {
+            let mut state = store.background.lock();
+            state.flush = Some(open);
+            let waiting = progress == Progress::Waiting && state.syncs_done == syncs;
+            count_cpu(store, cpu);
+            return if waiting { Stepped::Wait(now + Duration::from_millis(100)) } else { Stepped::Worked };
+        }
+        Err(error) => {
+            // What cannot be removed is an orphan, which the next open removes.
+            let _ = open.job.abandon();
+            open.job.memtable().set_being_flushed(false);
+            Err(error)
+        }
+    };
+    count_cpu(store, cpu);
+    let stepped = finished(store, outcome);
+    drained(store);
+    stepped
+}
+
+/// Where flushes and compactions have one budget, a flush takes of it without asking. A plan's rate is in bytes of memtables.
+fn charge(store: &Store, moved: u64, of_memtable: u64) {
+    let mut state = store.background.lock();
+    state.flush_limiter.charge(of_memtable);
+    if state.directive.covers_flushes {
+        state.limiter.charge_flush(moved);
+    }
+}
+
+fn finished(store: &Store, outcome: Result<(), Error>) -> Stepped {
+    let mut state = store.background.lock();
+    state.flushing = false;
+    let stepped = match outcome {
+        Ok(_) => {
+            state.flush_error = None;
+            store.background.tell_none_due();
+            Stepped::Worked
+        }
+        Err(error) => {
+            flush_went_on(store, 0, 0.0);
+            store.event(&Event::BackgroundError { error: error.to_string() });
+            state.flush_error = Some(error);
+            Stepped::Wait(store.clock.now() + RETRY_AFTER)
+        }
+    };
+    drop(state);
+    if stepped == Stepped::Worked {
+        store.background.wake();
+    } else {
+        store.background.tell_waiting();
+    }
+    stepped
+}
+
+fn count_cpu(store: &Store, since: Duration) {
+    let used = evenkeel_sys::thread_cpu_time().saturating_sub(since);
+    store.counters.cpu_nanos[Class::Flush as usize].add(used.as_nanos() as u64);
+}
+
+/// The flush to begin now.
+fn next(store: &Store) -> Option<OpenFlush> {
+    let keyspaces = store.keyspaces.load();
+    let waiting = keyspaces.by_name.values().max_by_key(|k| k.view.load().immutable.len())?;
+    let memtable = waiting.view.load().immutable.last().cloned()?;
+    Some(begin(store, waiting, memtable))
+}
+
+fn begin(store: &Store, keyspace: &Arc<KeyspaceState>, memtable: Arc<Memtable>) -> OpenFlush {
+    let shape = shape_of(store, keyspace, &memtable);
+    // Listed now: the memtable takes no more writes, and all of them are published.
+    let snapshots = store.snapshots.list();
+    let (reason, bytes) = (reason(store, keyspace, &memtable), memtable.bytes());
+    store.event(&Event::FlushBegun { keyspace: keyspace.id, reason, bytes });
+    memtable.set_being_flushed(true);
+    let job = FlushJob::new(Arc::clone(&store.job_context), memtable, snapshots, shape);
+    OpenFlush { keyspace: Arc::clone(keyspace), job, begun_at: store.clock.now() }
+}
+
+/// How the tables of a flushed memtable are to be.
+pub fn shape_of(store: &Store, keyspace: &KeyspaceState, memtable: &Memtable) -> OutputShape {
+    let strategy = keyspace.strategy.load();
+    let view = keyspace.view.load();
+    let options = store.options.load();
+    let filter_bits = strategy.strategy.filter_bits.get(0, view.version.levels.len());
+    OutputShape {
+        class: Class::Flush,
+        born: Born::Flush,
+        table_bytes: strategy.strategy.cut.table_bytes,
+        filter_bits: filter_bits.of(options.filter_bits),
+        reads: keyspace.heat.read_profile(),
+        compression: keyspace.style.compression_at(0, &options),
+        prefix_rule: keyspace.style.prefix_rule(&options),
+        direct: options.direct_flush,
+        oldest_tombstone_ms: memtable.oldest_tombstone_ms(),
+    }
+}
+
+/// Why a memtable became immutable, as far as it shows now.
+fn reason(store: &Store, keyspace: &KeyspaceState, memtable: &Memtable) -> String {
+    if memtable.bytes() >= keyspace.memtable_bytes() {
+        return "the memtable is full".to_owned();
+    }
+    let (log, max) = (store.wal_files.live_bytes(), store.options.load().wal_bytes_max);
+    if log > max {
+        return format!("it holds on to the oldest part of the log, which has {}", words::bytes(log));
+    }
+    "it was asked for".to_owned()
+}

@@ -1,0 +1,153 @@
+//! What keeps a store open: every `Db`, `Keyspace`, snapshot and cursor holds one. The last one to go closes the store.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use super::control::flush;
+#[cfg(unix)]
+use super::control_socket;
+use super::threads::{start_threads, start_workers};
+use super::ticker;
+use super::trace;
+use super::unlinks::unlink_at_close;
+use crate::base::error::{Error, Result};
+use crate::base::locks::{Mutex, MutexGuard};
+use crate::db::settings::in_force;
+use crate::db::store::background::Threads;
+use crate::db::store::state::{CLOSED, Store};
+use crate::observe::event::Event;
+
+/// An open store and its threads.
+#[derive(Debug)]
+pub struct Handle {
+    /// The store.
+    pub store: Arc<Store>,
+    threads: Mutex<Threads>,
+}
+
+impl Handle {
+    /// A handle on a store that has no threads yet.
+    pub fn new(store: Arc<Store>) -> Handle {
+        Handle { store, threads: Mutex::default() }
+    }
+
+    /// Starts the store's threads, and the control socket where it is wanted. After an error the handle is there to be dropped:
+    /// that ends what runs and lets go of the store.
+    pub fn start(&self) -> Result<()> {
+        if self.store.background.threaded {
+            start_threads(&self.store, &mut self.threads())?;
+        }
+        #[cfg(unix)]
+        if self.store.opened.answers {
+            let socket = control_socket::start(&self.store);
+            self.threads().handles.extend(socket);
+        }
+        Ok(())
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Threads> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes an option; more workers are started here, fewer end by themselves. Those that cannot be started are told of and
+    /// done without.
+    pub fn set_option(&self, name: &str, value: &str) -> Result<()> {
+        in_force::change(&self.store, name, value)?;
+        if self.store.background.threaded {
+            let started = start_workers(&self.store, &mut self.threads());
+            if let Err(error) = started {
+                self.store.event(&Event::BackgroundError { error: error.to_string() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Flushes keyspaces without a log, ends the threads, seals the log, and answers whether everything written is with the disk.
+    /// Idempotent. Paused jobs end unfinished: what they had not committed is found again by the picker.
+    pub fn close(&self) -> Result<()> {
+        let store = &self.store;
+        if store.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        // No write is taken any more.
+        let flushed = if store.read_only { Ok(()) } else { flush_unlogged(store) };
+        trace::close(store);
+        store.background.stop();
+        store.wake_writers();
+        store.lane.stop();
+        store.ahead.stop();
+        store.journal.stop();
+        store.outbox.stop();
+        #[cfg(unix)]
+        if store.opened.answers {
+            control_socket::wake(&store.dir);
+        }
+        let threads = std::mem::take(&mut *self.threads());
+        threads.join();
+        let jobs = std::mem::take(&mut store.background.lock().jobs);
+        let flush = store.background.lock().flush.take();
+        // What cannot be removed is an orphan, which the next open removes.
+        for mut job in jobs.into_iter().filter_map(|open| open.job) {
+            let _ = job.abandon();
+        }
+        if let Some(mut open) = flush {
+            let _ = open.job.abandon();
+        }
+        if store.read_only {
+            return Ok(());
+        }
+        let outcome = match store.check_writable() {
+            Ok(()) => end(store).and(flushed),
+            Err(error) => {
+                ticker::finish(store, false);
+                Err(error)
+            }
+        };
+        store.outbox.tell(&store.listener);
+        outcome
+    }
+}
+
+/// What only memory holds becomes tables: closing loses nothing.
+fn flush_unlogged(store: &Store) -> Result<()> {
+    let keyspaces = store.keyspaces.load_full();
+    let unlogged = keyspaces.by_name.values().filter(|keyspace| keyspace.no_wal);
+    unlogged.map(|keyspace| flush(store, keyspace)).fold(Ok(()), Result::and)
+}
+
+/// Seals what is there; nothing is written any more.
+fn end(store: &Store) -> Result<()> {
+    let sealed = seal(store);
+    ticker::finish(store, sealed.is_ok());
+    unlink_at_close(store);
+    store.wal_files.remove_spare();
+    store.poisoned.get_or_init(|| CLOSED.to_owned());
+    sealed
+}
+
+/// Ends the log, and notes in the manifest where: whatever is missing later is noticed.
+fn seal(store: &Store) -> Result<()> {
+    let mut commit = store.commit_state();
+    let sealed_logs = commit.wal.close().map_err(|e| store.log_failed(e))?;
+    if store.check_settled().is_err() {
+        // The next open finds what this one found.
+        return Ok(());
+    }
+    let ended = store.tree().versions.end(commit.last_seq, sealed_logs);
+    match ended {
+        Ok(()) => Ok(()),
+        // The log itself says that it ended, as far as it is there.
+        Err(Error::NoSpace { .. }) => Ok(()),
+        Err(error) => {
+            store.poison(&error);
+            Err(error)
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // Nobody is left to tell; `Db::close` is how to hear of it.
+        let _ = self.close();
+    }
+}

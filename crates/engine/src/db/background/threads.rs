@@ -1,0 +1,172 @@
+//! The background threads' bodies: loops around one step each.
+//!
+//! They run below the clients' priority, so that nobody feels them, until a deadline nears: a caller waits, writers are slowed or
+//! will be soon because of L0, the memtable after the one being flushed is half full, or a plan says so. Then they run as everyone does. A process
+//! that may not raise a priority again lowers its workers only as far as they still get their share, and the lanes not at all.
+//!
+//! A panic in one is caught, makes the store read-only, and is reported by the next write (`docs/durability.md`, C13).
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use evenkeel_sys::{Priority, yield_now};
+
+use super::ahead::make_ready;
+use super::control::maintain;
+use super::flushing;
+use super::ticker;
+use crate::base::clock::spawn;
+use crate::base::error::{Error, Result};
+use crate::base::locks::thread::JoinHandle;
+use crate::db::jobs::pressure::L0Debt;
+use crate::db::jobs::scheduling;
+use crate::db::jobs::stepping::{self, Stepped};
+use crate::db::store::background::Threads;
+use crate::db::store::priority::ThreadPriority;
+use crate::db::store::state::Store;
+use crate::observe::event::Event;
+
+/// A thread with nothing to do looks again after this long, should it have missed a wake-up.
+const IDLE: Duration = Duration::from_millis(500);
+
+/// Starts the flush lane, the workers, the two lanes, and who tells the listener, if there is one. After an error those in `threads` run.
+pub fn start_threads(store: &Arc<Store>, threads: &mut Threads) -> Result<()> {
+    threads.handles.push(start(store, "keel-flush", flush_loop)?);
+    start_workers(store, threads)?;
+    threads.handles.push(start(store, "keel-lane", lane_loop)?);
+    threads.handles.push(start(store, "keel-ahead", ahead_loop)?);
+    threads.handles.push(start(store, "keel-monitor", scheduling::monitor)?);
+    if store.listener.0.is_some() {
+        threads.handles.push(start(store, "keel-events", |store| store.outbox.run(&store.listener))?);
+    }
+    let watched = Arc::clone(store);
+    threads.handles.push(spawn("keel-log", move || {
+        // A store without a log for people is as good as any: a panic here ends the log alone.
+        if catch_unwind(AssertUnwindSafe(|| ticker::run(&watched))).is_err() {
+            watched.event(&Event::NotWritten { file: "LOG", error: "its thread panicked".to_owned() });
+        }
+    })?);
+    Ok(())
+}
+
+/// Starts the workers that the options want and that are not there yet. After an error there are fewer.
+pub fn start_workers(store: &Arc<Store>, threads: &mut Threads) -> Result<()> {
+    let wanted = store.options.load().workers;
+    // A store that is being closed has its threads counted and joined.
+    while threads.workers < wanted && !store.background.is_stopping() {
+        let index = threads.workers;
+        let body = move |store: &Store| work_loop(store, index);
+        threads.handles.push(start(store, &format!("keel-work-{index}"), body)?);
+        threads.workers += 1;
+    }
+    Ok(())
+}
+
+fn start(store: &Arc<Store>, name: &str, body: impl Fn(&Store) + Send + 'static) -> Result<JoinHandle<()>> {
+    let (store, named) = (Arc::clone(store), name.to_owned());
+    spawn(name, move || {
+        if catch_unwind(AssertUnwindSafe(|| body(&store))).is_err() {
+            store
+                .poison(&Error::invalid(format!("the background thread {named} panicked; please report it")));
+        }
+    })
+}
+
+fn flush_loop(store: &Store) {
+    store.background.be_flusher();
+    let own = store.background.priorities.join(Priority::Nice19, Priority::Normal);
+    while !store.background.is_stopping() {
+        set(&own, flush_is_urgent(store));
+        let seen = store.background.changes();
+        if let Some(longest) = rest(store, flushing::step(store), &own) {
+            store.background.sleep_as_flusher(seen, longest);
+        }
+    }
+}
+
+/// The body of worker `index`: it rests while fewer workers are wanted.
+fn work_loop(store: &Store, index: u32) {
+    let own = store.background.priorities.join(Priority::Idle, Priority::Nice19);
+    let mut choose = stepping::by_schedule();
+    while !store.background.is_stopping() {
+        set(&own, work_is_urgent(store));
+        let seen = store.background.changes();
+        let wanted = index < store.options.load().workers;
+        let stepped = if wanted { stepping::step(store, &mut choose) } else { Stepped::Idle };
+        if let Some(longest) = rest(store, stepped, &own) {
+            store.background.sleep(seen, longest);
+        }
+    }
+}
+
+fn work_is_urgent(store: &Store) -> bool {
+    let background = &store.background;
+    let in_plan = background.urgent.load(Ordering::Relaxed);
+    in_plan || background.is_waited_for() || writers_are_slowed(store) || l0_fills(store)
+}
+
+fn set(own: &ThreadPriority, raised: bool) {
+    if raised { own.raise() } else { own.lower() }
+}
+
+fn writers_are_slowed(store: &Store) -> bool {
+    store.admission.pressed.load(Ordering::Relaxed) > 0
+}
+
+/// A flush ends with syncs, which are the lane's.
+fn flush_is_urgent(store: &Store) -> bool {
+    store.background.is_waited_for() || writers_are_slowed(store) || memtable_fills(store)
+}
+
+/// True if a keyspace's active memtable is half full while another one waits for its flush.
+fn memtable_fills(store: &Store) -> bool {
+    store.keyspaces.load().by_name.values().any(|keyspace| {
+        let view = keyspace.view.load();
+        !view.immutable.is_empty() && view.active.bytes() >= keyspace.memtable_bytes() / 2
+    })
+}
+
+/// True if a keyspace's L0 has three quarters of the debt at which its writers are slowed.
+fn l0_fills(store: &Store) -> bool {
+    store.keyspaces.load().by_name.values().any(|keyspace| {
+        let l0 = L0Debt::of(store, keyspace);
+        l0.debt > 0 && l0.debt >= l0.slack / 8 * 3
+    })
+}
+
+/// After a step: on to the next, or how long to wait for a change. A change told since the step began is not waited for: it may
+/// have come too late for the step, and would come too early for the sleep.
+fn rest(store: &Store, stepped: Stepped, own: &ThreadPriority) -> Option<Duration> {
+    let longest = match stepped {
+        Stepped::Worked => {
+            // Beside many busy threads each yield costs a round of all of them: where a deadline is near, the share is used up.
+            if !own.is_raised() {
+                yield_now();
+            }
+            return None;
+        }
+        Stepped::Wait(until) => until.saturating_sub(store.clock.now()),
+        Stepped::Idle => IDLE,
+    };
+    Some(longest).filter(|longest| !longest.is_zero())
+}
+
+fn lane_loop(store: &Store) {
+    let own = store.background.priorities.join(Priority::Nice19, Priority::Normal);
+    let sync_is_due = || store.lane.sync_wanted_by().is_some_and(|by| by <= store.clock.now());
+    let begin = || set(&own, flush_is_urgent(store) || sync_is_due());
+    let upkeep = || Some(maintain(store)?.saturating_sub(store.clock.now()));
+    store.lane.run(&*store.clock, begin, || store.background.sync_done(), upkeep);
+}
+
+fn ahead_loop(store: &Store) {
+    let own = store.background.priorities.join(Priority::Nice19, Priority::Normal);
+    let begin = || set(&own, flush_is_urgent(store));
+    let upkeep = || {
+        make_ready(store);
+        None
+    };
+    store.ahead.run(&*store.clock, begin, || (), upkeep);
+}

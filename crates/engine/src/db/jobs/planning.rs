@@ -1,0 +1,110 @@
+//! What the plan of a schedule is made from (`scheduler/plan.rs`): for each tree what is to be done, and how much may come in until then.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::pressure::L0Debt;
+use crate::compaction::level_sizes::{bytes_of, capacity_bytes, goal_bytes, level_below, merged_bytes};
+use crate::compaction::strategy::Strategy;
+use crate::db::store::background::BackgroundState;
+use crate::db::store::keyspace_state::{KeyspaceState, ReadView};
+use crate::db::store::state::Store;
+use crate::scheduler::situation::TreeBacklog;
+use crate::version::run::TableRef;
+use crate::version::version::Version;
+
+/// What is read is written.
+const READ_AND_WRITTEN: u64 = 2;
+
+/// The parts of all trees.
+pub fn trees(store: &Store, state: &BackgroundState) -> Vec<TreeBacklog> {
+    store.keyspaces.load().by_name.values().map(|keyspace| tree(store, keyspace, state)).collect()
+}
+
+fn tree(store: &Store, keyspace: &KeyspaceState, state: &BackgroundState) -> TreeBacklog {
+    let (view, strategy) = (keyspace.view.load(), keyspace.strategy.load());
+    let (version, strategy) = (&view.version, &strategy.strategy);
+    let unit = keyspace.memtable_bytes();
+    let L0Debt { debt, slack, runs, wanted, bytes, .. } = L0Debt::of(store, keyspace);
+    let most = wanted.max(1);
+    let is_due = runs > most || bytes >= capacity_bytes(&strategy.size, version, 0);
+    let to_come = (most + 1).saturating_sub(runs).saturating_mul(unit);
+    let (flush_left, flush_room) = flush(store, keyspace, &view);
+    TreeBacklog {
+        keyspace: keyspace.id,
+        ingested: keyspace.ingested(),
+        flush_left,
+        flush_room,
+        // At three quarters of the slack writers are let in no faster than L0 drains.
+        l0_room: (slack / 4 * 3).saturating_sub(debt),
+        l0_round: most.saturating_mul(unit),
+        l0_due: if is_due { 0 } else { to_come.saturating_sub(view.active.bytes()).max(unit / 4) },
+        l0_pending: if is_due { l0_pending(keyspace, strategy, version, state) } else { 0 },
+        deep_pending: deep_pending(keyspace, strategy, version, state),
+        ttl: strategy.ttl_ms().map(|ttl| Duration::from_millis(ttl / 8)),
+    }
+}
+
+/// Bytes of full memtables that are not in tables, and bytes that may come in until they should be: a quarter of a memtable for each that
+/// there may be beyond the active one, none where memory is short or a failure is to be told.
+fn flush(store: &Store, keyspace: &KeyspaceState, view: &ReadView) -> (u64, u64) {
+    let unit = keyspace.memtable_bytes();
+    let waiting: u64 = view.immutable.iter().map(|memtable| memtable.bytes()).sum();
+    let others: u64 = view.immutable.iter().rev().skip(1).map(|memtable| memtable.bytes()).sum();
+    let being_flushed = view.immutable.last().is_some_and(|memtable| memtable.is_being_flushed());
+    let left =
+        if being_flushed { store.admission.flush_left.load(Ordering::Relaxed) + others } else { waiting };
+    if store.admission.gate.is_pressed() {
+        return (left, 0);
+    }
+    let spare = u64::from(store.options.load().memtables.saturating_sub(1));
+    let room = spare.saturating_mul(unit).saturating_add(unit / 4);
+    let used = waiting + view.active.bytes() + keyspace.gate.reserved();
+    (left, room.saturating_sub(used))
+}
+
+/// Bytes to move to bring L0 down, unless a job does.
+fn l0_pending(
+    keyspace: &KeyspaceState,
+    strategy: &Strategy,
+    version: &Version,
+    state: &BackgroundState,
+) -> u64 {
+    if state.jobs.iter().any(|job| job.keyspace.id == keyspace.id && job.class.is_l0()) {
+        return 0;
+    }
+    let below = level_below(&strategy.size, version, 0);
+    bytes_of(version, 0)
+        .saturating_add(merged_bytes(strategy, version, below))
+        .saturating_mul(READ_AND_WRITTEN)
+}
+
+/// Bytes to move for levels that hold more than they should, without what open jobs take.
+fn deep_pending(
+    keyspace: &KeyspaceState,
+    strategy: &Strategy,
+    version: &Version,
+    state: &BackgroundState,
+) -> u64 {
+    let taken = |level: usize| -> u64 {
+        let jobs = state.jobs.iter().filter(|job| job.keyspace.id == keyspace.id);
+        let inputs = jobs.flat_map(|job| &job.compaction.inputs).filter(|input| input.level == level);
+        inputs.flat_map(|input| &input.tables).map(TableRef::bytes).sum()
+    };
+    let last = version.levels.iter().rposition(|level| !level.is_empty()).unwrap_or(0);
+    let mut pending = 0_u64;
+    for level in 1..=last {
+        let capacity = capacity_bytes(&strategy.size, version, level);
+        let bytes = bytes_of(version, level);
+        if bytes <= capacity {
+            continue;
+        }
+        let beyond = bytes.saturating_sub(taken(level));
+        let excess = beyond.saturating_sub(goal_bytes(&strategy.size, version, level));
+        let below = level_below(&strategy.size, version, level);
+        // Each byte takes its share of what it is merged with along.
+        let share = merged_bytes(strategy, version, below) as f64 / bytes.max(1) as f64;
+        pending = pending.saturating_add((excess as f64 * (1.0 + share)) as u64 * READ_AND_WRITTEN);
+    }
+    pending
+}

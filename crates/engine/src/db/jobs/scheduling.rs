@@ -1,0 +1,268 @@
+//! Carries the schedule out: gathers what it decides by, and does what it says to the limiter and the open jobs. And the monitor,
+//! which has it decide each time an interval is over.
+//!
+//! ```text
+//! counters, L0, open jobs ─► decide ─► limiter: rate │ picker: permit │ jobs: set aside, go on, let go
+//! ```
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::planning;
+use super::pressure::L0Debt;
+use crate::base::class::{Class, IoClass};
+use crate::base::error::{Error, Result};
+use crate::base::units::KeyspaceId;
+use crate::db::store::background::{BackgroundState, OpenJob};
+use crate::db::store::keyspace_state::KeyspaceState;
+use crate::db::store::state::Store;
+use crate::observe::event::Event;
+use crate::options::Options;
+use crate::scheduler::catalog::parse;
+use crate::scheduler::classifier::Load;
+use crate::scheduler::decide::{self, Directive, State};
+use crate::scheduler::estimator::Usage;
+use crate::scheduler::gates::L0Backlog;
+use crate::scheduler::situation::{self, Backlog, Sample};
+use crate::table::meta::Born;
+
+/// Decides, and puts it in force. The background's lock is held.
+pub fn decide_now(store: &Store, state: &mut BackgroundState) {
+    let (sample, backlog) = (sample(store, state), backlog(store, state));
+    let memory = std::mem::take(&mut state.policy_state);
+    let before = (memory.load.load, memory.bursts.begun);
+    let (memory, directive) = decide::decide(&state.policy, memory, &sample, &backlog);
+    tell(store, before, &memory);
+    state.policy_state = memory;
+    state.limiter.set_rate(sample.now, directive.plan.rate);
+    state.flush_limiter.set_rate(sample.now, directive.plan.flush_rate);
+    let urgent = directive.plan.urgent;
+    if !store.background.urgent.swap(urgent, Ordering::Relaxed) && urgent {
+        store.background.priorities.raise_all();
+    }
+    set_aside(store, state, &directive);
+    let asked = state.jobs.iter_mut().filter(|job| directive.let_go.contains(&job.id));
+    for job in asked {
+        job.keeps_all = true;
+        ask_to_yield(store, job);
+    }
+    state.directive = directive;
+}
+
+/// What it would decide now.
+pub fn would_decide(store: &Store, state: &BackgroundState) -> Directive {
+    let (sample, backlog) = (sample(store, state), backlog(store, state));
+    decide::decide(&state.policy, state.policy_state.clone(), &sample, &backlog).1
+}
+
+/// The job is to let go of its claims at its next step; until then it counts as set aside.
+pub fn ask_to_yield(store: &Store, job: &mut OpenJob) {
+    if !std::mem::replace(&mut job.yield_requested, true) && !std::mem::replace(&mut job.set_aside, true) {
+        store.counters.jobs_preempted.add(1);
+    }
+}
+
+/// Has the jobs set aside that are to be, and the others go on.
+fn set_aside(store: &Store, state: &mut BackgroundState, directive: &Directive) {
+    let running = state.jobs.iter().filter(|job| !job.set_aside && job.started).map(|job| job.served);
+    let least = running.min().unwrap_or(0);
+    let keyspaces = store.keyspaces.load();
+    for job in &mut state.jobs {
+        // What is not wanted any more ends at its next step, whoever waits.
+        let wanted =
+            keyspaces.by_name.get(&job.keyspace.name).is_some_and(|known| known.id == job.keyspace.id);
+        job.aside = directive.aside(job.id).filter(|_| wanted);
+        job.due = directive.plan.due_of(job.id);
+        if job.yield_requested {
+            continue;
+        }
+        if let (Some(why), false, true) = (job.aside, job.set_aside, job.started) {
+            job.set_aside = true;
+            store.counters.jobs_preempted.add(1);
+            store.event(&Event::Preempted { job: job.id, by_load: why == decide::Aside::Gate });
+        } else if job.aside.is_none() && std::mem::take(&mut job.set_aside) {
+            // It has not saved up turns.
+            job.served = job.served.max(least);
+            store.counters.jobs_resumed.add(1);
+            store.event(&Event::Resumed { job: job.id });
+        }
+    }
+}
+
+fn tell(store: &Store, before: (Load, [u64; 2]), now: &State) {
+    if now.load.load != before.0 {
+        let client_bytes_per_sec = now.load.client as u64;
+        store.event(&Event::LoadChanged { high: now.load.load == Load::High, client_bytes_per_sec });
+    }
+    if now.bursts.begun != before.1 {
+        for (keyspace, phase) in now.bursts.under_way() {
+            let whole = phase == crate::scheduler::gates::Phase::Full;
+            store.event(&Event::BurstBegun { keyspace, whole });
+        }
+    }
+}
+
+fn sample(store: &Store, state: &BackgroundState) -> Sample {
+    Sample {
+        now: store.clock.now(),
+        device: device_speed(&store.options.load()),
+        // Whoever never looks at the load has no use for it.
+        used: state.policy.every().map_or_else(Usage::default, |_| usage(store)),
+        drained: state.limiter.drained(),
+        compaction_cpu: compaction_cpu(store),
+    }
+}
+
+fn compaction_cpu(store: &Store) -> Duration {
+    let of = |class: Class| store.counters.cpu_nanos[class as usize].get();
+    Duration::from_nanos(Class::ALL.into_iter().filter(|class| *class > Class::Flush).map(of).sum())
+}
+
+/// What clients and background work have used since the store was opened.
+pub fn usage(store: &Store) -> Usage {
+    let (io, reads) = (store.fs.counters(), store.client_ops.sums());
+    let both = |class| io.read(class) + io.written(class);
+    Usage {
+        gets: reads.gets,
+        get_bytes: reads.get_bytes,
+        scans: reads.scans,
+        scan_bytes: reads.scan_bytes,
+        writes: store.counters.writes.get(),
+        write_bytes: store.counters.user_bytes.get(),
+        cache_fill_bytes: store.tables.block_cache().filled_bytes(),
+        client_read_bytes: io.read(IoClass::Client),
+        log_bytes: both(IoClass::Wal),
+        internal: Class::ALL.map(|class| both(IoClass::Background(class))),
+    }
+}
+
+fn backlog(store: &Store, state: &BackgroundState) -> Backlog {
+    let open = state.jobs.iter().map(|job| situation::OpenJob {
+        id: job.id,
+        keyspace: job.keyspace.id,
+        class: job.class,
+        aside: job.set_aside,
+        read: job.read_bytes,
+        left: job.compaction.input_bytes.saturating_sub(job.read_bytes),
+        opened_at: job.picked_at,
+        below_l0: job.below_l0,
+    });
+    // Only what delays L0 looks at it.
+    let keyspaces = state.policy.delays_l0().then(|| store.keyspaces.load_full());
+    let keyspaces = || keyspaces.iter().flat_map(|keyspaces| keyspaces.by_name.values());
+    let bursting = keyspaces().filter(|_| state.policy.burst.is_some());
+    let slowed = keyspaces().filter(|keyspace| L0Debt::of(store, keyspace).slows());
+    Backlog {
+        open: open.collect(),
+        workers: store.options.load().workers as usize,
+        l0: bursting.map(|keyspace| (keyspace.id, l0_of(keyspace, state))).collect(),
+        slowed: slowed.map(|keyspace| keyspace.id).collect(),
+        trees: if state.policy.plans() { planning::trees(store, state) } else { Vec::new() },
+        waited_for: store.background.jobs_are_waited_for(),
+        flushes_waited_for: store.background.is_waited_for(),
+    }
+}
+
+fn l0_of(keyspace: &KeyspaceState, state: &BackgroundState) -> L0Backlog {
+    let of_l0 = |job: &&OpenJob| job.keyspace.id == keyspace.id && job.class.is_l0();
+    let mut l0 = L0Backlog { jobs: state.jobs.iter().filter(of_l0).count() as u32, ..L0Backlog::default() };
+    let view = keyspace.view.load();
+    for run in view.version.levels.first().into_iter().flat_map(crate::version::level::Level::runs) {
+        let bytes: u64 = run.tables.iter().map(crate::version::run::TableRef::bytes).sum();
+        if run.tables.is_empty() {
+            continue;
+        }
+        (l0.runs, l0.bytes) = (l0.runs + 1, l0.bytes + bytes);
+        if run.tables.iter().all(|table| table.meta.born == Born::Flush) {
+            (l0.flush_born, l0.flush_born_bytes) = (l0.flush_born + 1, l0.flush_born_bytes + bytes);
+        }
+    }
+    l0
+}
+
+/// The device's speed, if it is known: what was set, else what was measured.
+pub fn device_speed(options: &Options) -> Option<u64> {
+    [options.device_bytes_per_sec, options.device_measured_bytes_per_sec].into_iter().find(|speed| *speed > 0)
+}
+
+/// Refuses a schedule that these options cannot have. One that needs the device's speed may still lack it.
+///
+/// # Errors
+/// `InvalidArgument` with the reason.
+pub fn check_schedule(options: &Options) -> Result<()> {
+    let policy = parse(&options.schedule)?;
+    let device = device_speed(options);
+    if policy.needs_device() && device.is_none() && !options.device_test {
+        return Err(Error::invalid(format!(
+            "schedule `{}` needs the device's speed: set device_bytes_per_sec, like 200MiB, or device_test=true to have it measured",
+            options.schedule
+        )));
+    }
+    policy.check(device)
+}
+
+/// Changes the schedule; the next decision is made by it.
+pub fn set_schedule(store: &Store, text: &str) -> Result<()> {
+    let policy = parse(text)?;
+    store.client_ops.count(policy.counts_operations());
+    {
+        let mut state = store.background.lock();
+        state.policy = policy;
+        state.policy_state = State::default();
+        state.look_at = Duration::ZERO;
+        text.clone_into(&mut state.policy_text);
+    }
+    store.background.work_changed();
+    store.background.wake_monitor();
+    Ok(())
+}
+
+/// An interval may be over: decides anew. Answers how soon the next one is; `None` if the schedule never looks at the load.
+pub fn look(store: &Store) -> Option<Duration> {
+    let mut state = store.background.lock();
+    let every = state.policy.every()?;
+    let before = state.directive.clone();
+    decide_now(store, &mut state);
+    let after = &state.directive;
+    if *after == before {
+        return Some(every);
+    }
+    // A plan's rates change nothing that is looked for, but a thread may be asleep until the old rate lets it go on.
+    let same_but_plan = Directive { plan: before.plan.clone(), ..after.clone() } == before;
+    let rests = after.plan.rests && !before.plan.rests;
+    let faster = after.plan.is_faster_than(&before.plan);
+    drop(state);
+    if !same_but_plan || rests {
+        store.background.work_changed();
+    } else if faster {
+        store.background.wake();
+    }
+    Some(every)
+}
+
+/// The same where a test steps, once an interval.
+pub fn look_if_due(store: &Store) {
+    let now = store.clock.now();
+    let due = |state: &BackgroundState| state.policy.every().filter(|_| now >= state.look_at);
+    let every = due(&store.background.lock());
+    if let Some(every) = every {
+        store.background.lock().look_at = now.saturating_add(every);
+        look(store);
+    }
+}
+
+/// The monitor's body: it sleeps until an interval is over, for good where the schedule looks at nothing.
+pub fn monitor(store: &Store) {
+    store.background.be_monitor();
+    while !store.background.is_stopping() {
+        let next = look(store);
+        store.counters.monitor_nanos.set(evenkeel_sys::thread_cpu_time().as_nanos() as u64);
+        store.background.sleep_as_monitor(next);
+    }
+}
+
+/// True if `keyspace` is in a burst that merges flushed tables alone: its outputs are no part of another one.
+pub fn is_part_burst(store: &Store, keyspace: KeyspaceId) -> bool {
+    let state = store.background.lock();
+    state.directive.bursts.contains(&(keyspace, crate::scheduler::gates::Phase::Part))
+}

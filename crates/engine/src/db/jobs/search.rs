@@ -1,0 +1,189 @@
+//! Looking for compactions: between the pure picker and the open jobs. The only place that turns `Blocked` into a yield, or into work
+//! thrown away, and a permit into open jobs.
+//!
+//! ```text
+//! decide ─► permit ─► pick ─► Run ─► (move by metadata | space? claim, open)
+//!                         └► Blocked by less urgent jobs ─► they let go
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::begin::begin;
+use super::covered::drop_covered_tables;
+use super::grouping::adjust_groups;
+use super::install::{change_tree, tree_view};
+use super::scheduling::{ask_to_yield, decide_now};
+use crate::base::class::{Class, Permit};
+use crate::base::error::{Error, Result};
+use crate::base::units::JobId;
+use crate::compaction::commit::{set_bounds, set_levels};
+use crate::compaction::picker::{Pick, pick_among};
+use crate::compaction::strategy::{Strategy, Trigger};
+use crate::db::store::background::OpenJob;
+use crate::db::store::keyspace_state::KeyspaceState;
+use crate::db::store::state::{Store, TreeState};
+use crate::scheduler::decide::{Aside, Directive};
+use crate::scheduler::order::OnConflict;
+
+/// After a failure compactions rest this long.
+pub const RETRY_AFTER: Duration = Duration::from_millis(500);
+
+/// A job that has been paused this long lets go of its claims if others want them.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// Opens jobs while the schedule permits and the trees want it.
+pub fn look_for_work(store: &Store) -> Result<()> {
+    loop {
+        let (directive, on_conflict) = directive(store);
+        let early = directive.plan.rests;
+        if directive.permits_nothing() {
+            return Ok(());
+        }
+        let mut opened = false;
+        let mut failure = None;
+        for keyspace in store.keyspaces.load().by_name.values() {
+            // What one tree suffers from must not keep the others waiting.
+            match look_in(store, keyspace, &directive.permit_for(keyspace.id), on_conflict, early) {
+                Ok(begun) => opened = begun,
+                Err(error) => failure = failure.or(Some(error)),
+            }
+            if opened {
+                break;
+            }
+        }
+        if !opened {
+            return failure.map_or(Ok(()), Err);
+        }
+        // For the other workers, and for writers that wait for L0, which a move may have emptied.
+        store.background.wake();
+    }
+}
+
+fn directive(store: &Store) -> (Directive, OnConflict) {
+    let mut state = store.background.lock();
+    decide_now(store, &mut state);
+    (state.directive.clone(), state.policy.on_conflict)
+}
+
+/// Looks for work in one tree; true if some was begun. With `early` L0 waits less for more of it.
+fn look_in(
+    store: &Store,
+    keyspace: &Arc<KeyspaceState>,
+    permit: &Permit,
+    on_conflict: OnConflict,
+    early: bool,
+) -> Result<bool> {
+    drop_covered_tables(store, keyspace)?;
+    let strategy = keyspace.strategy.load_full();
+    let early = early.then(|| strategy.strategy.with_early_l0());
+    if strategy.strategy.has_trigger(|trigger| matches!(trigger, Trigger::SpaceAmp { .. })) {
+        keyspace.estimate_space_amp();
+    }
+    let mut tree = store.tree();
+    let tree = &mut *tree;
+    // Not while a compaction by hand counts on its levels and groups.
+    if !tree.by_hand.contains_key(&keyspace.id) {
+        adjust_levels(store, tree, keyspace, &strategy.strategy)?;
+        adjust_groups(store, tree, keyspace, &strategy.strategy)?;
+    }
+    let Some(view) = tree_view(store, tree, keyspace.id) else {
+        return Ok(false);
+    };
+    // Where what is in L0's way is thrown away, L0 is looked at first: else what was more urgent would be begun again, and again in vain.
+    let first = (on_conflict == OnConflict::Discard).then(|| only_l0(permit));
+    let wanted = early.as_ref().unwrap_or(&strategy.strategy);
+    let first = first.map(|permit| pick_among(&view, wanted, &permit));
+    let (picked, rejected) = match first {
+        Some((picked @ Pick::Run(_), rejected)) => (picked, rejected),
+        Some((Pick::Blocked { want, by, less_urgent }, rejected))
+            if is_deeper(store, &by, want.compaction.class) =>
+        {
+            (Pick::Blocked { want, by, less_urgent }, rejected)
+        }
+        _ => pick_among(&view, wanted, permit),
+    };
+    match picked {
+        Pick::Run(picked) => {
+            let begun = begin(store, tree, keyspace, *picked, &rejected, None)?;
+            if begun.is_none() {
+                // Looked for again when there may be space. Writers that wait for this must not wait for ever.
+                let mut state = store.background.lock();
+                state.retry_at = store.clock.now() + RETRY_AFTER;
+                state.look_for_work = true;
+                let context = format!("compact keyspace `{}`", keyspace.name);
+                state.compaction_error = Some(Error::NoSpace { context });
+            }
+            Ok(begun.is_some())
+        }
+        Pick::Blocked { want, by, less_urgent } => {
+            make_way(store, on_conflict, want.compaction.class, &by, &less_urgent);
+            Ok(false)
+        }
+        Pick::Nothing => {
+            // In shape: groups that fit a changed strategy are marked as shaped for it.
+            let Some(committed) = set_bounds(view.version, view.claims, &strategy.strategy)? else {
+                return Ok(false);
+            };
+            change_tree(store, tree, keyspace, committed.edit)?;
+            Ok(false)
+        }
+    }
+}
+
+/// Lets a level be born or go where dynamic sizes want it.
+fn adjust_levels(
+    store: &Store,
+    tree: &mut TreeState,
+    keyspace: &KeyspaceState,
+    strategy: &Strategy,
+) -> Result<()> {
+    while let Some(view) = tree_view(store, tree, keyspace.id) {
+        let mut ids = view.ids;
+        let Some(committed) = set_levels(view.version, view.claims, strategy, &mut ids)? else { break };
+        tree.versions.ids().run_and_group_at_least(ids.next_run, ids.next_group);
+        change_tree(store, tree, keyspace, committed.edit)?;
+    }
+    Ok(())
+}
+
+fn only_l0(permit: &Permit) -> Permit {
+    let mut permit = permit.clone();
+    permit.classes.retain(|class| *class <= Class::L0ToL1);
+    permit
+}
+
+/// True if all these jobs serve deeper levels than work of class `want` does.
+fn is_deeper(store: &Store, by: &[JobId], want: Class) -> bool {
+    let state = store.background.lock();
+    state.jobs.iter().filter(|job| by.contains(&job.id)).all(|job| gives_way(job.class, want))
+}
+
+/// SILK §5.2.2: L0 before deeper levels, and anything before upkeep.
+fn gives_way(holder: Class, want: Class) -> bool {
+    want < holder && holder >= Class::Deep
+}
+
+/// Has the jobs `by` let go, if the schedule wants that of each of them, or it has been set aside for long.
+fn make_way(store: &Store, on_conflict: OnConflict, want: Class, by: &[JobId], less_urgent: &[JobId]) {
+    let now = store.clock.now();
+    let mut state = store.background.lock();
+    let forgotten = |job: &OpenJob| job.job.is_some() && now.saturating_sub(job.stepped_at) >= PAUSE_MAX;
+    let lets_go = |job: &OpenJob| match on_conflict {
+        // While it is paused for the load, L0 would wait for the load too.
+        OnConflict::Wait => job.aside == Some(Aside::Gate) && gives_way(job.class, want),
+        OnConflict::Yield => less_urgent.contains(&job.id),
+        OnConflict::Discard => gives_way(job.class, want),
+    };
+    // Work that only waits, as a merge within L0 does for one out of it, must not send away what it waits for.
+    if !state.jobs.iter().filter(|job| by.contains(&job.id)).all(|job| lets_go(job) || forgotten(job)) {
+        return;
+    }
+    for job in state.jobs.iter_mut().filter(|job| by.contains(&job.id)) {
+        job.discards |= on_conflict == OnConflict::Discard && gives_way(job.class, want);
+        ask_to_yield(store, job);
+    }
+    drop(state);
+    // They may be set aside, and all workers asleep.
+    store.background.wake();
+}

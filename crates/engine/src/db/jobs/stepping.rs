@@ -1,0 +1,385 @@
+//! Stepping compactions: which open job is next, one step of it, and what becomes of it.
+//!
+//! ```text
+//! look for work ─► open jobs ─► those not set aside, in the schedule's order ─► limiter ─► step ... ─► commit parts ─► end
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::deletes::look_again_ms;
+use super::install::{install_part, release_job};
+use super::search::{RETRY_AFTER, look_for_work};
+use crate::base::class::Class;
+use crate::base::error::Error;
+use crate::base::units::JobId;
+use crate::db::store::background::{BackgroundState, OpenJob, STEP_BYTES, Watched};
+use crate::db::store::decisions::{Cost, Outcome};
+use crate::db::store::keyspace_state::KeyspaceState;
+use crate::db::store::state::Store;
+use crate::execution::compaction_job::CompactionJob;
+use crate::execution::merge_loop::Progress;
+use crate::observe::counters::CompactionKind;
+use crate::observe::event::Event;
+use crate::scheduler::decide::Aside;
+use crate::scheduler::order::Turn;
+
+/// Finished tables are committed in parts of this many, so that little is lost and space comes back early.
+const TABLES_PER_PART: usize = 8;
+
+/// What a call of `step` came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stepped {
+    /// Something was done.
+    Worked,
+    /// Nothing can be done before this time, unless something changes.
+    Wait(Duration),
+    /// There is nothing to do.
+    Idle,
+}
+
+/// One step of compaction work: looks for work if a tree has changed, then steps the job that `choose` names among the
+/// runnable ones (index into the open jobs, and class).
+pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<usize>) -> Stepped {
+    if store.check_writable().is_err() || store.check_settled().is_err() {
+        return Stepped::Idle;
+    }
+    let Some(_step) = store.background.begin_step() else { return Stepped::Idle };
+    let now = store.clock.now();
+    let mut state = store.background.lock();
+    let mut otherwise = Stepped::Idle;
+    if state.directive.waited_for != store.background.jobs_are_waited_for() {
+        state.look_for_work = true;
+    }
+    if state.look_at_ms.is_some_and(|at| at <= store.clock.wall_ms()) {
+        (state.look_at_ms, state.look_for_work) = (None, true);
+    }
+    if state.look_for_work && now < state.retry_at {
+        // Only the look for work rests after a failure; jobs that are open go on.
+        otherwise = Stepped::Wait(state.retry_at);
+    } else if state.look_for_work {
+        state.look_for_work = false;
+        state.looking += 1;
+        // What failed is tried again, or not wanted any more.
+        state.compaction_error = None;
+        drop(state);
+        if let Err(error) = look_for_work(store) {
+            failed(store, error);
+        }
+        let look_at_ms = look_again_ms(store);
+        state = store.background.lock();
+        state.look_at_ms = look_at_ms;
+        state.looking -= 1;
+        if state.jobs.is_empty() {
+            store.background.tell_none_due();
+        }
+    }
+    let runnable = runnable(&state);
+    let Some(chosen) = choose(&runnable) else { return otherwise };
+    let chosen = match granted(&mut state, now, chosen, &runnable) {
+        Ok(chosen) => chosen,
+        Err(when) => return Stepped::Wait(when),
+    };
+    let fresh = state.jobs.get(chosen).is_some_and(|job| !job.started);
+    let syncs = state.syncs_done;
+    let again = state.jobs.get(chosen).is_some_and(|open| lost_before(&state, open));
+    let Some(open) = state.jobs.get_mut(chosen) else { return Stepped::Idle };
+    (open.started, open.stepped_at) = (true, now);
+    let Some(mut job) = open.job.take() else { return Stepped::Idle };
+    if open.discards {
+        let (id, keyspace) = (open.id, Arc::clone(&open.keyspace));
+        drop(state);
+        throw_away(store, &keyspace, id, job);
+        return Stepped::Worked;
+    }
+    if open.yield_requested {
+        // One that let go in vain before gets on by a step first: else it could be picked and sent away for ever.
+        if !(fresh && again) {
+            job.request_yield(open.sliced || open.keeps_all || again);
+        }
+    }
+    let open = &state.jobs[chosen];
+    let (id, class, sliced, keyspace) = (open.id, open.class, open.sliced, Arc::clone(&open.keyspace));
+    let l0_share = open.l0_share;
+    drop(state);
+
+    let cpu = evenkeel_sys::thread_cpu_time();
+    let outcome = job.step(STEP_BYTES);
+    let outcome = match outcome {
+        Ok((Progress::TableDone, moved)) if sliced || job.ready_parts() >= TABLES_PER_PART => {
+            match job.take_commit(false, false).map(|part| install_part(store, &keyspace, id, part)) {
+                None => Ok((Progress::TableDone, moved)),
+                Some(Ok(())) => {
+                    let_go(store, &keyspace, id, &mut job);
+                    Ok((Progress::TableDone, moved))
+                }
+                Some(Err(error)) => Err(error),
+            }
+        }
+        other => other,
+    };
+    store.counters.cpu_nanos[class as usize]
+        .add((evenkeel_sys::thread_cpu_time().saturating_sub(cpu)).as_nanos() as u64);
+    store.counters.step_us.add((store.clock.now().saturating_sub(now)).as_micros() as u64);
+    if let (Ok((_, moved)), true) = (&outcome, l0_share > 0.0) {
+        keyspace.l0_drain.drained(store.clock.now(), *moved as f64 * l0_share);
+    }
+    match outcome {
+        Ok((Progress::Finished, moved)) => {
+            charge(store, moved);
+            end(store, &keyspace, id, job);
+        }
+        Ok((progress, moved)) => put_back(store, id, job, progress, moved, syncs),
+        Err(error) => discard(store, &keyspace, id, job, error),
+    }
+    Stepped::Worked
+}
+
+/// The job to step: the chosen one if the rate allows it now, else one that lets go, which moves a key or so: whoever asked it to
+/// does not wait for the rate. Or when to ask again.
+fn granted(
+    state: &mut BackgroundState,
+    now: Duration,
+    chosen: usize,
+    runnable: &[(usize, Class)],
+) -> Result<usize, Duration> {
+    if lets_go(state, chosen) {
+        return Ok(chosen);
+    }
+    match state.limiter.grant(now, STEP_BYTES) {
+        Ok(_) => Ok(chosen),
+        Err(when) => runnable.iter().map(|(i, _)| *i).find(|i| lets_go(state, *i)).ok_or(when),
+    }
+}
+
+/// True if this job yields at its next step.
+fn lets_go(state: &BackgroundState, index: usize) -> bool {
+    let asked = state.jobs.get(index).filter(|job| job.yield_requested);
+    asked.is_some_and(|job| job.started || !lost_before(state, job))
+}
+
+/// True if this work was begun before, and let go in vain.
+fn lost_before(state: &BackgroundState, open: &OpenJob) -> bool {
+    open.seed.is_some_and(|seed| state.lost_work.contains(&seed))
+}
+
+/// Has a job that goes on hold no longer what its last commit consumed, so that those files can go.
+fn let_go(store: &Store, keyspace: &KeyspaceState, id: JobId, job: &mut CompactionJob) {
+    let rest = store.tree().claims.get(&keyspace.id).and_then(|claims| claims.compaction(id).cloned());
+    if let Some(rest) = rest {
+        if let Some(open) = store.background.lock().jobs.iter_mut().find(|open| open.id == id) {
+            open.compaction = Arc::clone(&rest);
+        }
+        job.let_go(rest);
+        store.lane.poke();
+    }
+}
+
+/// Jobs that may be stepped, in the order of the schedule: those that are to let go first. One that more urgent ones have set aside is
+/// among them only if all of those wait for syncs.
+fn runnable(state: &BackgroundState) -> Vec<(usize, Class)> {
+    let jobs = || state.jobs.iter().enumerate().filter(|(_, job)| job.job.is_some() && !job.waiting);
+    let runs = |job: &OpenJob| job.yield_requested || job.aside.is_none();
+    let mut chosen: Vec<(usize, &OpenJob)> = jobs().filter(|(_, job)| runs(job)).collect();
+    if chosen.is_empty() {
+        chosen = jobs().filter(|(_, job)| job.aside == Some(Aside::Place)).collect();
+    }
+    chosen.sort_by_key(|(i, job)| {
+        let left = job.compaction.input_bytes.saturating_sub(job.read_bytes);
+        let turn = Turn { class: job.class, served: job.served, left, due: job.due };
+        (!job.yield_requested, state.policy.order.key(&turn), *i)
+    });
+    chosen.into_iter().map(|(i, job)| (i, job.class)).collect()
+}
+
+/// The order of the schedule, in which runnable jobs come.
+pub fn by_schedule() -> impl FnMut(&[(usize, Class)]) -> Option<usize> {
+    |runnable| runnable.first().map(|(i, _)| *i)
+}
+
+fn charge(store: &Store, moved: u64) {
+    store.background.lock().limiter.charge(moved);
+}
+
+fn put_back(store: &Store, id: JobId, job: Box<CompactionJob>, progress: Progress, moved: u64, syncs: u64) {
+    let mut state = store.background.lock();
+    state.limiter.charge(moved);
+    // A sync that ended while the job was being stepped has nobody else to tell.
+    let waiting = progress == Progress::Waiting && state.syncs_done == syncs;
+    if let Some(open) = state.jobs.iter_mut().find(|j| j.id == id) {
+        if let Some(watch) = &open.watch {
+            watch.note(|watched| note_job(watched, &job));
+        }
+        open.read_bytes = job.bytes_read();
+        open.served = open.served.saturating_add(moved);
+        open.job = Some(job);
+        open.waiting = waiting;
+    }
+}
+
+/// Tells whoever asked for this job, if anybody did.
+fn tell_watch(store: &Store, id: JobId, note: impl FnOnce(&mut Watched)) {
+    let state = store.background.lock();
+    if let Some(watch) = state.jobs.iter().find(|j| j.id == id).and_then(|j| j.watch.as_ref()) {
+        watch.note(note);
+    }
+}
+
+fn note_job(watched: &mut Watched, job: &CompactionJob) {
+    watched.bytes_read = job.bytes_read();
+    watched.bytes_written = job.bytes_written();
+    watched.tables_written = job.tables_committed();
+}
+
+/// A job has done all it will: commits the rest and lets go of the claims.
+fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<CompactionJob>) {
+    let yielded = job.has_yielded();
+    let part = job.take_commit(!yielded, true);
+    let in_vain = part.is_none();
+    let outcome = match part {
+        Some(part) => install_part(store, keyspace, id, part),
+        None => Ok(()),
+    };
+    if let Err(error) = outcome {
+        return discard(store, keyspace, id, job, error);
+    }
+    let (lost, removed) = job.abandon();
+    store.counters.wasted_bytes.add(lost);
+    let written = job.bytes_written();
+    let read = job.compaction().input_bytes;
+    tell_watch(store, id, |watched| note_job(watched, &job));
+    let compaction = Arc::clone(job.compaction());
+    drop(job);
+    if !yielded {
+        // Before the job goes from the list of open jobs: whoever waits until there are none counts it.
+        store.counters.compactions.add(1);
+        store.counters.compaction_bytes_read.add(read);
+        store.counters.compaction_bytes_written.add(written);
+    }
+    let open = close_job(store, keyspace, id, if yielded { Ended::Yielded } else { Ended::Otherwise });
+    let seed = open.as_ref().and_then(|open| open.seed);
+    let took = open.as_ref().map(|open| store.clock.now().saturating_sub(open.picked_at)).unwrap_or_default();
+    let kind = CompactionKind { level: compaction.target_level, trigger: trigger_word(&compaction.reason) };
+    store.counters.compaction_bytes.add(kind, read, written);
+    let cost = Cost { read, written, time: Some(took) };
+    store.decisions.ended(id, Outcome::Done { cost, yielded });
+    store.event(&Event::CompactionEnded {
+        job: id,
+        keyspace: keyspace.id,
+        class: compaction.class,
+        levels: (compaction.level, compaction.target_level),
+        bytes_read: read,
+        bytes_written: written,
+        micros: took.as_micros() as u64,
+        yielded,
+    });
+    if yielded {
+        store.event(&Event::Yielded { job: id });
+        if let (Some(seed), true) = (seed, lost > 0 || in_vain) {
+            store.background.lock().lost_work.insert(seed);
+        }
+    } else {
+        let mut state = store.background.lock();
+        state.failures_in_a_row = 0;
+        // Each of its tables may have been the first of a job that yielded, and none comes again.
+        compaction.tables().for_each(|table| {
+            state.lost_work.remove(&table.id());
+        });
+        store.counters.compaction_us.add(took.as_micros() as u64);
+    }
+    if let Err(error) = removed {
+        failed(store, error);
+    }
+    store.background.work_changed();
+}
+
+/// The schedule throws the job's uncommitted work away, for a more urgent one (SILK §5.2.2).
+fn throw_away(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<CompactionJob>) {
+    let (bytes, removed) = job.abandon();
+    drop(job);
+    store.counters.wasted_bytes.add(bytes);
+    store.decisions.ended(id, Outcome::Discarded(bytes));
+    store.event(&Event::Discarded { job: id, bytes });
+    close_job(store, keyspace, id, Ended::Discarded);
+    if let Err(error) = removed {
+        failed(store, error);
+    }
+    store.background.work_changed();
+}
+
+/// A job failed or is not wanted any more: its uncommitted work goes.
+pub fn discard(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    id: JobId,
+    mut job: Box<CompactionJob>,
+    error: Error,
+) {
+    let (bytes, removed) = job.abandon();
+    drop(job);
+    // Before it goes from the list of open jobs, which is what is waited for.
+    tell_watch(store, id, |watched| watched.failed = Some(error.clone()));
+    close_job(store, keyspace, id, Ended::Otherwise);
+    store.counters.wasted_bytes.add(bytes);
+    store.decisions.ended(id, Outcome::Failed(bytes));
+    store.event(&Event::Discarded { job: id, bytes });
+    // That its keyspace was dropped is no failure: the others' compactions go on at once.
+    if store.tree().versions.trees().contains_key(&keyspace.id) {
+        store.counters.jobs_failed.add(1);
+        failed(store, error);
+    } else {
+        store.background.work_changed();
+    }
+    if let Err(error) = removed {
+        failed(store, error);
+    }
+}
+
+/// What asked for a compaction, in a word for figures: the trigger of its reason.
+fn trigger_word(reason: &str) -> String {
+    match reason {
+        _ if reason.starts_with("asked for") => "manual".to_owned(),
+        _ if reason.starts_with("merges flushes") => "intra-l0".to_owned(),
+        _ => reason.split([',', ' ']).next().unwrap_or_default().to_owned(),
+    }
+}
+
+/// How a job ended, for the sums: each time one was set aside it has gone on, let go, been thrown away, or still is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Yielded,
+    Discarded,
+    Otherwise,
+}
+
+/// Gives back a job's claims, and takes it off the list.
+fn close_job(store: &Store, keyspace: &KeyspaceState, id: JobId, how: Ended) -> Option<OpenJob> {
+    let released = release_job(store, keyspace, id);
+    if let Err(error) = released {
+        failed(store, error);
+    }
+    let mut state = store.background.lock();
+    let at = state.jobs.iter().position(|j| j.id == id)?;
+    state.look_for_work = true;
+    // The job's inputs are pinned no more.
+    store.lane.poke();
+    let open = state.jobs.remove(at);
+    match how {
+        Ended::Yielded => store.counters.jobs_yielded.add(1),
+        Ended::Discarded => store.counters.jobs_discarded.add(1),
+        // It came to its end in the step in which it was set aside.
+        Ended::Otherwise => store.counters.jobs_resumed.add(u64::from(open.set_aside)),
+    }
+    Some(open)
+}
+
+fn failed(store: &Store, error: Error) {
+    store.event(&Event::BackgroundError { error: error.to_string() });
+    let mut state = store.background.lock();
+    state.compaction_error = Some(error);
+    state.failures_in_a_row += 1;
+    state.retry_at = store.clock.now() + RETRY_AFTER;
+    state.look_for_work = true;
+    drop(state);
+    store.background.tell_waiting();
+}

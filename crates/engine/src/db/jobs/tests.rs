@@ -1,0 +1,163 @@
+//! Jobs where they meet the store: how far a step goes, what a job keeps that lets go, and what a bulk load publishes when.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::install::install_load;
+use crate::base::class::Class;
+use crate::base::clock::ManualClock;
+use crate::base::units::{KIB, MIB};
+use crate::db::database::Db;
+use crate::db::reading::scan::ScanRange;
+use crate::db::store::background::STEP_BYTES;
+use crate::db::store::state::Store;
+use crate::db::writing::commit::log_marker;
+use crate::execution::compaction_job::CompactionJob;
+use crate::execution::merge_loop::Progress;
+use crate::options::Options;
+use crate::storage::simulated::SimulatedFileSystem;
+
+/// The clock stands still, so that only bytes and keys end a step.
+fn open(options: Options) -> Db {
+    let builder = Db::builder(Path::new("/db")).file_system(Arc::new(SimulatedFileSystem::new()));
+    let builder = builder.clock(Arc::new(ManualClock::default())).options(options);
+    builder.without_threads().open().unwrap()
+}
+
+fn options() -> Options {
+    Options { memtable_bytes: 64 * MIB, l0_trigger: 2, reserve_bytes: 0, ..Options::default() }
+}
+
+fn store(db: &Db) -> Arc<Store> {
+    Arc::clone(&db.keyspace("default").unwrap().handle.store)
+}
+
+fn first(jobs: &[(usize, Class)]) -> Option<usize> {
+    jobs.first().map(|(i, _)| *i)
+}
+
+/// A job that nobody has stepped.
+fn fresh_job(db: &Db) -> Box<CompactionJob> {
+    for _ in 0..100 {
+        db.step(&mut |_| None);
+        if let Some(open) = store(db).background.lock().jobs.first_mut() {
+            return open.job.take().unwrap();
+        }
+    }
+    panic!("no job was opened");
+}
+
+/// Steps a job to its end, and answers what each step moved.
+fn steps(job: &mut CompactionJob, budget: u64) -> Vec<u64> {
+    let mut moved = Vec::new();
+    loop {
+        match job.step(budget).unwrap() {
+            (Progress::Finished, _) => return moved,
+            (_, bytes) => moved.push(bytes),
+        }
+    }
+}
+
+#[test]
+fn a_step_moves_its_budget_and_at_most_one_entry_more() {
+    const VALUE: u64 = 200 * KIB;
+    let db = open(options());
+    for run in 0..2_u32 {
+        for i in 0..40_u32 {
+            db.put(&(2 * i + run).to_be_bytes(), &vec![7; VALUE as usize]).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    let moved = steps(&mut fresh_job(&db), STEP_BYTES);
+    // Read and written.
+    assert!(moved.iter().sum::<u64>() > 2 * 79 * VALUE, "{moved:?}");
+    assert!(moved.iter().all(|bytes| *bytes < STEP_BYTES + 2 * (VALUE + 100)), "{moved:?}");
+}
+
+/// Each key but the first has two versions in the inputs: a job that looked only after an even number of entries would never see
+/// itself between two keys.
+#[test]
+fn a_job_that_is_asked_to_yield_stops_at_the_next_key() {
+    let db = open(options());
+    for run in 0..2_u32 {
+        for i in run..2000 {
+            db.put(&i.to_be_bytes(), &[7; 100]).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    let mut job = fresh_job(&db);
+    assert!(matches!(job.step(KIB).unwrap(), (Progress::More, _)));
+    job.request_yield(true);
+    let moved = steps(&mut job, STEP_BYTES);
+    // A few entries, and what sealing a table of them writes; all entries would be 800 KiB.
+    assert!(moved.iter().sum::<u64>() < 16 * KIB, "{moved:?}");
+    assert!(job.has_yielded());
+}
+
+/// Eight megabytes in the last level, and a tombstone for every key of it in a run above; another run, of one, asks for a compaction.
+fn all_deleted(table_bytes: u64) -> Db {
+    const KEYS: u32 = 10_000;
+    let db = open(Options { table_bytes, ..options() });
+    for i in 0..KEYS {
+        db.put(&i.to_be_bytes(), &[7; 800]).unwrap();
+    }
+    db.compact_range(ScanRange::all()).unwrap();
+    // Flushes step the background: no job is opened before all is there.
+    store(&db).background.lock().retry_at = Duration::MAX;
+    for keys in [KEYS, 1] {
+        for i in 0..keys {
+            db.delete(&i.to_be_bytes()).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    store(&db).background.lock().retry_at = Duration::ZERO;
+    db
+}
+
+/// Sent away after each step, as a deep job is while L0 wants its tables, it gets on all the same.
+#[test]
+fn a_job_that_yields_where_nothing_is_left_keeps_its_progress() {
+    let db = all_deleted(64 * MIB);
+    for _ in 0..400 {
+        db.step(&mut first);
+        db.request_yields();
+    }
+    let metrics = db.metrics();
+    assert!(metrics.jobs_yielded >= 5, "{} yields", metrics.jobs_yielded);
+    assert!(metrics.files_live <= 1, "{} files", metrics.files_live);
+    assert_eq!((metrics.jobs_open, metrics.jobs_discarded), (0, 0));
+    db.verify().unwrap();
+}
+
+/// What a job deletes goes as it gets on, not when it ends.
+#[test]
+fn a_long_stretch_of_which_nothing_is_left_is_committed_in_parts() {
+    let db = all_deleted(32 * KIB);
+    let before = db.metrics().files_live;
+    let mut between = Vec::new();
+    while db.step(&mut first) {
+        between.push(db.metrics().files_live);
+    }
+    let metrics = db.metrics();
+    assert!(metrics.files_live <= 1, "{} files", metrics.files_live);
+    assert!(metrics.prefix_commits >= 3, "{} prefix commits", metrics.prefix_commits);
+    assert!(between.iter().any(|files| (1..before / 2).contains(files)), "{between:?} of {before}");
+    db.verify().unwrap();
+}
+
+/// Else a compaction that finds the load's tables could list its snapshots, drop what they hide, and only then would someone take
+/// a snapshot that does not see the load.
+#[test]
+fn a_bulk_load_is_visible_before_the_tree_is_let_go() {
+    let db = open(options());
+    let store = store(&db);
+    db.put(b"k", b"1").unwrap();
+    let keyspace = db.keyspace("default").unwrap();
+    let mut commit = store.commit_state();
+    let seq = log_marker(&store, &mut commit).unwrap();
+    assert!(store.visible.load(Ordering::Acquire) < seq.0);
+    install_load(&store, keyspace.state(), Vec::new(), seq).unwrap();
+    assert_eq!(store.visible.load(Ordering::Acquire), seq.0);
+}

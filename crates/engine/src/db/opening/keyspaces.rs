@@ -1,0 +1,104 @@
+//! Keyspaces that come and go. Both are one manifest record; readers that hold one keep what they see.
+
+use std::sync::Arc;
+
+use super::builder::open_keyspace;
+use crate::base::error::{Error, Result};
+use crate::compaction::catalog;
+use crate::db::background::unlinks::unlink_unless_paused;
+use crate::db::jobs::pressure::retire;
+use crate::db::settings::strategies::{change_settings, creation, resolve, stored};
+use crate::db::store::keyspace_state::{DEFAULT_NAME, KeyspaceState};
+use crate::db::store::state::{Keyspaces, Store};
+use crate::options::{KeyspaceOptions, TableStyle};
+use crate::version::manifest::ManifestRecord;
+
+/// Longest name in bytes.
+const NAME_BYTES_MAX: usize = 255;
+
+/// Makes a keyspace.
+pub fn create(store: &Store, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceState>> {
+    store.listener.check_outside()?;
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        return Err(Error::invalid(format!("a keyspace's name has 1 to {NAME_BYTES_MAX} bytes")));
+    }
+    options.check()?;
+    let _one_at_a_time = store.changing_options();
+    let memtable_bytes = options.memtable_bytes.unwrap_or(store.options.load().memtable_bytes);
+    let text = options.strategy.as_deref().unwrap_or(catalog::DEFAULT);
+    let strategy = resolve(text, memtable_bytes, &store.options.load())?;
+    let style = TableStyle::of(&options)?;
+    let mut commit = store.commit_state();
+    let mut tree = store.tree();
+    if tree.versions.trees().values().any(|t| t.name == name) {
+        return Err(Error::invalid(format!("keyspace `{name}` exists already")));
+    }
+    let record = creation(tree.versions.ids(), name, &strategy.strategy, options.no_wal);
+    let Some(id) = record.created.first().map(|created| created.id) else {
+        return Err(Error::invalid(format!("keyspace `{name}` could not be made")));
+    };
+    let mut settings = stored(store);
+    let own = KeyspaceOptions {
+        strategy: Some(strategy.text.clone()),
+        memtable_bytes: Some(memtable_bytes),
+        ..options
+    };
+    settings.keyspaces.insert(name.to_owned(), own);
+    change_settings(store, &mut tree, &settings, record)?;
+    tree.claims.entry(id).or_default();
+    let Some(new) = tree.versions.trees().get(&id) else {
+        return Err(Error::invalid(format!("keyspace `{name}` could not be made")));
+    };
+    let (state, open) = open_keyspace(id, new, memtable_bytes, style, strategy, &store.memory);
+    // Ids only grow, so the list stays sorted.
+    commit.memtables.push(open);
+    commit.keyspaces_changed();
+    let mut keyspaces = Keyspaces::clone(&store.keyspaces.load());
+    keyspaces.by_name.insert(name.to_owned(), Arc::clone(&state));
+    replace(store, keyspaces);
+    Ok(state)
+}
+
+/// Drops a keyspace: its open jobs are discarded, its tables unlinked when nobody reads them any more.
+pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
+    store.listener.check_outside()?;
+    if name == DEFAULT_NAME {
+        return Err(Error::invalid("the default keyspace cannot be dropped"));
+    }
+    let one_at_a_time = store.changing_options();
+    let mut commit = store.commit_state();
+    let mut tree = store.tree();
+    let Some(state) = store.keyspaces.load().by_name.get(name).cloned() else {
+        return Err(Error::invalid(format!("there is no keyspace `{name}`")));
+    };
+    let tables = tree.versions.trees().get(&state.id).map(|t| Arc::clone(&t.version));
+    let record = ManifestRecord { dropped: vec![state.id], ..ManifestRecord::default() };
+    let mut settings = stored(store);
+    settings.keyspaces.remove(name);
+    change_settings(store, &mut tree, &settings, record)?;
+    store.passing().strategies.remove(name);
+    commit.memtables.retain(|m| m.keyspace.id != state.id);
+    commit.keyspaces_changed();
+    tree.claims.remove(&state.id);
+    let mut keyspaces = Keyspaces::clone(&store.keyspaces.load());
+    keyspaces.by_name.remove(name);
+    replace(store, keyspaces);
+    retire(store, &state);
+    let metas = tables.iter().flat_map(|v| v.tables().map(|(_, t)| Arc::clone(&t.meta)).collect::<Vec<_>>());
+    tree.obsolete.extend(metas);
+    // A handle's view would keep the tables, which only open snapshots are entitled to.
+    state.drop_contents(store.snapshots.list().last().copied());
+    drop(tables);
+    drop(tree);
+    drop(commit);
+    drop(one_at_a_time);
+    store.background.work_changed();
+    // The keyspace is gone, whatever becomes of its files.
+    unlink_unless_paused(store);
+    Ok(())
+}
+
+/// Puts other keyspaces in force.
+fn replace(store: &Store, keyspaces: Keyspaces) {
+    store.keyspaces.store(Arc::new(keyspaces));
+}

@@ -1,0 +1,99 @@
+//! What the schedule does, as numbers and as JSON.
+
+use crate::db::jobs::scheduling::device_speed;
+use crate::db::store::background::BackgroundState;
+use crate::db::store::state::Store;
+use crate::observe::json::{Object, quoted};
+use crate::scheduler::classifier::Load;
+
+/// What the schedule does, and has done since the store was opened.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ScheduleMetrics {
+    /// The schedule, as it was given.
+    pub name: String,
+    /// Bytes per second for compactions; 0 for no limit.
+    pub limit_bytes_per_sec: u64,
+    /// The same for flushes, in bytes of memtables.
+    pub flush_limit_bytes_per_sec: u64,
+    /// True while the schedule has background threads run as everyone does, to be in time.
+    pub is_urgent: bool,
+    /// What the device can do, bytes per second; 0 if that is not known.
+    pub device_bytes_per_sec: u64,
+    /// True while the clients' load is high; `None` where it is not judged.
+    pub load_is_high: Option<bool>,
+    /// What clients use of the device, as the schedule estimates it, bytes per second; `None` where it does not.
+    pub client_bytes_per_sec: Option<u64>,
+    /// Times that the load became high, since the schedule was set.
+    pub high_loads: u64,
+    /// Times that the rate was changed, since the schedule was set.
+    pub limit_changes: u64,
+    /// Bursts since the schedule was set: merges of flushed tables among themselves, and of all of L0.
+    pub bursts: [u64; 2],
+    /// Flushes that waited for another one.
+    pub flushes_delayed: u64,
+    /// CPU seconds of the thread that looks at the load.
+    pub monitor_cpu_seconds: f64,
+    /// Jobs: set aside, gone on with, that let go, and that threw work away. The first is the sum of the others and of `jobs_paused`.
+    pub jobs_preempted: u64,
+    /// Gone on with.
+    pub jobs_resumed: u64,
+    /// That let go of their claims and kept what they had.
+    pub jobs_yielded: u64,
+    /// That threw their work away for a more urgent one.
+    pub jobs_discarded: u64,
+    /// Set aside now.
+    pub jobs_paused: u64,
+}
+
+/// The numbers at one moment: the lock under which all of them change is held.
+pub fn schedule(store: &Store, state: &BackgroundState) -> ScheduleMetrics {
+    let (c, memory) = (&store.counters, &state.policy_state);
+    let judged = state.policy.load.is_some();
+    let plans = state.policy.plans();
+    let client = match (judged, plans) {
+        (true, _) => memory.load.client,
+        (false, true) => memory.plan.client(),
+        (false, false) => memory.budget.client,
+    };
+    ScheduleMetrics {
+        name: state.policy_text.clone(),
+        limit_bytes_per_sec: state.limiter.rate().unwrap_or(0),
+        flush_limit_bytes_per_sec: state.flush_limiter.rate().unwrap_or(0),
+        is_urgent: state.directive.plan.urgent,
+        device_bytes_per_sec: device_speed(&store.options.load()).unwrap_or(0),
+        load_is_high: judged.then_some(memory.load.load == Load::High),
+        client_bytes_per_sec: (judged || plans || state.policy.budget.covers_flushes())
+            .then_some(client as u64),
+        high_loads: memory.load.rises,
+        limit_changes: memory.budget.changes + memory.plan.changes,
+        bursts: memory.bursts.begun,
+        flushes_delayed: c.flushes_delayed.get(),
+        monitor_cpu_seconds: c.monitor_nanos.get() as f64 / 1e9,
+        jobs_preempted: c.jobs_preempted.get(),
+        jobs_resumed: c.jobs_resumed.get(),
+        jobs_yielded: c.jobs_yielded.get(),
+        jobs_discarded: c.jobs_discarded.get(),
+        jobs_paused: state.jobs.iter().filter(|job| job.set_aside).count() as u64,
+    }
+}
+
+impl ScheduleMetrics {
+    /// As JSON; what there is not is `null`.
+    pub fn to_json(&self) -> String {
+        let known = |n: Option<u64>| n.map_or_else(|| "null".to_owned(), |n| n.to_string());
+        let unless_0 = |n: u64| known(Some(n).filter(|n| *n > 0));
+        let load = self.load_is_high.map(|high| if high { "high" } else { "low" });
+        let object = Object::new().text("name", &self.name);
+        let object = object.raw("limit_bytes_per_sec", unless_0(self.limit_bytes_per_sec));
+        let object = object.raw("flush_limit_bytes_per_sec", unless_0(self.flush_limit_bytes_per_sec));
+        let object = object.raw("urgent", self.is_urgent);
+        let object = object.raw("device_bytes_per_sec", unless_0(self.device_bytes_per_sec));
+        let object = object.raw("load", load.map_or_else(|| "null".to_owned(), quoted));
+        let object = object.raw("client_bytes_per_sec", known(self.client_bytes_per_sec));
+        let object = object.raw("high_loads", self.high_loads).raw("limit_changes", self.limit_changes);
+        let [parts, whole] = self.bursts;
+        let object = object.raw("bursts", Object::new().raw("part", parts).raw("whole", whole).end());
+        let object = object.raw("flushes_delayed", self.flushes_delayed);
+        object.fraction("monitor_cpu_seconds", self.monitor_cpu_seconds).end()
+    }
+}
