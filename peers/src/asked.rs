@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use evenkeel_lab::settings::{Common, Settings};
+use evenkeel_lab::results::settings::{Common, Settings};
 use serde_json::Value;
 
 /// What `Ok` from a write means, in the words of `keel bench --sync`.

@@ -9,8 +9,8 @@ pub mod rocksdb;
 
 use std::fmt::Write as _;
 
-use evenkeel_lab::clock;
-use evenkeel_lab::engine::Abilities;
+use evenkeel_lab::base::clock;
+use evenkeel_lab::run::engine::Abilities;
 
 use crate::Failure;
 use crate::asked::{Asked, Durability};
@@ -37,12 +37,22 @@ const ROCKSDB: Row = Row {
     abilities: Abilities::ALL,
 };
 
-const ROWS: [Row; 7] = [
+const ROWS: [Row; 9] = [
     ROCKSDB,
     Row { name: "rocksdb-recycle", what: "RocksDB that writes over old log files", ..ROCKSDB },
     Row {
         name: "rocksdb-low-priority",
         what: "RocksDB whose compactions have low CPU and I/O priority",
+        ..ROCKSDB
+    },
+    Row {
+        name: "rocksdb-rate-limited",
+        what: "RocksDB whose background work writes 150 MB/s at most",
+        ..ROCKSDB
+    },
+    Row {
+        name: "rocksdb-auto-tuned",
+        what: "RocksDB whose background work has a limit of 200 MB/s that follows the work",
         ..ROCKSDB
     },
     Row {
@@ -89,7 +99,7 @@ pub fn measure(name: &str, asked: &Asked, args: &Args) -> Result<(), Failure> {
     }
     match name {
         #[cfg(not(feature = "rocksdb"))]
-        "rocksdb" | "rocksdb-recycle" | "rocksdb-low-priority" => Err(Failure::work(format!(
+        name if name.starts_with("rocksdb") => Err(Failure::work(format!(
             "{name}: this binary was built without RocksDB (cargo feature `rocksdb`)"
         ))),
         #[cfg(feature = "rocksdb")]
@@ -98,6 +108,10 @@ pub fn measure(name: &str, asked: &Asked, args: &Args) -> Result<(), Failure> {
         "rocksdb-recycle" => run!(rocksdb::open(asked, rocksdb::Variant::Recycle)),
         #[cfg(feature = "rocksdb")]
         "rocksdb-low-priority" => run!(rocksdb::open(asked, rocksdb::Variant::LowPriority)),
+        #[cfg(feature = "rocksdb")]
+        "rocksdb-rate-limited" => run!(rocksdb::open(asked, rocksdb::Variant::RateLimited)),
+        #[cfg(feature = "rocksdb")]
+        "rocksdb-auto-tuned" => run!(rocksdb::open(asked, rocksdb::Variant::AutoTuned)),
         "fjall" => run!(fjall::open(asked)),
         "redb" => run!(redb::open(asked)),
         "lmdb" => run!(lmdb::open(asked)),
@@ -143,14 +157,14 @@ pub fn list() -> String {
 }
 
 /// What an engine cannot do.
-fn cannot(engine: &str, what: &str) -> evenkeel_lab::engine::EngineError {
+fn cannot(engine: &str, what: &str) -> evenkeel_lab::run::engine::EngineError {
     format!("{engine} has no {what}; choose a workload without, or another engine").into()
 }
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_lab::engine::{Change, Engine};
-    use evenkeel_lab::settings::{Common, PEERS, Settings};
+    use evenkeel_lab::results::settings::{Common, PEERS, Settings};
+    use evenkeel_lab::run::engine::{Change, Engine};
 
     use super::*;
 
@@ -217,6 +231,10 @@ mod tests {
                         "rocksdb-recycle" => run!(rocksdb::open(&asked, rocksdb::Variant::Recycle)),
                         #[cfg(feature = "rocksdb")]
                         "rocksdb-low-priority" => run!(rocksdb::open(&asked, rocksdb::Variant::LowPriority)),
+                        #[cfg(feature = "rocksdb")]
+                        "rocksdb-rate-limited" => run!(rocksdb::open(&asked, rocksdb::Variant::RateLimited)),
+                        #[cfg(feature = "rocksdb")]
+                        "rocksdb-auto-tuned" => run!(rocksdb::open(&asked, rocksdb::Variant::AutoTuned)),
                         "fjall" => run!(fjall::open(&asked)),
                         "redb" => run!(redb::open(&asked)),
                         "lmdb" => run!(lmdb::open(&asked)),

@@ -93,7 +93,7 @@ mod tests {
 
     use std::path::Path;
 
-    use evenkeel_lab::random::Random;
+    use evenkeel_lab::base::random::Random;
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::fs::{Device, DeviceFileSystem, DiskFileSystem, FileSystem, parse_size};
-use evenkeel_lab::device::Device as Told;
+use evenkeel_lab::base::device::Device as Told;
 
 use crate::failure::Failure;
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use evenkeel::{Db, Keyspace, ScanRange, WriteBatch};
-use evenkeel_lab::engine::{Change, Engine, EngineError, Figures, Group, Scanned};
-use evenkeel_lab::replay::Answers;
+use evenkeel_lab::run::engine::{Change, Engine, EngineError, Figures, Group, Scanned};
+use evenkeel_lab::run::replay::Answers;
 use serde_json::Value;
 
 use crate::files;

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use evenkeel::fs::{DiskFileSystem, FileSystem as _};
-use evenkeel_lab::device::Device;
-use evenkeel_lab::report;
+use evenkeel_lab::base::device::Device;
+use evenkeel_lab::results::report;
 
 use crate::failure::Failure;
 use crate::files;

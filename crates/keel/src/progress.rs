@@ -4,9 +4,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use evenkeel::Db;
-use evenkeel_lab::clock;
-use evenkeel_lab::phase::{Phase, Total, Watch};
-use evenkeel_lab::report;
+use evenkeel_lab::base::clock;
+use evenkeel_lab::results::report;
+use evenkeel_lab::run::phase::{Phase, Total, Watch};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::failure::Failure;

@@ -1,6 +1,6 @@
 //! The figures for people: what to look at first, then a screenful of tables. Made of the engine's JSON.
 
-use evenkeel_lab::report::{bytes, count, micros, rate, seconds};
+use evenkeel_lab::results::report::{bytes, count, micros, rate, seconds};
 use serde_json::Value;
 
 use crate::answer::{array, float, number, text};

@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use evenkeel::Db;
 use evenkeel::fs::{DiskFileSystem, FileSystem as _};
 use evenkeel::trace::{Keys, RunningTrace, Summary};
-use evenkeel_lab::phase::{Phase, Total, Watch};
-use evenkeel_lab::report;
+use evenkeel_lab::results::report;
+use evenkeel_lab::run::phase::{Phase, Total, Watch};
 use serde_json::Value;
 
 use crate::failure::Failure;

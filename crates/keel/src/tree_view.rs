@@ -1,7 +1,7 @@
 //! The tree as a picture in a terminal: a bar a level, filled against its target, with its runs, where the tombstones are,
 //! and what compactions hold.
 
-use evenkeel_lab::report::{bytes, count};
+use evenkeel_lab::results::report::{bytes, count};
 use serde_json::Value;
 
 use crate::answer::{array, number, text};

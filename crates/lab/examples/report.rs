@@ -6,8 +6,8 @@
 use std::error::Error;
 use std::path::Path;
 
-use evenkeel_lab::document::Document;
-use evenkeel_lab::report::{PAGE, Report, Run};
+use evenkeel_lab::results::document::Document;
+use evenkeel_lab::results::report::{PAGE, Report, Run};
 
 #[expect(clippy::disallowed_methods, reason = "documents, not a store's files")]
 fn main() -> Result<(), Box<dyn Error>> {

@@ -11,19 +11,19 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::arrivals::Spacing;
-use crate::comparison::OTHERS_CORES_MAX;
-use crate::distribution::Distribution;
-use crate::document::Document;
-use crate::driver::{Dataset, OpenLoad};
-use crate::experiment::Take;
-use crate::keys::KeyOrder;
-use crate::load_shape::{LoadShape, Rate};
-use crate::max_rate::Search;
-use crate::report::{Report, Run, bytes, micros, rate, seconds};
-use crate::sustained::{Offered, Sustained, in_trouble, unlike, written_per_request};
-use crate::values::ValueSizes;
-use crate::workload::{Limit, Mix, OpKind, Workload};
+use crate::load::arrivals::Spacing;
+use crate::load::load_shape::{LoadShape, Rate};
+use crate::results::comparison::OTHERS_CORES_MAX;
+use crate::results::document::Document;
+use crate::results::report::{Report, Run, bytes, micros, rate, seconds};
+use crate::results::sustained::{Offered, Sustained, in_trouble, unlike, written_per_request};
+use crate::run::driver::{Dataset, OpenLoad};
+use crate::run::max_rate::Search;
+use crate::verdicts::experiment::Take;
+use crate::workloads::distribution::Distribution;
+use crate::workloads::keys::KeyOrder;
+use crate::workloads::values::ValueSizes;
+use crate::workloads::workload::{Limit, Mix, OpKind, Workload};
 
 /// The schedules that are shown, the one that the others are compared with first. DLC's thresholds are for its authors' machine
 /// and its second for load that stays high for minutes, so both follow the load here, as the paper's Table 2 does. One that an
@@ -39,7 +39,7 @@ pub const WORKLOAD: Workload = Workload {
     value_bytes: ValueSizes::Fixed(VALUE_BYTES),
     limit: Limit::Seconds(20.0),
     order: KeyOrder::Sequential,
-    ..crate::catalog::YCSB
+    ..crate::workloads::catalog::YCSB
 };
 
 /// Threads that serve the requests.
@@ -382,7 +382,7 @@ pub fn picture(demo: &Demo) -> String {
         settings: String::new(),
         document: run.document.clone(),
     };
-    crate::report::picture(&Report::new(demo.runs.iter().map(alone).collect()))
+    crate::results::report::picture(&Report::new(demo.runs.iter().map(alone).collect()))
 }
 
 /// The latencies of seconds, a character each or for a few; a second in which nothing ended is a blank.
@@ -424,18 +424,18 @@ fn times(x: f64) -> String {
 }
 
 fn wrapped(line: &str) -> String {
-    crate::report::wrapped(line, 100).join("\n")
+    crate::results::report::wrapped(line, 100).join("\n")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample;
+    use crate::results::report::sample;
 
     fn demo(mut change: impl FnMut(&mut Document)) -> Demo {
         let sustained = Sustained { device_bytes_per_sec: 64 * MIB, moved_per_byte: 20.0 };
         let load = Chosen::by(sustained);
-        let shape = crate::document::OpenLoop {
+        let shape = crate::results::document::OpenLoop {
             shape: load.load().shape.to_string(),
             spacing: Spacing::Even,
             requests: 40_000,

@@ -3,9 +3,10 @@
 
 use crate::design_space::point::Point;
 use crate::design_space::study::Study;
-use crate::experiment::Experiment;
 use crate::scheduling;
+use crate::verdicts::experiment::Experiment;
 
+mod calm;
 mod cds;
 mod cds_default;
 mod cds_tuning;
@@ -24,6 +25,8 @@ pub const ALL: &[&Experiment] = &[
     &peers::MAX_RATE,
     &peers::COST,
     &peers::OPEN,
+    &calm::DISK,
+    &calm::DEVICE,
 ];
 
 /// Those over the design space of compactions, in the same order.
@@ -124,12 +127,8 @@ pub fn find_point(name: &str) -> Option<Point> {
     points.flat_map(|point| point.timed_by().into_iter().chain([point])).find(|point| point.name() == name)
 }
 
-/// The engine that claims compare with.
+/// The engine that most claims compare with.
 pub const BASELINE: &str = "rocksdb";
-
-/// The engines that are run unless somebody says otherwise: ours, the one that claims compare with, and those shown beside.
-pub const ENGINES: [&str; 5] =
-    [crate::settings::OURS, BASELINE, "rocksdb-recycle", "rocksdb-low-priority", "fjall"];
 
 /// The experiment of this name.
 pub fn find(id: &str) -> Option<&'static Experiment> {
@@ -141,14 +140,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::catalog;
-    use crate::comparison::{ROUNDS_MIN, TAIL_ROUNDS_MIN};
     use crate::design_space::measure::Figures;
     use crate::design_space::measure::tests::measured;
     use crate::design_space::study::{Over, Table};
-    use crate::expected::{Bar, expected};
-    use crate::experiment::{Pace, find_work};
-    use crate::map_engine::MapEngine;
+    use crate::results::comparison::{ROUNDS_MIN, TAIL_ROUNDS_MIN};
+    use crate::run::map_engine::MapEngine;
+    use crate::verdicts::expected::{Bar, expected};
+    use crate::verdicts::experiment::{Pace, find_work};
+    use crate::workloads::catalog;
 
     #[test]
     fn every_claim_has_a_bar_and_every_bar_a_claim() {
@@ -163,7 +162,7 @@ mod tests {
             assert!(usize::from(work.rounds) >= rounds, "{}: too few rounds for a verdict", claim.id);
             let wanted = &bars[claim.id];
             let least = |bar: Bar| matches!(bar, Bar::RatioAtLeast(_) | Bar::AtLeast(_));
-            let higher = claim.take.better() == crate::comparison::Better::Higher;
+            let higher = claim.take.better() == crate::results::comparison::Better::Higher;
             for bar in [Some(wanted.bar), wanted.goal].into_iter().flatten() {
                 assert_eq!(least(bar), higher, "{}: {bar:?} points the wrong way", claim.id);
             }
@@ -220,7 +219,7 @@ mod tests {
     /// What a claim asks for is what its study runs, on workloads that there are, beside a run without a schedule.
     #[test]
     fn claims_over_schedules_ask_for_rows_that_run() {
-        let document = crate::report::sample::document("evenkeel", 60);
+        let document = crate::results::report::sample::document("evenkeel", 60);
         let mut groups: std::collections::BTreeMap<String, scheduling::row::Row> = Default::default();
         for study in SCHEDULES {
             let rows = (study.rows)();

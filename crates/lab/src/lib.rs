@@ -12,86 +12,21 @@
 //! scheduling ─► cells ─► documents ─► judge ─► verdicts ─► table, page            schedules beside each other
 //! ```
 //!
-//! The lab knows no engine: whoever wants to be measured implements [`engine::Engine`]. Files are listed bottom-up; a
-//! file imports only files above it in this list.
+//! The lab knows no engine: whoever wants to be measured implements [`run::engine::Engine`].
+//! Folders are listed bottom-up, and so are the files of each in its `mod.rs`: a file imports only what stands above it.
 #![forbid(unsafe_code)]
 
-pub mod clock;
-pub mod random;
+pub mod base;
 
-pub mod keys;
-pub mod values;
+pub mod workloads;
 
-pub mod zipfian;
+pub mod load;
 
-pub mod distribution;
+pub mod run;
 
-pub mod engine;
-pub mod settings;
-pub mod workload;
+pub mod results;
 
-pub mod catalog;
-pub mod property_file;
-pub mod records;
-pub mod text_operations;
-
-pub mod generator;
-
-pub mod execute;
-
-pub mod compact;
-pub mod recorder;
-
-pub mod device;
-pub mod machine;
-pub mod provenance;
-
-pub mod load_shape;
-
-pub mod arrivals;
-
-pub mod phase;
-
-pub mod closed_loop;
-pub mod open_loop;
-
-pub mod driver_cost;
-pub mod max_rate;
-
-pub mod driver;
-
-pub mod arguments;
-pub mod load_arguments;
-
-pub mod recorded;
-pub mod replay;
-
-#[cfg(test)]
-mod map_engine;
-
-pub mod soak;
-
-pub mod steady;
-
-pub mod document;
-pub mod report;
-
-pub mod comparison;
-pub mod comparison_table;
-
-pub mod expected;
-pub mod experiment;
-
-pub mod cells;
-
-pub mod judging;
-
-pub mod verdict_page;
-pub mod verdict_table;
-
-pub mod sustained;
-
-pub mod kept;
+pub mod verdicts;
 
 pub mod demo;
 

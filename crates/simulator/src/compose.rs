@@ -6,7 +6,7 @@
 //! The space is of strategies whose levels below the first are alike but for the last; chance gives each part of the tree its own.
 
 use evenkeel::Options;
-use evenkeel_lab::random::Random;
+use evenkeel_lab::base::random::Random;
 
 /// How many runs levels may have: the first, those between, the last (CDS §3.1.2).
 const EAGERNESS: [(&str, [bool; 3]); 5] = [

@@ -7,15 +7,15 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 
 use evenkeel::trace::{Action, Change, Trace};
-use evenkeel_lab::catalog::filler;
-use evenkeel_lab::distribution::Distribution;
-use evenkeel_lab::driver::Dataset;
-use evenkeel_lab::generator::{BATCH, Generator, Op, Shared};
-use evenkeel_lab::keys::Keys;
-use evenkeel_lab::records::Records;
-use evenkeel_lab::text_operations::{TextOperation, TextOperations};
-use evenkeel_lab::values::Values;
-use evenkeel_lab::workload::{Limit, OpKind, Workload};
+use evenkeel_lab::run::driver::Dataset;
+use evenkeel_lab::workloads::catalog::filler;
+use evenkeel_lab::workloads::distribution::Distribution;
+use evenkeel_lab::workloads::generator::{BATCH, Generator, Op, Shared};
+use evenkeel_lab::workloads::keys::Keys;
+use evenkeel_lab::workloads::records::Records;
+use evenkeel_lab::workloads::text_operations::{TextOperation, TextOperations};
+use evenkeel_lab::workloads::values::Values;
+use evenkeel_lab::workloads::workload::{Limit, OpKind, Workload};
 
 /// Operations unless somebody says how many.
 pub const OPS: u64 = 1_000_000;

@@ -1,6 +1,6 @@
 //! A sweep as a page: plots with every strategy's figures at its point, and the front as a table. One file without scripts.
 
-use evenkeel_lab::report::{bytes, count, whole_page};
+use evenkeel_lab::results::report::{bytes, count, whole_page};
 use maud::{Markup, html};
 
 use crate::sweep::Point;

@@ -5,7 +5,7 @@
 
 use evenkeel::plan::Version;
 use evenkeel::strategy::Strategy;
-use evenkeel_lab::random::mix64;
+use evenkeel_lab::base::random::mix64;
 
 use crate::contents::Contents;
 use crate::tape::Tape;

@@ -2,7 +2,7 @@
 
 use evenkeel::plan::summarise;
 use evenkeel::strategy::Strategy;
-use evenkeel_lab::clock;
+use evenkeel_lab::base::clock;
 
 use crate::figures::Outcome;
 use crate::reading::Reading;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use evenkeel::Options;
 use evenkeel::strategy::with_sizes;
-use evenkeel_lab::random::Random;
+use evenkeel_lab::base::random::Random;
 
 use crate::figures::Outcome;
 use crate::run::{Setting, simulate};

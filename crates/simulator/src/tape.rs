@@ -11,7 +11,7 @@
 
 use std::collections::HashMap;
 
-use evenkeel_lab::random::mix64;
+use evenkeel_lab::base::random::mix64;
 
 use crate::entry::Entry;
 use crate::operations::{Operation, Operations, What};

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use evenkeel::Options;
-use evenkeel_lab::report::{bytes, count};
+use evenkeel_lab::results::report::{bytes, count};
 
 use crate::figures::Outcome;
 use crate::plot;

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use evenkeel::Options;
 use evenkeel::strategy::{catalog, with_sizes};
-use evenkeel_lab::catalog::{YCSB, find};
-use evenkeel_lab::distribution::Distribution;
-use evenkeel_lab::driver::Dataset;
-use evenkeel_lab::keys::KeyOrder;
-use evenkeel_lab::random::Random;
-use evenkeel_lab::workload::{Limit, Mix, OpKind, Workload};
+use evenkeel_lab::base::random::Random;
+use evenkeel_lab::run::driver::Dataset;
+use evenkeel_lab::workloads::catalog::{YCSB, find};
+use evenkeel_lab::workloads::distribution::Distribution;
+use evenkeel_lab::workloads::keys::KeyOrder;
+use evenkeel_lab::workloads::workload::{Limit, Mix, OpKind, Workload};
 use serde::Serialize;
 
 use crate::compose::by_chance;

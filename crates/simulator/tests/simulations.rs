@@ -4,11 +4,11 @@
 use evenkeel::Options;
 use evenkeel::plan::{Claims, check};
 use evenkeel::strategy::with_sizes;
-use evenkeel_lab::catalog::find;
-use evenkeel_lab::driver::Dataset;
-use evenkeel_lab::keys::KeyOrder;
-use evenkeel_lab::random::Random;
-use evenkeel_lab::workload::{Mix, OpKind, Workload};
+use evenkeel_lab::base::random::Random;
+use evenkeel_lab::run::driver::Dataset;
+use evenkeel_lab::workloads::catalog::find;
+use evenkeel_lab::workloads::keys::KeyOrder;
+use evenkeel_lab::workloads::workload::{Mix, OpKind, Workload};
 use evenkeel_simulator::compose::by_chance;
 use evenkeel_simulator::figures::Outcome;
 use evenkeel_simulator::operations::WorkloadOperations;

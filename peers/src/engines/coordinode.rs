@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use evenkeel_lab::engine::{Change, Engine, EngineError, Figures, Scanned};
+use evenkeel_lab::run::engine::{Change, Engine, EngineError, Figures, Scanned};
 use lsm_tree::compaction::{CompactionAction, CompactionStrategy, Leveled};
 use lsm_tree::config::{
     BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry,

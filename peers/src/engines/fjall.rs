@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use evenkeel_lab::clock;
-use evenkeel_lab::engine::{Abilities, Change, Engine, EngineError, Figures, Scanned};
+use evenkeel_lab::base::clock;
+use evenkeel_lab::run::engine::{Abilities, Change, Engine, EngineError, Figures, Scanned};
 use fjall::config::{
     BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry,
 };

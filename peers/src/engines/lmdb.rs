@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use evenkeel_lab::engine::{Change, Engine, EngineError, Figures, Scanned};
+use evenkeel_lab::run::engine::{Change, Engine, EngineError, Figures, Scanned};
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions};
 use serde_json::Value;

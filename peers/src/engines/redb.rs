@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use evenkeel_lab::engine::{Change, Engine, EngineError, Figures, Scanned};
+use evenkeel_lab::run::engine::{Change, Engine, EngineError, Figures, Scanned};
 use redb::{AccessGuard, Database, ReadableDatabase, StorageError, TableDefinition};
 use serde_json::Value;
 

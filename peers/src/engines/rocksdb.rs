@@ -1,4 +1,4 @@
-//! RocksDB, as it is, with recycled log files, or with compactions at low priority.
+//! RocksDB, as it is, with recycled log files, or with one of its ways to keep compactions from being felt.
 //!
 //! `recommended` follows its tuning guide ("Setup Options and Basic Tuning" in its wiki); `equal` sets the common options
 //! and leaves all else at RocksDB's defaults.
@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use evenkeel_lab::engine::{Change, Engine, EngineError, Figures, Scanned};
+use evenkeel_lab::run::engine::{Change, Engine, EngineError, Figures, Scanned};
 use rocksdb::{
     BlockBasedOptions, Cache, DB, DBCompressionType, Env, Options, ReadOptions, WaitForCompactOptions,
     WriteBatch, WriteOptions,
@@ -19,6 +19,14 @@ use crate::asked::{Asked, Durability};
 /// Log files that are kept to be written over.
 const RECYCLED_LOGS: usize = 4;
 
+/// What flushes and compactions may write in a second: three quarters of SILK's device.
+const RATE_LIMIT: i64 = 150_000_000;
+/// The most that a limit that is tuned may come to: that device.
+const RATE_LIMIT_MAX: i64 = 200_000_000;
+/// RocksDB's defaults for both.
+const REFILL_US: i64 = 100_000;
+const FAIRNESS: i32 = 10;
+
 /// Which RocksDB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
@@ -28,6 +36,10 @@ pub enum Variant {
     Recycle,
     /// The threads of compactions have low priority for CPU and I/O; flushes keep theirs.
     LowPriority,
+    /// Flushes and compactions write no more than so much.
+    RateLimited,
+    /// The same, the limit following what there is to do.
+    AutoTuned,
 }
 
 /// An open database.
@@ -58,6 +70,15 @@ pub fn open(asked: &Asked, variant: Variant) -> Result<(RocksDb, BTreeMap<String
             env.lower_thread_pool_io_priority();
             options.set_env(&env);
             told.push(("compaction_threads_cpu_and_io_priority", "low".into()));
+        }
+        Variant::RateLimited => {
+            options.set_ratelimiter(RATE_LIMIT, REFILL_US, FAIRNESS);
+            told.push(("rate_limiter_bytes_per_sec", RATE_LIMIT.into()));
+        }
+        Variant::AutoTuned => {
+            options.set_auto_tuned_ratelimiter(RATE_LIMIT_MAX, REFILL_US, FAIRNESS);
+            told.push(("rate_limiter_bytes_per_sec", RATE_LIMIT_MAX.into()));
+            told.push(("rate_limiter_auto_tuned", true.into()));
         }
     }
     let account = Account::new();
@@ -163,6 +184,8 @@ impl Engine for RocksDb {
             Variant::Plain => "rocksdb",
             Variant::Recycle => "rocksdb-recycle",
             Variant::LowPriority => "rocksdb-low-priority",
+            Variant::RateLimited => "rocksdb-rate-limited",
+            Variant::AutoTuned => "rocksdb-auto-tuned",
         }
     }
 

@@ -19,21 +19,21 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use evenkeel::{Keyspace, Options};
-use evenkeel_lab::arguments::RunArgs;
-use evenkeel_lab::catalog::{CATALOG, find};
-use evenkeel_lab::clock;
-use evenkeel_lab::comparison_table;
-use evenkeel_lab::document::Document;
-use evenkeel_lab::driver::{self, Dataset};
-use evenkeel_lab::load_arguments::LoadArgs;
-use evenkeel_lab::phase::{Crash, FIRST_QUESTION};
-use evenkeel_lab::property_file::{self, Properties};
-use evenkeel_lab::provenance::Provenance;
-use evenkeel_lab::report::{self, Run};
-use evenkeel_lab::settings::{OURS, PEERS};
-use evenkeel_lab::soak::SoakPlan;
-use evenkeel_lab::values::ValueSizes;
-use evenkeel_lab::workload::Workload;
+use evenkeel_lab::base::clock;
+use evenkeel_lab::base::provenance::Provenance;
+use evenkeel_lab::results::comparison_table;
+use evenkeel_lab::results::document::Document;
+use evenkeel_lab::results::report::{self, Run};
+use evenkeel_lab::results::settings::{OURS, PEERS};
+use evenkeel_lab::run::arguments::RunArgs;
+use evenkeel_lab::run::driver::{self, Dataset};
+use evenkeel_lab::run::load_arguments::LoadArgs;
+use evenkeel_lab::run::phase::{Crash, FIRST_QUESTION};
+use evenkeel_lab::run::soak::SoakPlan;
+use evenkeel_lab::workloads::catalog::{CATALOG, find};
+use evenkeel_lab::workloads::property_file::{self, Properties};
+use evenkeel_lab::workloads::values::ValueSizes;
+use evenkeel_lab::workloads::workload::Workload;
 
 use crate::device::DeviceArgs;
 use crate::evenkeel_engine::EvenkeelEngine;
@@ -251,7 +251,7 @@ impl Args {
         };
         let report = super::soak::run(&engine, plan)?;
         close(engine)?;
-        self.result.print(|| report.to_json(), || evenkeel_lab::soak::text(&report))?;
+        self.result.print(|| report.to_json(), || evenkeel_lab::run::soak::text(&report))?;
         place.leave()?;
         super::soak::verdict(&report)
     }

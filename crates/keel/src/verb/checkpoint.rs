@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use evenkeel_lab::report;
+use evenkeel_lab::results::report;
 
 use crate::failure::Failure;
 use crate::output::Output;

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use evenkeel::background::{CancelToken, CompactReport};
 use evenkeel::{CompactOptions, ScanRange};
-use evenkeel_lab::report;
+use evenkeel_lab::results::report;
 
 use crate::failure::Failure;
 use crate::output::Output;

@@ -1,8 +1,8 @@
 //! `keel lab`: experiments by name. Lists them, or runs their cells, each a process, and judges their claims.
 //!
 //! ```text
-//! names ─► cells (evenkeel_lab::cells) ─► runner: finished? time left? ─► a process each, from a copy of a settled store
-//!                                             └─► OUT/cells/… ─► verdicts (evenkeel_lab::judging) ─► OUT/verdicts.json, report.html
+//! names ─► cells (evenkeel_lab::verdicts::cells) ─► runner: finished? time left? ─► a process each, from a copy of a settled store
+//!                                             └─► OUT/cells/… ─► verdicts (evenkeel_lab::verdicts::judging) ─► OUT/verdicts.json, report.html
 //! ```
 
 /// One cell of the design space.
@@ -26,15 +26,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
-use evenkeel_lab::cells::{self, Scale};
-use evenkeel_lab::clock;
+use evenkeel_lab::base::clock;
 use evenkeel_lab::design_space;
 use evenkeel_lab::design_space::cells::ROUNDS;
 use evenkeel_lab::design_space::study::Study;
-use evenkeel_lab::experiment::Experiment;
-use evenkeel_lab::experiments::{ALL, BASELINE, ENGINES, FIGURES, SCHEDULES, STUDIES, names};
+use evenkeel_lab::experiments::{ALL, FIGURES, SCHEDULES, STUDIES, names};
+use evenkeel_lab::results::settings::{OURS, PEERS, Settings};
 use evenkeel_lab::scheduling;
-use evenkeel_lab::settings::{OURS, PEERS, Settings};
+use evenkeel_lab::verdicts::cells::{self, Scale};
+use evenkeel_lab::verdicts::experiment::Experiment;
 
 use self::list::list;
 use self::results::{Engines, Schedules, Space};
@@ -110,7 +110,8 @@ struct RunArgs {
     /// Runs of each system, instead of what the experiment says.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: Option<u16>,
-    /// The engines that run; evenkeel, rocksdb, rocksdb-recycle, rocksdb-low-priority and fjall unless said.
+    /// The engines that run; unless said those that `keel lab list` counts for an experiment: evenkeel, RocksDB in some variants,
+    /// and fjall.
     #[arg(long = "engine", value_name = "NAME", value_parser = PossibleValuesParser::new([OURS].into_iter().chain(PEERS)))]
     engines: Vec<String>,
     /// Only this work of the experiments, and what finds the rate that it takes a share of; may be given several times.
@@ -149,17 +150,17 @@ impl Args {
 impl RunArgs {
     fn run(&self) -> Result<(), Failure> {
         let (chosen, studies, schedules) = (self.chosen(), self.studies(), self.schedules());
-        let engines = self.engines_for(&chosen)?;
-        let peers = match engines.iter().any(|engine| engine != OURS) {
-            true => Some(process::find_peers(self.peers.as_deref())?),
-            false => None,
-        };
+        self.check_engines()?;
         let scale = self.scale();
         let started = clock::now();
-        let mut cells = cells::plan(&chosen, ALL, &engines, &self.settings(), BASELINE, scale);
+        let mut cells = cells::plan(&chosen, ALL, &self.engines, &self.settings(), scale);
         if !self.works.is_empty() {
             cells = cells::only(cells, &self.works).map_err(Failure::usage)?;
         }
+        let peers = match cells.iter().any(|cell| cell.system.engine != OURS) {
+            true => Some(process::find_peers(self.peers.as_deref())?),
+            false => None,
+        };
         let points = design_space::cells::plan(&studies, scale.rounds_or(ROUNDS));
         let rows = scheduling::cells::plan(&schedules, scale.rounds_or(scheduling::cells::ROUNDS));
         let _claimed = self.claim_out()?;
@@ -182,18 +183,10 @@ impl RunArgs {
         failure(&ran, &space, &ran_rows)
     }
 
-    /// The engines that the chosen experiments run on.
-    fn engines_for(&self, chosen: &[&'static Experiment]) -> Result<Vec<String>, Failure> {
-        if let Some(twice) =
-            self.engines.iter().enumerate().find(|(i, engine)| self.engines[..*i].contains(engine))
-        {
-            return Err(Failure::usage(format!("--engine {} is there twice", twice.1)));
-        }
-        Ok(match (chosen.is_empty(), self.engines.is_empty()) {
-            (true, _) => vec![OURS.to_owned()],
-            (false, true) => ENGINES.map(str::to_owned).into(),
-            (false, false) => self.engines.clone(),
-        })
+    /// Refuses an engine that is named twice.
+    fn check_engines(&self) -> Result<(), Failure> {
+        let twice = self.engines.iter().enumerate().find(|(i, engine)| self.engines[..*i].contains(engine));
+        twice.map_or(Ok(()), |(_, engine)| Err(Failure::usage(format!("--engine {engine} is there twice"))))
     }
 
     /// Makes the directory of results, and keeps others out until what this answers is dropped.

@@ -14,7 +14,8 @@ use std::time::Instant;
 
 use clap::ValueEnum;
 use evenkeel::WriteBatch;
-use evenkeel_lab::{clock, report};
+use evenkeel_lab::base::clock;
+use evenkeel_lab::results::report;
 use indicatif::ProgressBar;
 
 use crate::csv_records::{Columns, CsvRecords};

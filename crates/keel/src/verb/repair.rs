@@ -2,7 +2,7 @@
 
 use evenkeel::Db;
 use evenkeel::repair::{Damage, RepairReport};
-use evenkeel_lab::report;
+use evenkeel_lab::results::report;
 use serde_json::{Value, json};
 
 use crate::escape::one_line;

@@ -1,7 +1,7 @@
 //! `keel schedule list|show|set`: when background work may run.
 
 use clap::Subcommand;
-use evenkeel_lab::report::bytes;
+use evenkeel_lab::results::report::bytes;
 
 use super::ActionArgs;
 use crate::failure::Failure;

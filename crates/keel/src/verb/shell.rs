@@ -10,7 +10,7 @@ use std::time::Duration;
 use evenkeel::background::Paused;
 use evenkeel::trace::RunningTrace;
 use evenkeel::{Error, Keyspace, Snapshot, WriteBatch};
-use evenkeel_lab::clock;
+use evenkeel_lab::base::clock;
 
 use crate::device::DeviceArgs;
 use crate::escape::{self, escape};

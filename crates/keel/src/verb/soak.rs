@@ -1,6 +1,6 @@
 //! `keel bench soak`: minutes of everything at once, and whether memory, writers and admission kept their bars.
 
-use evenkeel_lab::soak::{self, Account, Accountable, SoakPlan, SoakReport};
+use evenkeel_lab::run::soak::{self, Account, Accountable, SoakPlan, SoakReport};
 
 use crate::evenkeel_engine::EvenkeelEngine;
 use crate::failure::Failure;

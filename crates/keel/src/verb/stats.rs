@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use evenkeel_lab::clock;
+use evenkeel_lab::base::clock;
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -215,9 +215,9 @@ fn cell(name: &str, value: &Value) -> String {
         Value::Null => "unknown".to_owned(),
         Value::Number(n) => match (n.as_u64(), n.as_f64()) {
             (Some(n), _) if name.ends_with("bytes") || name.contains("bytes_") || name.starts_with("io.") => {
-                evenkeel_lab::report::bytes(n)
+                evenkeel_lab::results::report::bytes(n)
             }
-            (Some(n), _) => evenkeel_lab::report::count(n),
+            (Some(n), _) => evenkeel_lab::results::report::count(n),
             (None, Some(x)) => format!("{x:.3}"),
             (None, None) => n.to_string(),
         },

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Subcommand;
-use evenkeel_lab::clock;
-use evenkeel_lab::report::bytes;
+use evenkeel_lab::base::clock;
+use evenkeel_lab::results::report::bytes;
 
 use super::ActionArgs;
 use super::audit::warn_of_short_ttls;

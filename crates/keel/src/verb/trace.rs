@@ -14,7 +14,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use evenkeel::fs::DiskFileSystem;
 use evenkeel::trace::Trace;
-use evenkeel_lab::clock;
+use evenkeel_lab::base::clock;
 
 use crate::failure::Failure;
 use crate::live::{LiveTrace, argument, holder};
@@ -63,6 +63,7 @@ Examples:
   keel trace show today.trace
   keel trace replay today.trace --db copy.db                  at the recorded times
   keel trace replay today.trace --db copy.db --speed 2 --report result
+  keel trace replay today.trace --db copy.db --device 100MiB  on an emulated disk
   keel shell --db shop.db --trace today.trace                 a process records itself; keel bench does too
 
 A trace has each operation's keyspace, key, length of value, begin and duration, and no values. docs/trace.md says what is

@@ -1,7 +1,7 @@
 //! `keel verify`: reads every byte of the store and checks it against its checksums and the tree's rules.
 
 use evenkeel::VerifyReport;
-use evenkeel_lab::report;
+use evenkeel_lab::results::report;
 
 use crate::escape::one_line;
 use crate::failure::Failure;

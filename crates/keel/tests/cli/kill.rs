@@ -14,8 +14,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Stdio};
 use std::thread::JoinHandle;
 
-use evenkeel_lab::clock;
-use evenkeel_lab::random::Random;
+use evenkeel_lab::base::clock;
+use evenkeel_lab::base::random::Random;
 
 use crate::shell::Shell;
 use crate::trust::{Layer, layer};

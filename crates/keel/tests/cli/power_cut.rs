@@ -10,7 +10,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use evenkeel_lab::random::Random;
+use evenkeel_lab::base::random::Random;
 
 use crate::kill::{Truth, dump, generated, kill_after, lines, start};
 use crate::trust::layer;

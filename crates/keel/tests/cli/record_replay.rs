@@ -105,11 +105,12 @@ fn a_session_is_recorded_shown_and_replayed() {
     for (kind, ops) in [("update", 4), ("delete", 1), ("delete_range", 1), ("transaction", 1), ("read", 3)] {
         assert_eq!(document["latency_us"][kind]["count"], ops, "{kind}: {document}");
     }
-    // Again: only where made-up values may go.
+    // Again, on a disk that is emulated: only where made-up values may go.
     keel.bare(&["trace", "replay", &file, "--db", &copy]).fails(1, &["--use-existing", "made-up values"]);
     let again =
         ["trace", "replay", &file, "--db", &copy, "--use-existing", "--as-fast-as-possible", "--json", "-"];
-    let document = json(&keel.bare(&again).ok());
+    let document = json(&keel.bare(&[&again[..], &["--device", "1GiB"]].concat()).ok());
+    assert_eq!(document["config"]["device_bytes_per_sec"], 1 << 30);
     assert_eq!((&document["open_loop"], &document["replay"]["speed"]), (&Value::Null, &Value::Null));
     assert_eq!(keys(&keel, &copy, "default"), keys(&keel, db.to_str().unwrap(), "default"));
 }

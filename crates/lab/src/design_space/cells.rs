@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::measure::Figures;
 use super::point::{Point, Reads};
 use super::study::Study;
-use crate::kept::Kept;
-use crate::provenance::Host;
+use crate::base::provenance::Host;
+use crate::verdicts::kept::Kept;
 
 /// The first round's seed; each further one has the next.
 pub const FIRST_SEED: u64 = 42;

@@ -4,11 +4,11 @@ use maud::{Markup, html};
 
 use super::point::Point;
 use super::study::{Over, Plot, PlotUnit};
-use crate::report::charts::colour;
-use crate::report::numbers::{bytes, micros};
-use crate::report::page::sample;
-use crate::report::scale::Scale;
-use crate::report::svg::{Axes, Bars, Mark, Panel, bars, draw};
+use crate::results::report::charts::colour;
+use crate::results::report::numbers::{bytes, micros};
+use crate::results::report::page::sample;
+use crate::results::report::scale::Scale;
+use crate::results::report::svg::{Axes, Bars, Mark, Panel, bars, draw};
 
 /// A figure of a point, if it is known.
 pub type Look<'a> = &'a dyn Fn(&Point, &str) -> Option<f64>;

@@ -7,7 +7,7 @@
 //! ask for keys between those that are there.
 
 use super::point::Spread;
-use crate::random::{Random, mix64};
+use crate::base::random::{Random, mix64};
 
 const BUCKETS: usize = 1024;
 const PLACE_BITS: u32 = 21;

@@ -13,10 +13,10 @@ use super::entries::Entries;
 use super::heat_load::{Asked, HeatLoad};
 use super::measure::{Costs, Figures, Latencies, Tell, Values, cost};
 use super::point::Point;
-use crate::clock;
-use crate::engine::{Engine, EngineError};
-use crate::random::{Random, mix64};
-use crate::zipfian::Zipfian;
+use crate::base::clock;
+use crate::base::random::{Random, mix64};
+use crate::run::engine::{Engine, EngineError};
+use crate::workloads::zipfian::Zipfian;
 
 /// The hot tenth of the key space begins here, in thousandths, and after it has moved there.
 const HOT_FROM: [u64; 2] = [300, 700];
@@ -299,7 +299,7 @@ mod tests {
     use super::*;
     use crate::design_space::heat_load::USUAL;
     use crate::design_space::point::{HEAT, Reads};
-    use crate::map_engine::MapEngine;
+    use crate::run::map_engine::MapEngine;
 
     fn group(from: u8, to: Option<u8>, is_hot: bool, runs: u64) -> GroupShape {
         let key = |byte: u8| vec![byte, 0, 0, 0];

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::cells::{Cell, Finished};
 use super::heat_verdict;
 use super::study::{Claim, Study, Table, least, median, most};
-use crate::comparison::{OTHERS_CORES_MAX, ROUNDS_MIN};
-use crate::expected::Expected;
+use crate::results::comparison::{OTHERS_CORES_MAX, ROUNDS_MIN};
+use crate::verdicts::expected::Expected;
 
 /// What is said of a claim; `verdicts.json` has one for each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

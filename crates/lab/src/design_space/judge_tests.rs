@@ -1,12 +1,12 @@
 //! Verdicts on made-up figures: one that holds, one that does not, and all that makes one not valid.
 
 use super::*;
+use crate::base::provenance::Host;
 use crate::design_space::cells::{FIRST_SEED, Measured};
 use crate::design_space::measure::Figures;
 use crate::design_space::point::{LARGE, Point};
 use crate::design_space::study::ratio;
-use crate::expected::Bar;
-use crate::provenance::Host;
+use crate::verdicts::expected::Bar;
 
 const TIER: Point = LARGE.with("tier");
 

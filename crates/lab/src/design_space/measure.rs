@@ -15,9 +15,9 @@ use hdrhistogram::Histogram;
 use super::entries::Entries;
 use super::heat_cell::{Shape, measure_heat};
 use super::point::{KEY_BYTES, Point, Reads, Spread};
-use crate::clock;
-use crate::engine::{Engine, EngineError};
-use crate::random::Random;
+use crate::base::clock;
+use crate::base::random::Random;
+use crate::run::engine::{Engine, EngineError};
 
 /// Figures by name.
 pub type Figures = BTreeMap<String, f64>;
@@ -324,7 +324,7 @@ pub(crate) mod tests {
 
     use super::*;
     use crate::design_space::point::{LARGE, SMALL};
-    use crate::map_engine::MapEngine;
+    use crate::run::map_engine::MapEngine;
 
     /// A map that says that it compacts, more each time that it is asked.
     pub fn measured(engine: &MapEngine, point: &Point) -> Result<Figures, EngineError> {

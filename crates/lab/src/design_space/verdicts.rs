@@ -17,9 +17,9 @@ use super::charts;
 use super::judge::StudyVerdict;
 use super::point::Point;
 use super::study::{Study, median};
-use crate::comparison::Unit;
-use crate::report::csv_row;
-use crate::verdict_page::Studies;
+use crate::results::comparison::Unit;
+use crate::results::report::csv_row;
+use crate::verdicts::verdict_page::Studies;
 
 /// The verdicts as text.
 pub fn text(verdicts: &[StudyVerdict]) -> String {

@@ -1,7 +1,7 @@
 //! After *DLC: A New Compaction Scheme for LSM-tree with High Stability and Low Latency* (EDBT 2021), lab D: sysbench's
 //! transactions at 90 % of what the store can do, and at a quarter of that in between.
 
-use crate::document::Document;
+use crate::results::document::Document;
 use crate::scheduling::row::{D, Load, Row, STRATEGY};
 use crate::scheduling::study::{
     Claim, Study, Table, Valid, decay, estimate_error, longest_dip, most_runs, short_seconds, throughput,

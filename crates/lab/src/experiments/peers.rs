@@ -2,17 +2,29 @@
 //!
 //! On the raw disk, with both settings (`equal` and `recommended`). Data fit the page cache, so reads measure CPU and memory.
 
-use crate::experiment::{Claim, Data, Experiment, Pace, Take, Work};
+use super::BASELINE;
+use crate::results::settings::OURS;
+use crate::verdicts::experiment::{Claim, Data, Experiment, Pace, Take, Work};
+
+/// What all have in common: the engines.
+const BESIDE: Experiment = Experiment {
+    id: "",
+    title: "",
+    works: &[],
+    claims: &[],
+    engines: &[OURS, BASELINE, "rocksdb-recycle", "rocksdb-low-priority", "fjall"],
+    rivals: &[BASELINE],
+};
 
 /// Ten million small records, which a work writes itself.
 const FRESH: Data = Data { records: 10_000_000, value_bytes: 100, settled: false };
 /// The same, written once.
 const SMALL: Data = Data { settled: true, ..FRESH };
 /// YCSB's records: 2 GB.
-const LARGE: Data = Data { records: 2_000_000, value_bytes: 1000, settled: true };
+pub const LARGE: Data = Data { records: 2_000_000, value_bytes: 1000, settled: true };
 
 /// What most works have in common. Reads of a store that rests are as fast in the tenth second as in the thirtieth.
-const WORK: Work = Work {
+pub const WORK: Work = Work {
     name: "",
     workload: "",
     data: SMALL,
@@ -22,6 +34,8 @@ const WORK: Work = Work {
     sync: "os",
     crash_ops: None,
     rounds: 3,
+    device: None,
+    own: &[],
 };
 
 /// One thread fills.
@@ -50,6 +64,7 @@ pub const FILL: Experiment = Experiment {
             take: Take::Largest("insert"),
         },
     ],
+    ..BESIDE
 };
 
 /// Four threads fill, and each write is on the disk before it is acknowledged.
@@ -70,6 +85,7 @@ pub const FILL_SYNC: Experiment = Experiment {
         of: ("peers-fill-sync", "fillrandom-sync"),
         take: Take::Throughput,
     }],
+    ..BESIDE
 };
 
 /// Reads of a settled store.
@@ -122,6 +138,7 @@ pub const READ: Experiment = Experiment {
             "read",
         ),
     ],
+    ..BESIDE
 };
 
 const fn read(id: &'static str, text: &'static str, work: &'static str, kind: &'static str) -> Claim {
@@ -129,9 +146,9 @@ const fn read(id: &'static str, text: &'static str, work: &'static str, kind: &'
 }
 
 /// YCSB in an open loop: threads enough that a stalled request holds up no other.
-const YCSB_WORK: Work = Work { data: LARGE, threads: 8, seconds: Some(60.0), rounds: 5, ..WORK };
+pub const YCSB_WORK: Work = Work { data: LARGE, threads: 8, seconds: Some(60.0), rounds: 5, ..WORK };
 /// Finds the rate that others take a share of.
-const SUSTAINED: Pace = Pace::Highest { p99: None, baseline_only: true };
+pub const SUSTAINED: Pace = Pace::Highest { p99: None, baseline_only: true };
 
 const fn ycsb(name: &'static str, workload: &'static str, pace: Pace) -> Work {
     Work { name, workload, pace, ..YCSB_WORK }
@@ -179,6 +196,7 @@ pub const YCSB: Experiment = Experiment {
         tail("peers-ycsb.f-80-p999", "F at 80 %: p99.9", "f-80", Take::P999),
         tail("peers-ycsb.f-80-worst", "F at 80 %: p99 of the worst second", "f-80", Take::WorstSecond),
     ],
+    ..BESIDE
 };
 
 /// How much load an engine takes with short tails.
@@ -195,6 +213,7 @@ pub const MAX_RATE: Experiment = Experiment {
         of: ("peers-max-rate", "a-10ms"),
         take: Take::HighestRate,
     }],
+    ..BESIDE
 };
 
 /// 10 GB.
@@ -224,6 +243,7 @@ pub const OPEN: Experiment = Experiment {
             take: Take::OpenSeconds,
         },
     ],
+    ..BESIDE
 };
 
 const FILLED: (&str, &str) = ("peers-fill", "fillrandom");
@@ -237,7 +257,6 @@ const fn cost(id: &'static str, text: &'static str, of: (&'static str, &'static 
 pub const COST: Experiment = Experiment {
     id: "peers-cost",
     title: "what filling and YCSB A at 20 k/s cost: bytes written, bytes kept, memory, CPU",
-    works: &[],
     claims: &[
         cost(
             "peers-cost.fill-write",
@@ -268,4 +287,5 @@ pub const COST: Experiment = Experiment {
         cost("peers-cost.ycsb-memory", "YCSB A: peak memory", UNDER_LOAD, Take::PeakMemory),
         cost("peers-cost.ycsb-cpu", "YCSB A: CPU of an operation", UNDER_LOAD, Take::CpuPerOp),
     ],
+    ..BESIDE
 };

@@ -324,7 +324,7 @@ pub const FIG13: Study = Study {
     ],
 };
 
-fn most(t: &Table<'_>, figure: fn(&crate::document::Document) -> Option<f64>) -> Option<f64> {
+fn most(t: &Table<'_>, figure: fn(&crate::results::document::Document) -> Option<f64>) -> Option<f64> {
     let ratio = |name: &'static str| t.ratio(&open(name).under("silk"), &open(name), figure);
     Some(ratio("ycsb-a")?.max(ratio("ycsb-f")?))
 }

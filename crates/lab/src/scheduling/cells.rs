@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::row::{Found, Load, Row, STRATEGY};
 use super::study::Study;
-use crate::catalog::find;
-use crate::document::Document;
-use crate::kept::Kept;
-use crate::sustained::{Sustained, written_per_request};
+use crate::results::document::Document;
+use crate::results::sustained::{Sustained, written_per_request};
+use crate::verdicts::kept::Kept;
+use crate::workloads::catalog::find;
 
 /// The first round's seed; each further one has the next.
 pub const FIRST_SEED: u64 = 42;

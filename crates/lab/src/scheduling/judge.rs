@@ -12,13 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::cells::{Cell, Finished, per_request};
 use super::row::{Load, Row, STRATEGY};
 use super::study::{Claim, Study, Table, Valid, short_seconds};
-use crate::comparison::why_disturbed;
 use crate::design_space;
 use crate::design_space::judge::{Claimed, Numbers, StudyVerdict};
 use crate::design_space::study::median;
-use crate::document::Document;
-use crate::expected::Expected;
-use crate::sustained::{Offered, Sustained, differ, in_trouble, unlike};
+use crate::results::comparison::why_disturbed;
+use crate::results::document::Document;
+use crate::results::sustained::{Offered, Sustained, differ, in_trouble, unlike};
+use crate::verdicts::expected::Expected;
 
 /// Where limits are out of reach, or most of the device is for reads, trouble is throughput that drops: in this share of the seconds.
 const SHORT_MIN: f64 = 0.05;

@@ -1,12 +1,12 @@
 //! Verdicts over schedules: what a load must be like for one, and what keeps it back.
 
 use super::*;
-use crate::arrivals::Spacing;
-use crate::document::OpenLoop;
-use crate::expected::expected;
 use crate::experiments::SCHEDULES;
-use crate::report::sample;
+use crate::load::arrivals::Spacing;
+use crate::results::document::OpenLoop;
+use crate::results::report::sample;
 use crate::scheduling::cells::plan;
+use crate::verdicts::expected::expected;
 
 fn study(id: &str) -> &'static Study {
     SCHEDULES.iter().find(|study| study.id == id).unwrap()

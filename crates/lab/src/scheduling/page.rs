@@ -7,9 +7,9 @@ use super::study::{Study, completed, median, most_runs, p99, short_seconds, wors
 use crate::design_space::judge::StudyVerdict;
 use crate::design_space::study::median as middle;
 use crate::design_space::verdicts::verdict_table;
-use crate::document::Document;
-use crate::report::numbers::{known, micros};
-use crate::verdict_page::Studies;
+use crate::results::document::Document;
+use crate::results::report::numbers::{known, micros};
+use crate::verdicts::verdict_page::Studies;
 
 /// What the page has of these studies.
 pub fn on_page(studies: &[&'static Study], verdicts: &[StudyVerdict], finished: &[Finished]) -> Studies {

@@ -1,6 +1,6 @@
 //! What one cell runs: a schedule under a load, on records and a device of a setup. Plain data.
 
-use crate::load_shape::{LoadShape, Rate};
+use crate::load::load_shape::{LoadShape, Rate};
 
 /// Records, sizes and a device, as a paper has them, made small enough for this machine (the labs S and D).
 #[derive(Debug, PartialEq)]

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::row::Row;
 use crate::design_space::study::{median as middle, ratio};
-use crate::document::{Document, WindowRow};
+use crate::results::document::{Document, WindowRow};
 
 /// See the file's header.
 #[derive(Debug)]
@@ -270,7 +270,7 @@ pub fn mirrored(document: &Document) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample;
+    use crate::results::report::sample;
 
     fn document(change: impl Fn(u64, &mut WindowRow)) -> Document {
         let mut document = sample::document("evenkeel", 20);

@@ -9,10 +9,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
-use evenkeel_lab::comparison::{self, Comparison, Run};
-use evenkeel_lab::device::Device;
-use evenkeel_lab::driver::Dataset;
-use evenkeel_lab::settings::{Common, OURS, Settings};
+use evenkeel_lab::base::device::Device;
+use evenkeel_lab::results::comparison::{self, Comparison, Run};
+use evenkeel_lab::results::settings::{Common, OURS, Settings};
+use evenkeel_lab::run::driver::Dataset;
 
 use super::process::{self, Process, REPEATS_MAX};
 use crate::device::{self, DeviceArgs};

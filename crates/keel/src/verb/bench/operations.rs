@@ -3,10 +3,10 @@
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
-use evenkeel_lab::document::Document;
-use evenkeel_lab::driver::{Dataset, Plan};
-use evenkeel_lab::replay::{self, Answers, OPERATIONS};
-use evenkeel_lab::report;
+use evenkeel_lab::results::document::Document;
+use evenkeel_lab::results::report;
+use evenkeel_lab::run::driver::{Dataset, Plan};
+use evenkeel_lab::run::replay::{self, Answers, OPERATIONS};
 
 use super::{Args, Notes, Workspace, close, look};
 use crate::evenkeel_engine::EvenkeelEngine;

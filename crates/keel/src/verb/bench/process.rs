@@ -7,9 +7,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use evenkeel_lab::comparison::{Run, disturbance};
-use evenkeel_lab::document::Document;
-use evenkeel_lab::settings::{Common, Settings};
+use evenkeel_lab::results::comparison::{Run, disturbance};
+use evenkeel_lab::results::document::Document;
+use evenkeel_lab::results::settings::{Common, Settings};
 
 use crate::device::DeviceArgs;
 use crate::failure::Failure;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use evenkeel_lab::report::{self, Report, Run};
+use evenkeel_lab::results::report::{self, Report, Run};
 
 use super::look;
 use crate::failure::Failure;

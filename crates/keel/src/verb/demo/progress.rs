@@ -9,13 +9,13 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use evenkeel_lab::clock;
+use evenkeel_lab::base::clock;
 use evenkeel_lab::demo::latency_line;
-use evenkeel_lab::document::Document;
-use evenkeel_lab::experiment::Take;
-use evenkeel_lab::phase::{Phase, Total, Watch};
-use evenkeel_lab::recorder::Window;
-use evenkeel_lab::report::micros;
+use evenkeel_lab::results::document::Document;
+use evenkeel_lab::results::report::micros;
+use evenkeel_lab::run::phase::{Phase, Total, Watch};
+use evenkeel_lab::run::recorder::Window;
+use evenkeel_lab::verdicts::experiment::Take;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// What a run takes beside its measurement: opening, reading everything once, settling.

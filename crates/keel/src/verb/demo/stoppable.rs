@@ -1,6 +1,6 @@
 //! An engine that refuses to go on once somebody wants the command to end, so that it ends soon and cleans up after itself.
 
-use evenkeel_lab::engine::{Abilities, Change, Engine, EngineError, Figures, Scanned};
+use evenkeel_lab::run::engine::{Abilities, Change, Engine, EngineError, Figures, Scanned};
 
 use crate::evenkeel_engine::EvenkeelEngine;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use evenkeel::Error;
 use evenkeel::fs::DiskFileSystem;
 use evenkeel::inspect::{LogEntry, LogHeader, LogRecord, LogReport, wal};
-use evenkeel_lab::report;
+use evenkeel_lab::results::report;
 use serde_json::{Map, Value, json};
 
 use super::{Sink, behind_text, damage_json, damage_lines, entry_text, put_bytes, tail_json, tail_text};

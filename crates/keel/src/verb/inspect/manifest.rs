@@ -6,7 +6,7 @@ use std::sync::Arc;
 use evenkeel::Error;
 use evenkeel::fs::{DiskFileSystem, FileSystem};
 use evenkeel::inspect::{ManifestItem, ManifestReport, manifest};
-use evenkeel_lab::report;
+use evenkeel_lab::results::report;
 use serde_json::{Value, json};
 
 use super::{Sink, damage_json, damage_lines, shown, tail_json, tail_text};

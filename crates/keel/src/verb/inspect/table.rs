@@ -5,7 +5,7 @@ use std::path::Path;
 use evenkeel::Error;
 use evenkeel::fs::DiskFileSystem;
 use evenkeel::inspect::{TableItem, TableReport, table};
-use evenkeel_lab::report;
+use evenkeel_lab::results::report;
 use serde_json::{Map, Value, json};
 
 use super::{Sink, damage_json, damage_lines, entry_text, put_bytes, shown};

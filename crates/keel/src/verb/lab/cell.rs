@@ -10,14 +10,14 @@ use std::time::Duration;
 use evenkeel::metrics::HeatMetrics;
 use evenkeel::strategy::{catalog, time_text};
 use evenkeel::{Db, Event, Options};
-use evenkeel_lab::clock;
+use evenkeel_lab::base::clock;
+use evenkeel_lab::base::machine::Meter;
 use evenkeel_lab::design_space::cells::{FIRST_SEED, Measured};
 use evenkeel_lab::design_space::heat_cell::{GroupShape, Shape};
 use evenkeel_lab::design_space::measure::{Costs, measure};
 use evenkeel_lab::design_space::point::Point;
-use evenkeel_lab::engine::Group;
 use evenkeel_lab::experiments::find_point;
-use evenkeel_lab::machine::Meter;
+use evenkeel_lab::run::engine::Group;
 
 use crate::escape::unescape;
 use crate::evenkeel_engine::{EvenkeelEngine, groups};
@@ -51,7 +51,7 @@ pub struct CellArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     part: u64,
     /// How long writing takes with lo+1, for the cells whose deletes have a part of that time.
-    #[arg(long, value_name = "S", value_parser = evenkeel_lab::arguments::positive_seconds)]
+    #[arg(long, value_name = "S", value_parser = evenkeel_lab::run::arguments::positive_seconds)]
     writing_seconds: Option<f64>,
     /// An option of the engine that is to differ from the cell's, for instance filter_heat=0. May be given several times.
     #[arg(long = "set", value_name = "OPTION=VALUE")]

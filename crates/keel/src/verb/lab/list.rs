@@ -2,16 +2,16 @@
 
 use std::fmt::Write as _;
 
-use evenkeel_lab::cells::{self, Cell, Scale};
-use evenkeel_lab::comparison::Unit;
-use evenkeel_lab::comparison_table::COLUMNS;
 use evenkeel_lab::design_space;
 use evenkeel_lab::design_space::cells::ROUNDS;
 use evenkeel_lab::design_space::study::Study;
-use evenkeel_lab::expected::expected;
-use evenkeel_lab::experiments::{ALL, BASELINE, ENGINES, NOT_REPRODUCED, SCHEDULES, STUDIES};
+use evenkeel_lab::experiments::{ALL, BASELINE, NOT_REPRODUCED, SCHEDULES, STUDIES};
+use evenkeel_lab::results::comparison::Unit;
+use evenkeel_lab::results::comparison_table::COLUMNS;
+use evenkeel_lab::results::settings::{OURS, Settings};
 use evenkeel_lab::scheduling;
-use evenkeel_lab::settings::{OURS, Settings};
+use evenkeel_lab::verdicts::cells::{self, Cell, Scale};
+use evenkeel_lab::verdicts::expected::expected;
 
 use super::{duration, runner};
 use crate::failure::Failure;
@@ -19,14 +19,13 @@ use crate::output::Output;
 
 /// What there is.
 pub fn list(json: bool) -> Result<(), Failure> {
-    let engines = ENGINES.map(str::to_owned);
     let settings = Settings::ALL.map(|(_, settings)| settings);
     let bars = expected();
     let mut out = Output::new();
     let mut objects = Vec::new();
     for experiment in ALL {
         let scale = Scale::full(None);
-        let all = cells::plan(&[*experiment], ALL, &engines, &settings, BASELINE, scale);
+        let all = cells::plan(&[*experiment], ALL, &[], &settings, scale);
         let duo: Vec<Cell> = all
             .iter()
             .filter(|cell| [OURS, BASELINE].contains(&cell.system.engine.as_str()))
@@ -50,7 +49,7 @@ pub fn list(json: bool) -> Result<(), Failure> {
             experiment.id,
             experiment.title,
             duration(runner::estimate(&all, scale)),
-            engines.len(),
+            experiment.engines.len(),
             all.len(),
             duration(runner::estimate(&duo, scale))
         );

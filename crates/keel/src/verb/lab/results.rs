@@ -2,22 +2,21 @@
 
 use std::path::Path;
 
-use evenkeel_lab::cells::{Cell, Finished, Scale};
-use evenkeel_lab::clock;
-use evenkeel_lab::comparison::{self, Run};
-use evenkeel_lab::comparison_table;
+use evenkeel_lab::base::clock;
+use evenkeel_lab::base::provenance::{Provenance, commit};
 use evenkeel_lab::design_space;
 use evenkeel_lab::design_space::judge::StudyVerdict;
 use evenkeel_lab::design_space::study::Study;
-use evenkeel_lab::expected::expected;
-use evenkeel_lab::experiment::Experiment;
-use evenkeel_lab::experiments::BASELINE;
-use evenkeel_lab::judging::{Evidence, Verdict, judge};
-use evenkeel_lab::provenance::{Provenance, commit};
-use evenkeel_lab::report::{self, Report};
+use evenkeel_lab::results::comparison::{self, Run};
+use evenkeel_lab::results::comparison_table;
+use evenkeel_lab::results::report::{self, Report};
 use evenkeel_lab::scheduling;
-use evenkeel_lab::verdict_page::{self, About};
-use evenkeel_lab::verdict_table;
+use evenkeel_lab::verdicts::cells::{Cell, Finished, Scale};
+use evenkeel_lab::verdicts::expected::expected;
+use evenkeel_lab::verdicts::experiment::Experiment;
+use evenkeel_lab::verdicts::judging::{Evidence, Verdict, judge};
+use evenkeel_lab::verdicts::verdict_page::{self, About};
+use evenkeel_lab::verdicts::verdict_table;
 
 use super::runner::Ran;
 use super::schedule_runner::ScheduleRan;
@@ -68,13 +67,8 @@ pub fn write(
     scale: Scale,
 ) -> Result<(), Failure> {
     let Engines { chosen, planned, ran } = *engines;
-    let evidence = Evidence {
-        planned,
-        finished: &ran.finished,
-        failed: &ran.failed,
-        baseline: BASELINE,
-        quick: scale.is_quick(),
-    };
+    let evidence =
+        Evidence { planned, finished: &ran.finished, failed: &ran.failed, quick: scale.is_quick() };
     let bars = expected();
     let verdicts: Vec<Verdict> = chosen.iter().flat_map(|e| judge(e, &bars, &evidence)).collect();
     let of_space = design_space::judge::Evidence {

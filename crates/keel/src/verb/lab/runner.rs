@@ -9,19 +9,20 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use evenkeel_lab::cells::{Asked, Cell, Finished, Scale};
-use evenkeel_lab::clock;
-use evenkeel_lab::comparison::Run;
-use evenkeel_lab::experiment::Pace;
-use evenkeel_lab::judging::Failed;
-use evenkeel_lab::provenance::{Host, Provenance, quoted};
-use evenkeel_lab::settings::OURS;
+use evenkeel_lab::base::clock;
+use evenkeel_lab::base::provenance::{Host, Provenance, quoted};
+use evenkeel_lab::results::comparison::Run;
+use evenkeel_lab::results::settings::OURS;
+use evenkeel_lab::verdicts::cells::{Asked, Cell, Finished, Scale};
+use evenkeel_lab::verdicts::experiment::Pace;
+use evenkeel_lab::verdicts::judging::Failed;
 
 use super::duration;
 use super::stores::{self, Stores};
 use crate::device::DeviceArgs;
 use crate::failure::Failure;
 use crate::files;
+use crate::loop_device::LoopDevice;
 use crate::output::note;
 use crate::progress::RunsBar;
 use crate::store::EngineArgs;
@@ -106,6 +107,7 @@ impl Programs {
         words: Vec<String>,
         sync: &str,
         set: &[String],
+        own: &[String],
     ) -> Result<Process, Failure> {
         let words = words.into_iter().map(OsString::from).collect();
         let options = EngineArgs { sync: Some(sync.to_owned()), ..EngineArgs::default() };
@@ -114,7 +116,7 @@ impl Programs {
             Some((path, _)) if engine != OURS => {
                 Ok(process::peer(path, words, engine, settings, set, &options))
             }
-            _ => process::ours(words, settings, set, &[], &options, &DeviceArgs::default()),
+            _ => process::ours(words, settings, set, own, &options, &DeviceArgs::default()),
         }
     }
 }
@@ -134,6 +136,7 @@ impl Runner<'_> {
     /// Runs what is not finished yet.
     pub fn run(&self, cells: &[Cell]) -> Result<Ran, Failure> {
         evenkeel_sys::catch_interrupt();
+        evenkeel_sys::catch_termination();
         let started = self.started;
         let stores = Stores::below(self.out);
         self.clear_work()?;
@@ -214,7 +217,7 @@ impl Runner<'_> {
                 if cell.system.engine != OURS {
                     words.push("--use-existing".to_owned());
                 }
-                Some((name, self.programs.process(cell, fill, "os", &common)?))
+                Some((name, self.programs.process(cell, fill, "os", &common, &[])?))
             }
             None => None,
         };
@@ -223,15 +226,18 @@ impl Runner<'_> {
                 if cell.system.engine != OURS {
                     words.push("--use-existing".to_owned());
                 }
-                Some(self.programs.process(cell, words, cell.work.sync, &common)?)
+                Some(self.programs.process(cell, words, cell.work.sync, &common, &[])?)
             }
             None => None,
         };
-        let process = self.programs.process(cell, words, cell.work.sync, &common)?;
+        // A store remembers what it was made with, and serves other works too: it is filled without.
+        let own: Vec<String> = cell.work.own.iter().map(|&own| own.to_owned()).collect();
+        let process = self.programs.process(cell, words, cell.work.sync, &common, &own)?;
         let asked = Asked {
             arguments: process.arguments(),
             store: store.as_ref().map(|(_, process)| process.arguments()),
             crash: crash.as_ref().map(Process::arguments),
+            device: cell.work.device,
             program: self.programs.fingerprint(&cell.system.engine).to_owned(),
         };
         Ok(Ready { cell, process, asked, store, crash })
@@ -273,9 +279,16 @@ impl Runner<'_> {
         let started = clock::now();
         let work = self.work();
         files::make_dir(&work).map_err(|error| self.cannot(&error))?;
+        let device = match cell.work.device {
+            Some(bytes_per_sec) => {
+                Some(LoopDevice::make(&work, cell.device_size(self.scale), bytes_per_sec)?)
+            }
+            None => None,
+        };
+        let below = device.as_ref().map_or(work.as_path(), LoopDevice::dir);
         let repeats_max = if self.once { 0 } else { REPEATS_MAX };
         let run = process::least_disturbed(cell.system.settings, repeats_max, |repeats| {
-            let dir = work.join(format!("{}-{repeats}", cell.system.name()));
+            let dir = below.join(format!("{}-{repeats}", cell.system.name()));
             if let Some((name, _)) = &ready.store {
                 stores.copy(name, engine, &dir)?;
             }
@@ -292,6 +305,9 @@ impl Runner<'_> {
             let words = std::iter::once(&program).chain(&ready.asked.arguments);
             let command = words.map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
             document.provenance = Some(Provenance { command, began_ms, host });
+            if let Some(device) = &device {
+                document.config.set_device(device.told());
+            }
             Ok(document)
         })?;
         self.keep_cell(ready, run, started.elapsed().as_secs_f64())

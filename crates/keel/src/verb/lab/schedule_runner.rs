@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_lab::clock;
-use evenkeel_lab::comparison::disturbance;
+use evenkeel_lab::base::clock;
+use evenkeel_lab::results::comparison::disturbance;
+use evenkeel_lab::results::settings::OURS;
 use evenkeel_lab::scheduling::cells::{Cell, Finished, found};
 use evenkeel_lab::scheduling::row::{Found, Load};
-use evenkeel_lab::settings::OURS;
 
 use super::duration;
 use super::runner::Ended;

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use evenkeel_lab::settings::OURS;
+use evenkeel_lab::results::settings::OURS;
 use serde_json::json;
 
 use crate::failure::Failure;

@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use evenkeel_lab::kept::{self, Kept};
+use evenkeel_lab::verdicts::kept::{self, Kept};
 
 use super::duration;
 use super::runner::Ended;
@@ -172,7 +172,7 @@ impl<F> CellsRan<F> {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_lab::clock;
+    use evenkeel_lab::base::clock;
 
     use super::*;
 

@@ -5,10 +5,10 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use evenkeel_lab::clock;
-use evenkeel_lab::comparison::by_others;
+use evenkeel_lab::base::clock;
+use evenkeel_lab::base::provenance::Host;
 use evenkeel_lab::design_space::cells::{Cell, Finished, Measured};
-use evenkeel_lab::provenance::Host;
+use evenkeel_lab::results::comparison::by_others;
 
 use super::duration;
 use super::runner::Ended;

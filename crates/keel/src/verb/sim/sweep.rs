@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use evenkeel::Options;
 use evenkeel::strategy::catalog;
-use evenkeel_lab::clock;
+use evenkeel_lab::base::clock;
 use evenkeel_simulator::compose::space;
 use evenkeel_simulator::page::page;
 use evenkeel_simulator::run::Setting;

@@ -5,18 +5,19 @@ use std::path::{Path, PathBuf};
 
 use evenkeel::trace::{Action, Change, End, Keys, Operation, Trace};
 use evenkeel::{Db, KeyspaceOptions, ScanRange, WriteBatch};
-use evenkeel_lab::clock;
-use evenkeel_lab::document::Document;
-use evenkeel_lab::driver::{Dataset, Plan};
-use evenkeel_lab::engine::{Engine as _, EngineError, Scanned};
-use evenkeel_lab::keys::KeyOrder;
-use evenkeel_lab::provenance::Provenance;
-use evenkeel_lab::recorded::{self, Pace, Recorded, Replay, TRACE};
-use evenkeel_lab::report::{self, Run};
-use evenkeel_lab::values::Values;
-use evenkeel_lab::workload::OpKind;
+use evenkeel_lab::base::clock;
+use evenkeel_lab::base::provenance::Provenance;
+use evenkeel_lab::results::document::Document;
+use evenkeel_lab::results::report::{self, Run};
+use evenkeel_lab::run::driver::{Dataset, Plan};
+use evenkeel_lab::run::engine::{Engine as _, EngineError, Scanned};
+use evenkeel_lab::run::recorded::{self, Pace, Recorded, Replay, TRACE};
+use evenkeel_lab::workloads::keys::KeyOrder;
+use evenkeel_lab::workloads::values::Values;
+use evenkeel_lab::workloads::workload::OpKind;
 
 use super::read;
+use crate::device::DeviceArgs;
 use crate::evenkeel_engine::EvenkeelEngine;
 use crate::failure::Failure;
 use crate::files::Place;
@@ -47,6 +48,8 @@ pub struct Args {
     use_existing: bool,
     #[command(flatten)]
     result: ResultArgs,
+    #[command(flatten)]
+    device: DeviceArgs,
     #[command(flatten)]
     engine: EngineArgs,
 }
@@ -81,10 +84,11 @@ impl Args {
         }
         self.result.prepare(&dir)?;
         let began_ms = clock::wall_ms();
-        let db = create_db(target, &self.engine.answering())?;
+        let db = create_db(target, &self.engine.answering().on(self.device.emulated()?))?;
         let document = self.replay(&db, &dir, trace);
         db.close()?;
         let mut document = document?;
+        document.config.set_device(self.device.told());
         document.provenance = Some(Provenance::here(began_ms, &dir));
         self.result.print(|| document.to_json(), || report::text(&document))?;
         self.result.report(vec![Run::new("", document)])

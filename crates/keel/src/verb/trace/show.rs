@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 
 use evenkeel::trace::{Action, Change, End, Keys, Kind, Operation, Trace};
-use evenkeel_lab::report::{self, text::sparkline};
+use evenkeel_lab::results::report::{self, text::sparkline};
 use serde_json::{Value, json};
 
 use super::read;

@@ -1,0 +1,130 @@
+//! Calm beside the engines that people use: tails of the production load's mix (SILK §6.2) and of YCSB A, as a store that
+//! schedules its background work has them, and the best of RocksDB's ways to keep its own from being felt.
+//!
+//! On the raw disk, and on a throttled loop device of the speed of SILK's, where background work soon takes all there is.
+
+use super::BASELINE;
+use super::peers::{LARGE, SUSTAINED, YCSB_WORK};
+use crate::results::settings::OURS;
+use crate::verdicts::experiment::{Claim, Data, Experiment, Pace, Take, Work};
+
+/// RocksDB as it is, and with each thing that it offers against compactions that are felt.
+const RIVALS: &[&str] = &[BASELINE, "rocksdb-rate-limited", "rocksdb-auto-tuned", "rocksdb-low-priority"];
+const ENGINES: &[&str] = &[OURS, RIVALS[0], RIVALS[1], RIVALS[2], RIVALS[3], "fjall"];
+
+/// SILK's device.
+const DEVICE_BYTES_PER_SEC: u64 = 200_000_000;
+
+/// Our schedule by deadlines; tables go past the page cache, so that it is the disk's time that is divided.
+const OWN: &[&str] = &["schedule=paced", "direct_flush=true", "direct_compaction=true"];
+
+const WORK: Work = Work { own: OWN, ..YCSB_WORK };
+const NUTANIX: Work = Work { workload: "nutanix", data: Data { value_bytes: 500, ..LARGE }, ..WORK };
+const YCSB_A: Work = Work { workload: "ycsb-a", ..WORK };
+
+const fn half(of: &'static str) -> Pace {
+    Pace::Share { of, percent: 50 }
+}
+
+const fn most(of: &'static str) -> Pace {
+    Pace::Share { of, percent: 80 }
+}
+
+/// The works on a device.
+const fn works(device: Option<u64>) -> [Work; 9] {
+    let highest = Pace::Highest { p99: Some("10ms"), baseline_only: false };
+    [
+        Work { name: "n-sustained", pace: SUSTAINED, rounds: 1, device, ..NUTANIX },
+        Work { name: "n-20k", pace: Pace::Rate(20_000), device, ..NUTANIX },
+        Work { name: "n-50", pace: half("n-sustained"), device, ..NUTANIX },
+        Work { name: "n-80", pace: most("n-sustained"), device, ..NUTANIX },
+        Work { name: "a-sustained", pace: SUSTAINED, rounds: 1, device, ..YCSB_A },
+        Work { name: "a-20k", pace: Pace::Rate(20_000), device, ..YCSB_A },
+        Work { name: "a-50", pace: half("a-sustained"), device, ..YCSB_A },
+        Work { name: "a-80", pace: most("a-sustained"), device, ..YCSB_A },
+        Work { name: "a-10ms", pace: highest, rounds: 3, device, ..YCSB_A },
+    ]
+}
+
+/// The claims of an experiment, which are the same on both devices.
+macro_rules! claims {
+    ($id:literal) => {
+        &[
+            claim((concat!($id, ".n-20k-p99"), "production at 20 k/s: p99"), ($id, "n-20k"), Take::P99),
+            claim((concat!($id, ".n-20k-p999"), "production at 20 k/s: p99.9"), ($id, "n-20k"), Take::P999),
+            claim(
+                (concat!($id, ".n-20k-worst"), "production at 20 k/s: p99 of the worst second"),
+                ($id, "n-20k"),
+                Take::WorstSecond,
+            ),
+            claim((concat!($id, ".n-50-p99"), "production at 50 %: p99"), ($id, "n-50"), Take::P99),
+            claim((concat!($id, ".n-50-p999"), "production at 50 %: p99.9"), ($id, "n-50"), Take::P999),
+            claim(
+                (concat!($id, ".n-50-worst"), "production at 50 %: p99 of the worst second"),
+                ($id, "n-50"),
+                Take::WorstSecond,
+            ),
+            claim((concat!($id, ".n-80-p99"), "production at 80 %: p99"), ($id, "n-80"), Take::P99),
+            claim((concat!($id, ".n-80-p999"), "production at 80 %: p99.9"), ($id, "n-80"), Take::P999),
+            claim(
+                (concat!($id, ".n-80-worst"), "production at 80 %: p99 of the worst second"),
+                ($id, "n-80"),
+                Take::WorstSecond,
+            ),
+            claim((concat!($id, ".a-20k-p99"), "A at 20 k/s: p99"), ($id, "a-20k"), Take::P99),
+            claim((concat!($id, ".a-20k-p999"), "A at 20 k/s: p99.9"), ($id, "a-20k"), Take::P999),
+            claim(
+                (concat!($id, ".a-20k-worst"), "A at 20 k/s: p99 of the worst second"),
+                ($id, "a-20k"),
+                Take::WorstSecond,
+            ),
+            claim((concat!($id, ".a-50-p99"), "A at 50 %: p99"), ($id, "a-50"), Take::P99),
+            claim((concat!($id, ".a-50-p999"), "A at 50 %: p99.9"), ($id, "a-50"), Take::P999),
+            claim(
+                (concat!($id, ".a-50-worst"), "A at 50 %: p99 of the worst second"),
+                ($id, "a-50"),
+                Take::WorstSecond,
+            ),
+            claim((concat!($id, ".a-80-p99"), "A at 80 %: p99"), ($id, "a-80"), Take::P99),
+            claim((concat!($id, ".a-80-p999"), "A at 80 %: p99.9"), ($id, "a-80"), Take::P999),
+            claim(
+                (concat!($id, ".a-80-worst"), "A at 80 %: p99 of the worst second"),
+                ($id, "a-80"),
+                Take::WorstSecond,
+            ),
+            claim(
+                (concat!($id, ".a-10ms"), "A: more requests a second with p99 within 10 ms in every second"),
+                ($id, "a-10ms"),
+                Take::HighestRate,
+            ),
+        ]
+    };
+}
+
+const fn claim(
+    (id, text): (&'static str, &'static str),
+    of: (&'static str, &'static str),
+    take: Take,
+) -> Claim {
+    Claim { id, text, of, take }
+}
+
+/// On the raw disk.
+pub const DISK: Experiment = Experiment {
+    id: "peers-calm",
+    title: "tails beside RocksDB's best: production and YCSB A at 20 k/s, and 50 % and 80 % of what RocksDB sustains",
+    works: &works(None),
+    claims: claims!("peers-calm"),
+    engines: ENGINES,
+    rivals: RIVALS,
+};
+
+/// On a disk of 200 MB/s.
+pub const DEVICE: Experiment = Experiment {
+    id: "peers-calm-200",
+    title: "the same on a throttled loop device of 200 MB/s (needs root)",
+    works: &works(Some(DEVICE_BYTES_PER_SEC)),
+    claims: claims!("peers-calm-200"),
+    engines: ENGINES,
+    rivals: RIVALS,
+};

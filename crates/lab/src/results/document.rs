@@ -1,0 +1,577 @@
+//! The result of a run as a JSON document. Stable: fields are added, never renamed or removed (`docs/bench_json.md`).
+//!
+//! A figure that nobody knows is `null`, never 0. Throughput, windows and latencies are of the measurement alone;
+//! amplification and the engine's counters are since the store was opened, filling included.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::base::device::Device;
+use crate::base::provenance::Provenance;
+use crate::load::arrivals::Spacing;
+use crate::run::driver::{Opened, Outcome, Plan};
+use crate::run::driver_cost::{DriverCost, Percentiles};
+use crate::run::engine::{Engine, Figures, Group};
+use crate::run::max_rate::MaxRate;
+use crate::run::phase::Sample;
+use crate::run::recorded::Replay;
+use crate::run::recorder::Window;
+use crate::run::steady::Steady;
+use crate::workloads::distribution::Distribution;
+use crate::workloads::keys::KeyOrder;
+use crate::workloads::workload::OpKind;
+
+/// Points of a latency curve for each further nine.
+const CURVE_PER_DECADE: f64 = 8.0;
+
+/// See the file's header.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
+pub struct Document {
+    pub workload: String,
+    pub engine: String,
+    pub version: String,
+    pub seed: u64,
+    pub config: Config,
+    pub records: u64,
+    pub ops: u64,
+    pub seconds: f64,
+    pub throughput_ops_per_sec: f64,
+    pub latency_us: BTreeMap<String, Latency>,
+    pub windows: Vec<WindowRow>,
+    #[serde(default)]
+    pub steady: Option<Steady>,
+    pub wrong_reads: u64,
+    pub load: Option<Load>,
+    pub idle_seconds: f64,
+    pub amplification: Amplification,
+    pub compaction: Compaction,
+    pub stalls: Stalls,
+    pub cpu_seconds: Option<f64>,
+    pub others_cores: Option<f64>,
+    pub peak_rss_bytes: Option<u64>,
+    pub disk_bytes: u64,
+    #[serde(default)]
+    pub open_seconds: Option<f64>,
+    #[serde(default)]
+    pub driver: DriverCost,
+    pub open_loop: Option<OpenLoop>,
+    pub max_rate: Option<MaxRate>,
+    #[serde(default)]
+    pub replay: Option<Replay>,
+    pub provenance: Option<Provenance>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Group>,
+}
+
+/// How requests came and waited.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
+pub struct OpenLoop {
+    pub shape: String,
+    pub spacing: Spacing,
+    pub requests: u64,
+    pub seconds: f64,
+    pub offered_ops_per_sec: f64,
+    pub completed_share: f64,
+    pub queue_at_end: u64,
+    pub queue_max: u64,
+    pub unfinished: u64,
+    pub wake_up_us: Percentiles,
+    pub held: bool,
+}
+
+/// What the run was asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
+pub struct Config {
+    pub threads: usize,
+    pub ops: Option<u64>,
+    pub seconds: Option<f64>,
+    pub key_bytes: usize,
+    pub value_bytes: usize,
+    #[serde(default)]
+    pub value_sizes: String,
+    pub key_order: KeyOrder,
+    pub distribution: Distribution,
+    #[serde(default = "raw_disk")]
+    pub device: String,
+    #[serde(default)]
+    pub device_bytes_per_sec: Option<u64>,
+    #[serde(default)]
+    pub device_latency_us: Option<u64>,
+    #[serde(flatten)]
+    pub engine: BTreeMap<String, serde_json::Value>,
+}
+
+/// Latencies of one kind of operation, in microseconds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
+pub struct Latency {
+    pub count: u64,
+    pub mean: f64,
+    pub p50: f64,
+    pub p90: f64,
+    pub p99: f64,
+    pub p999: f64,
+    pub max: f64,
+    #[serde(default)]
+    pub curve: Vec<(f64, f64)>,
+}
+
+/// One second.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
+pub struct WindowRow {
+    pub second: u64,
+    pub offered: Option<f64>,
+    pub achieved: f64,
+    pub queue: Option<u64>,
+    pub p99_us: Option<f64>,
+    pub max_us: Option<f64>,
+    pub client_bytes: u64,
+    pub flush_bytes: Option<u64>,
+    pub l0_bytes: Option<u64>,
+    pub deep_bytes: Option<u64>,
+    pub l0_runs: Option<u64>,
+    pub internal_limit: Option<f64>,
+    #[serde(default)]
+    pub internal_bytes: Option<u64>,
+    #[serde(default)]
+    pub client_read_bytes: Option<u64>,
+    #[serde(default)]
+    pub client_estimate: Option<f64>,
+    #[serde(default)]
+    pub flushes_delayed: Option<u64>,
+    #[serde(default)]
+    pub stall_seconds: Option<f64>,
+    #[serde(default)]
+    pub jobs_open: Option<u64>,
+    pub others_cores: Option<f64>,
+    #[serde(default)]
+    pub stolen_seconds: Option<f64>,
+}
+
+/// The filling before the measurement.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
+pub struct Load {
+    pub seconds: f64,
+    pub throughput_ops_per_sec: f64,
+    pub idle_seconds: f64,
+}
+
+/// Bytes moved or kept for each byte asked for.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
+pub struct Amplification {
+    pub write: Option<f64>,
+    pub read: Option<f64>,
+    pub space: Option<f64>,
+    #[serde(default)]
+    pub moved: Option<f64>,
+}
+
+/// Compactions since the store was opened.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
+pub struct Compaction {
+    pub count: Option<u64>,
+    pub bytes_read: Option<u64>,
+    pub bytes_written: Option<u64>,
+    pub moved: Option<u64>,
+    pub wasted_bytes: Option<u64>,
+    pub latency_us: Option<BTreeMap<String, f64>>,
+}
+
+/// How often and how long writers waited.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
+pub struct Stalls {
+    pub count: Option<u64>,
+    pub seconds: Option<f64>,
+}
+
+impl Config {
+    /// How long values are, as `--value-bytes` writes it; documents of earlier versions have only the length.
+    pub fn value_lengths(&self) -> String {
+        if self.value_sizes.is_empty() { self.value_bytes.to_string() } else { self.value_sizes.clone() }
+    }
+
+    /// Says what the engine's files lay on; the raw disk unless said.
+    pub fn set_device(&mut self, device: Device) {
+        self.device = device.to_string();
+        self.device_bytes_per_sec = device.bytes_per_sec();
+        self.device_latency_us = device.latency_us();
+    }
+}
+
+impl Document {
+    /// The document of a run. `engine_config` is what the engine was opened with. Where it comes from, and how long opening
+    /// took, is the caller's to add.
+    pub fn new<E: Engine>(
+        engine: &E,
+        plan: &Plan<'_>,
+        outcome: &Outcome,
+        engine_config: BTreeMap<String, serde_json::Value>,
+    ) -> Document {
+        let figures = &outcome.figures;
+        let data = &plan.data;
+        Document {
+            workload: plan.workload.name.to_owned(),
+            engine: engine.name().to_owned(),
+            version: engine.version(),
+            seed: plan.seed,
+            config: Config {
+                threads: plan.threads,
+                ops: plan.ops,
+                seconds: plan.seconds,
+                key_bytes: data.key_bytes,
+                value_bytes: data.value_bytes.mean(),
+                value_sizes: data.value_bytes.to_string(),
+                key_order: data.order,
+                distribution: plan.distribution,
+                device: raw_disk(),
+                device_bytes_per_sec: None,
+                device_latency_us: None,
+                engine: engine_config,
+            },
+            records: outcome.records,
+            ops: outcome.ops,
+            seconds: outcome.seconds,
+            throughput_ops_per_sec: outcome.ops as f64 / outcome.seconds,
+            latency_us: latencies(outcome),
+            windows: windows(outcome),
+            steady: steady(outcome),
+            wrong_reads: outcome.wrong_reads,
+            load: outcome.fill.map(|fill| Load {
+                seconds: fill.seconds,
+                throughput_ops_per_sec: data.records as f64 / fill.seconds,
+                idle_seconds: fill.idle_seconds,
+            }),
+            idle_seconds: outcome.idle_seconds,
+            amplification: Amplification {
+                write: figures.write_amplification,
+                read: figures.read_amplification,
+                space: Some(outcome.disk_bytes as f64 / outcome.live_bytes.max(1) as f64),
+                moved: figures.moved_per_user_byte(),
+            },
+            compaction: compaction(figures),
+            stalls: Stalls { count: figures.stalls, seconds: figures.stall_seconds },
+            cpu_seconds: outcome.cpu_seconds,
+            others_cores: outcome.others_cores,
+            peak_rss_bytes: outcome.peak_rss_bytes,
+            disk_bytes: outcome.disk_bytes,
+            open_seconds: None,
+            driver: outcome.driver,
+            open_loop: plan
+                .load
+                .zip(outcome.opened)
+                .map(|(load, opened)| open_loop(load.shape.to_string(), load.spacing, &opened)),
+            max_rate: outcome.max_rate.clone(),
+            replay: None,
+            provenance: None,
+            groups: engine.groups(),
+        }
+    }
+
+    /// The document of a trace that was replayed.
+    pub fn of_replay<E: Engine>(
+        engine: &E,
+        plan: &Plan<'_>,
+        outcome: &Outcome,
+        replay: Replay,
+        engine_config: BTreeMap<String, serde_json::Value>,
+    ) -> Document {
+        let shape = || "as recorded".to_owned();
+        let open_loop = outcome.opened.map(|opened| open_loop(shape(), Spacing::Recorded, &opened));
+        Document { open_loop, replay: Some(replay), ..Document::new(engine, plan, outcome, engine_config) }
+    }
+
+    /// The document that [`Document::to_json`] wrote; fields that this version does not know are left out.
+    ///
+    /// # Errors
+    /// If the text is none.
+    pub fn from_json(text: &str) -> Result<Document, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+
+    /// The document as JSON, indented.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string_pretty(self)
+    }
+}
+
+/// What documents of earlier versions do not say.
+fn raw_disk() -> String {
+    Device::Raw.to_string()
+}
+
+fn open_loop(shape: String, spacing: Spacing, opened: &Opened) -> OpenLoop {
+    let queue = &opened.queue;
+    OpenLoop {
+        shape,
+        spacing,
+        requests: queue.requests,
+        seconds: queue.seconds,
+        offered_ops_per_sec: queue.requests as f64 / queue.seconds.max(1e-3),
+        completed_share: queue.completed_share(),
+        queue_at_end: queue.at_end,
+        queue_max: queue.max,
+        unfinished: queue.unfinished,
+        wake_up_us: opened.wake_up_us,
+        held: opened.held,
+    }
+}
+
+fn compaction(figures: &Figures) -> Compaction {
+    Compaction {
+        count: figures.compactions,
+        bytes_read: figures.compaction_bytes_read,
+        bytes_written: figures.compaction_bytes_written,
+        moved: figures.compactions_moved,
+        wasted_bytes: figures.wasted_bytes,
+        latency_us: None,
+    }
+}
+
+fn latencies(outcome: &Outcome) -> BTreeMap<String, Latency> {
+    let mut all = BTreeMap::new();
+    for kind in OpKind::ALL {
+        if let Some(h) = &outcome.latencies[kind.index()] {
+            let us = |quantile: f64| h.value_at_quantile(quantile) as f64 / 1e3;
+            all.insert(
+                kind.name().to_owned(),
+                Latency {
+                    count: h.len(),
+                    mean: h.mean() / 1e3,
+                    p50: us(0.5),
+                    p90: us(0.9),
+                    p99: us(0.99),
+                    p999: us(0.999),
+                    max: h.max() as f64 / 1e3,
+                    curve: curve(h),
+                },
+            );
+        }
+    }
+    all
+}
+
+/// Quantiles and their latencies in microseconds, evenly over the logarithm of what is left above, up to the largest.
+fn curve(h: &Histogram<u64>) -> Vec<(f64, f64)> {
+    let count = h.len().max(1) as f64;
+    let above =
+        (0..).map(|i| 10f64.powf(-f64::from(i) / CURVE_PER_DECADE)).take_while(|above| above * count > 1.0);
+    let mut points: Vec<(f64, f64)> =
+        above.map(|above| (1.0 - above, h.value_at_quantile(1.0 - above) as f64 / 1e3)).collect();
+    points.push((1.0 - 1.0 / count, h.max() as f64 / 1e3));
+    points
+}
+
+fn steady(outcome: &Outcome) -> Option<Steady> {
+    Steady::of(outcome.seconds, &outcome.windows, &outcome.seconds_latencies, &outcome.samples)
+}
+
+/// One row a second. The last one is shorter than a second, so its rate is over the time it had.
+fn windows(outcome: &Outcome) -> Vec<WindowRow> {
+    let came = outcome.opened.map_or(0.0, |opened| opened.queue.seconds);
+    let row = |w: &Window| {
+        let length = |until: f64| (until - w.second as f64).clamp(0.001, 1.0);
+        let Sample { figures: sample, others_cores, stolen_seconds } =
+            outcome.samples.get(&w.second).copied().unwrap_or_default();
+        WindowRow {
+            second: w.second,
+            offered: w.arrived.map(|arrived| arrived.requests as f64 / length(came)),
+            achieved: w.ops as f64 / length(outcome.seconds),
+            queue: w.arrived.map(|arrived| arrived.queue),
+            p99_us: w.p99_us,
+            max_us: w.max_us,
+            client_bytes: w.client_bytes,
+            flush_bytes: sample.flush_bytes,
+            l0_bytes: sample.l0_bytes,
+            deep_bytes: sample.deep_bytes,
+            l0_runs: sample.l0_runs,
+            internal_limit: sample.internal_limit,
+            internal_bytes: sample.internal_bytes,
+            client_read_bytes: sample.client_read_bytes,
+            client_estimate: sample.client_estimate,
+            flushes_delayed: sample.flushes_delayed,
+            stall_seconds: sample.stall_seconds,
+            jobs_open: sample.jobs_open,
+            others_cores,
+            stolen_seconds,
+        }
+    };
+    outcome.windows.iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::provenance::Host;
+    use crate::load::load_shape::{LoadShape, Rate};
+    use crate::run::driver::OpenLoad;
+    use crate::run::max_rate::{Probe, Search};
+    use crate::run::open_loop::Queue;
+    use crate::run::steady::SteadyLatency;
+
+    fn names(value: &serde_json::Value, into: &mut Vec<String>) {
+        match value {
+            serde_json::Value::Object(fields) => {
+                for (name, value) in fields {
+                    into.push(name.clone());
+                    names(value, into);
+                }
+            }
+            serde_json::Value::Array(rows) => rows.iter().for_each(|row| names(row, into)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_field_is_documented() {
+        let row = WindowRow {
+            second: 0,
+            offered: None,
+            achieved: 1.0,
+            queue: None,
+            p99_us: None,
+            max_us: None,
+            client_bytes: 0,
+            flush_bytes: None,
+            l0_bytes: None,
+            deep_bytes: None,
+            l0_runs: None,
+            internal_limit: None,
+            internal_bytes: None,
+            client_read_bytes: None,
+            client_estimate: None,
+            flushes_delayed: None,
+            stall_seconds: None,
+            jobs_open: None,
+            others_cores: None,
+            stolen_seconds: None,
+        };
+        let some = Percentiles::default();
+        let probe = Probe {
+            rate: 1.0,
+            completed_share: 1.0,
+            queue_at_end: 0,
+            queue_grew: false,
+            worst_p99_us: None,
+            held: true,
+        };
+        let max_rate = MaxRate {
+            ops_per_sec: 1.0,
+            closed_loop_ops_per_sec: 1.0,
+            p99_limit_us: None,
+            probe_seconds: 1.0,
+            budget_seconds: 1.0,
+            spent_seconds: 1.0,
+            probes: vec![probe],
+            wrong_reads: 0,
+        };
+        let load = OpenLoad {
+            shape: LoadShape::Constant(Rate::Share(0.5)),
+            spacing: Spacing::Even,
+            search: Search::within(60.0, None),
+        };
+        let opened = Opened { queue: Queue::default(), wake_up_us: some, held: true };
+        let latency = Latency {
+            count: 1,
+            mean: 1.0,
+            p50: 1.0,
+            p90: 1.0,
+            p99: 1.0,
+            p999: 1.0,
+            max: 1.0,
+            curve: Vec::new(),
+        };
+        let steady = SteadyLatency { count: 1, p50: 1.0, p99: 1.0, p999: 1.0, max: 1.0 };
+        let steady = [("read".to_owned(), steady)];
+        let document = Document {
+            workload: String::new(),
+            engine: String::new(),
+            version: String::new(),
+            seed: 0,
+            config: Config {
+                threads: 1,
+                ops: None,
+                seconds: None,
+                key_bytes: 16,
+                value_bytes: 100,
+                value_sizes: "100".to_owned(),
+                key_order: KeyOrder::Random,
+                distribution: Distribution::Uniform,
+                device: raw_disk(),
+                device_bytes_per_sec: None,
+                device_latency_us: None,
+                engine: BTreeMap::new(),
+            },
+            records: 0,
+            ops: 0,
+            seconds: 1.0,
+            throughput_ops_per_sec: 0.0,
+            latency_us: OpKind::ALL.iter().map(|kind| (kind.name().to_owned(), latency.clone())).collect(),
+            windows: vec![row],
+            steady: Some(Steady { latency_us: steady.into(), ..Steady::default() }),
+            wrong_reads: 0,
+            load: Some(Load { seconds: 1.0, throughput_ops_per_sec: 1.0, idle_seconds: 1.0 }),
+            idle_seconds: 0.0,
+            amplification: Amplification { write: None, read: None, space: None, moved: None },
+            compaction: compaction(&Figures::default()),
+            stalls: Stalls { count: None, seconds: None },
+            cpu_seconds: None,
+            others_cores: None,
+            peak_rss_bytes: None,
+            disk_bytes: 0,
+            open_seconds: None,
+            driver: DriverCost { wake_up_us: Some(some), ..DriverCost::default() },
+            open_loop: Some(open_loop(load.shape.to_string(), load.spacing, &opened)),
+            replay: Some(Replay::default()),
+            max_rate: Some(max_rate),
+            groups: vec![Group { level: 1, looks_per_get: Some(0.25), ..Group::default() }],
+            provenance: Some(Provenance { command: String::new(), began_ms: 0, host: Host::default() }),
+        };
+        let json = document.to_json().unwrap();
+        assert_eq!(Document::from_json(&json).unwrap().to_json().unwrap(), json);
+        let documentation = include_str!("../../../../docs/bench_json.md");
+        let mut fields = Vec::new();
+        names(&serde_json::from_str(&json).unwrap(), &mut fields);
+        assert!(fields.len() > 40);
+        for field in fields {
+            assert!(documentation.contains(&format!("`{field}`")), "docs/bench_json.md lacks `{field}`");
+        }
+    }
+
+    #[test]
+    fn a_document_from_before_steal_was_counted_is_read() {
+        let mut old = serde_json::to_value(crate::results::report::sample::document("x", 2)).unwrap();
+        assert!(old.as_object_mut().unwrap().remove("steady").is_some());
+        for row in old["windows"].as_array_mut().unwrap() {
+            assert!(row.as_object_mut().unwrap().remove("stolen_seconds").is_some());
+        }
+        let read = Document::from_json(&old.to_string()).unwrap();
+        assert!(read.steady.is_none() && read.windows.iter().all(|row| row.stolen_seconds.is_none()));
+        assert_eq!(read.windows.len(), 2);
+    }
+
+    #[test]
+    fn a_curve_rises_to_the_largest() {
+        let mut h = Histogram::<u64>::new(3).unwrap();
+        (1..=1000).for_each(|us| h.record(us * 1000).unwrap());
+        let points = curve(&h);
+        assert!(points.windows(2).all(|w| w[0].0 < w[1].0 && w[0].1 <= w[1].1), "{points:?}");
+        assert_eq!(points.len(), 25);
+        let (quantile, us) = points[8];
+        assert!((quantile - 0.9).abs() < 1e-9 && (899.0..902.0).contains(&us), "{points:?}");
+        let (quantile, us) = points[24];
+        assert!((quantile - 0.999).abs() < 1e-9 && (1000.0..1001.0).contains(&us), "{points:?}");
+        h.reset();
+        h.record(5000).unwrap();
+        assert_eq!(curve(&h).len(), 1, "one operation is one point");
+    }
+}
