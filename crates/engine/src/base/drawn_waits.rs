@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, LockResult};
 use std::time::Duration;
 
+use shuttle::rand::Rng as _;
 use shuttle::sync::{Condvar as Untimed, MutexGuard, WaitTimeoutResult};
 
 std::thread_local! {
@@ -108,9 +109,20 @@ impl Condvar {
     }
 }
 
-/// Each load of shuttle's is a point at which others may go on.
+/// Of so many times a thread that may be interrupted is away for long in one.
+const LONG_ONE_IN: u32 = 16;
+
+/// So many steps of others: enough for a memtable to be filled and flushed.
+const LONG_TURNS: usize = 1000;
+
+/// Each load of shuttle's is a point at which others may go on. A system takes the processor from a thread for thousands of their steps,
+/// which drawing each step by itself would never do.
 pub fn others_may_go_on() {
-    shuttle::sync::atomic::AtomicBool::new(false).load(std::sync::atomic::Ordering::SeqCst);
+    let long = shuttle::rand::thread_rng().gen_ratio(1, LONG_ONE_IN);
+    let point = shuttle::sync::atomic::AtomicBool::new(false);
+    for _ in 0..if long { LONG_TURNS } else { 1 } {
+        point.load(std::sync::atomic::Ordering::SeqCst);
+    }
 }
 
 /// Of shuttle's threads nobody knows it before they are joined.
