@@ -435,18 +435,11 @@ mod tests {
     fn demo(mut change: impl FnMut(&mut Document)) -> Demo {
         let sustained = Sustained { device_bytes_per_sec: 64 * MIB, moved_per_byte: 20.0 };
         let load = Chosen::by(sustained);
+        let shape = load.load().shape.to_string();
         let shape = crate::results::document::OpenLoop {
-            shape: load.load().shape.to_string(),
-            spacing: Spacing::Even,
-            requests: 40_000,
-            seconds: 24.0,
+            shape,
             offered_ops_per_sec: load.peak_ops_per_sec * 0.4,
-            completed_share: 1.0,
-            queue_at_end: 0,
-            queue_max: 9,
-            unfinished: 0,
-            wake_up_us: Default::default(),
-            held: true,
+            ..sample::open_loop()
         };
         let run = |(i, schedule): (usize, &&str)| {
             let mut document = sample::document("evenkeel", 24);

@@ -371,7 +371,7 @@ fn rows(contestants: &[Contestant]) -> Vec<Row> {
         Row::new("slowest second", PerSecond, Some(Higher), slowest).tail(),
         Row::new("write ampl.", Times, Some(Lower), |d| d.amplification.write),
         Row::new("space ampl.", Times, Some(Lower), |d| d.amplification.space),
-        Row::new("CPU per op", Micros, Some(Lower), |d| Some(d.cpu_seconds? * 1e6 / d.ops.max(1) as f64)),
+        Row::new("CPU per op", Micros, Some(Lower), Document::cpu_us_per_op),
         Row::new("peak memory", Bytes, Some(Lower), |d| Some(d.peak_rss_bytes? as f64)),
         Row::new("idle after", Seconds, Some(Lower), |d| Some(d.idle_seconds)).tail(),
         Row::new("others' cores", Cores, None, |d| d.others_cores),

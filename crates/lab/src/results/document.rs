@@ -80,6 +80,8 @@ pub struct OpenLoop {
     pub queue_max: u64,
     pub unfinished: u64,
     pub wake_up_us: Percentiles,
+    #[serde(default)]
+    pub waiting_cpu_seconds: Option<f64>,
     pub held: bool,
 }
 
@@ -209,6 +211,12 @@ impl Config {
 }
 
 impl Document {
+    /// CPU of an operation in microseconds, background work included, without what the lab's own threads used to wait for requests.
+    pub fn cpu_us_per_op(&self) -> Option<f64> {
+        let waiting = self.open_loop.as_ref().and_then(|open| open.waiting_cpu_seconds).unwrap_or(0.0);
+        Some((self.cpu_seconds? - waiting).max(0.0) * 1e6 / self.ops.max(1) as f64)
+    }
+
     /// The document of a run. `engine_config` is what the engine was opened with. Where it comes from, and how long opening
     /// took, is the caller's to add.
     pub fn new<E: Engine>(
@@ -322,6 +330,7 @@ fn open_loop(shape: String, spacing: Spacing, opened: &Opened) -> OpenLoop {
         queue_max: queue.max,
         unfinished: queue.unfinished,
         wake_up_us: opened.wake_up_us,
+        waiting_cpu_seconds: Some(opened.waiting_cpu.as_secs_f64()),
         held: opened.held,
     }
 }
@@ -413,10 +422,23 @@ mod tests {
     use super::*;
     use crate::base::provenance::Host;
     use crate::load::load_shape::{LoadShape, Rate};
+    use crate::results::report::sample;
     use crate::run::driver::OpenLoad;
     use crate::run::max_rate::{Probe, Search};
     use crate::run::open_loop::Queue;
     use crate::run::steady::SteadyLatency;
+
+    #[test]
+    fn what_the_lab_s_threads_used_to_wait_is_not_the_engine_s() {
+        let mut document = sample::document("evenkeel", 3);
+        (document.cpu_seconds, document.ops) = (Some(3.0), 1_000_000);
+        assert_eq!(document.cpu_us_per_op(), Some(3.0));
+        let waiting_cpu_seconds = Some(1.0);
+        document.open_loop = Some(OpenLoop { waiting_cpu_seconds, ..sample::open_loop() });
+        assert_eq!(document.cpu_us_per_op(), Some(2.0));
+        document.cpu_seconds = None;
+        assert_eq!(document.cpu_us_per_op(), None);
+    }
 
     fn names(value: &serde_json::Value, into: &mut Vec<String>) {
         match value {
@@ -479,7 +501,12 @@ mod tests {
             spacing: Spacing::Even,
             search: Search::within(60.0, None),
         };
-        let opened = Opened { queue: Queue::default(), wake_up_us: some, held: true };
+        let opened = Opened {
+            queue: Queue::default(),
+            wake_up_us: some,
+            waiting_cpu: std::time::Duration::from_secs(1),
+            held: true,
+        };
         let latency = Latency {
             count: 1,
             mean: 1.0,

@@ -130,26 +130,12 @@ pub fn differ(runs: &[(&str, &Document)]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::arrivals::Spacing;
     use crate::results::document::OpenLoop;
     use crate::results::report::sample;
-    use crate::run::driver_cost::Percentiles;
     use crate::workloads::catalog::find;
 
     fn open_loop(requests: u64, unfinished: u64) -> OpenLoop {
-        OpenLoop {
-            shape: "peaks:20k,2k,4,8".to_owned(),
-            spacing: Spacing::Even,
-            requests,
-            seconds: 3.0,
-            offered_ops_per_sec: 12_000.0,
-            completed_share: 1.0,
-            queue_at_end: 0,
-            queue_max: 0,
-            unfinished,
-            wake_up_us: Percentiles::default(),
-            held: true,
-        }
+        OpenLoop { requests, unfinished, ..sample::open_loop() }
     }
 
     #[test]

@@ -11,8 +11,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
-
 use crate::base::clock;
 use crate::base::machine::{self, Meter};
 use crate::load::arrivals::{End, Schedule, Spacing};
@@ -123,6 +121,8 @@ pub struct Opened {
     pub queue: Queue,
     /// How late threads woke for requests that they slept for.
     pub wake_up_us: Percentiles,
+    /// CPU that threads used to sleep until requests were due.
+    pub waiting_cpu: Duration,
     /// Whether the store kept up by the measure of [`judge`].
     pub held: bool,
 }
@@ -247,16 +247,11 @@ fn find_max_rate<E: Engine>(
 }
 
 /// How a phase of requests went.
-pub(crate) fn opened(
-    queue: Queue,
-    wake_ups: &Histogram<u64>,
-    windows: &[Window],
-    threads: usize,
-    p99: Option<Duration>,
-) -> Opened {
+pub(crate) fn opened(run: &OpenMeasured, threads: usize, p99: Option<Duration>) -> Opened {
+    let queue = run.queue;
     let rate = queue.requests as f64 / queue.seconds.max(1e-3);
-    let held = judge(rate, &queue, windows, threads, p99).held;
-    Opened { queue, wake_up_us: Percentiles::of(wake_ups), held }
+    let held = judge(rate, &queue, &run.measured.windows, threads, p99).held;
+    Opened { queue, wake_up_us: Percentiles::of(&run.wake_ups), waiting_cpu: run.waiting_cpu, held }
 }
 
 /// The measurement itself.
@@ -274,10 +269,10 @@ fn measure<E: Engine>(
         return Ok((run.go(Phase::Measure, shared)?, None));
     };
     let run = OpenRun { engine, threads, schedule, drain_seconds: drain_seconds(schedule), watch };
-    let OpenMeasured { measured, queue, wake_ups, .. } = run.go(Phase::Measure, shared)?;
+    let done = run.go(Phase::Measure, shared)?;
     let p99 = plan.load.and_then(|load| load.search.p99);
-    let opened = opened(queue, &wake_ups, &measured.windows, threads, p99);
-    Ok((measured, Some(opened)))
+    let opened = opened(&done, threads, p99);
+    Ok((done.measured, Some(opened)))
 }
 
 /// How long the queue of a schedule may take to empty.

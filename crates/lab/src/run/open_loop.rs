@@ -31,6 +31,9 @@ const LEAD: Duration = Duration::from_millis(10);
 /// A thread that sleeps looks this often whether the run is over.
 const NAP: Duration = Duration::from_millis(50);
 
+/// The CPU of one sleep in so many is measured, and counts for all: a sleep costs some microseconds, as much as many requests do.
+const SLEEPS_PER_MEASURED: u32 = 16;
+
 /// One phase of requests.
 pub struct OpenRun<'a, E> {
     /// What is measured.
@@ -55,6 +58,8 @@ pub struct OpenMeasured {
     pub wake_ups: Histogram<u64>,
     /// Nanoseconds from when a request was due to when it was begun.
     pub late: Histogram<u64>,
+    /// CPU that threads used to sleep until requests were due.
+    pub waiting_cpu: Duration,
 }
 
 /// How requests came and waited.
@@ -201,13 +206,15 @@ impl<E: Engine> OpenRun<'_, E> {
         }
         let mut measured = Measured::new(start.elapsed().as_secs_f64(), recorded, samples);
         let (mut wake_ups, mut late) = (run_histogram(), run_histogram());
+        let mut waiting_cpu = Duration::ZERO;
         for result in results {
             let served = joined(result)?;
             measured.add(served.part);
             wake_ups.add(served.wake_ups)?;
             late.add(served.late)?;
+            waiting_cpu += served.waiting_cpu;
         }
-        Ok(OpenMeasured { queue: queue(&measured, schedule), measured, wake_ups, late })
+        Ok(OpenMeasured { queue: queue(&measured, schedule), measured, wake_ups, late, waiting_cpu })
     }
 }
 
@@ -229,6 +236,7 @@ struct Served {
     part: Part,
     wake_ups: Histogram<u64>,
     late: Histogram<u64>,
+    waiting_cpu: Duration,
 }
 
 /// What one thread does.
@@ -244,7 +252,7 @@ fn serve(
     let _ = evenkeel_sys::set_timer_slack(Duration::ZERO);
     let mut arrivals = schedule.arrivals();
     let (mut wake_ups, mut late) = (run_histogram(), run_histogram());
-    let mut ops = 0;
+    let (mut ops, mut sleeps, mut waiting_cpu) = (0, 0_u32, Duration::ZERO);
     let cpu = evenkeel_sys::thread_cpu_time();
     let mut now = clock::now();
     // A number taken is a request served: nothing is drawn after the run is over, when all that is left is overdue.
@@ -260,7 +268,12 @@ fn serve(
         };
         if due > now {
             let before = clock::now();
+            let waiting = sleeps.is_multiple_of(SLEEPS_PER_MEASURED).then(evenkeel_sys::thread_cpu_time);
             now = sleep_until(due, before, control);
+            if let Some(waiting) = waiting {
+                waiting_cpu += evenkeel_sys::thread_cpu_time().saturating_sub(waiting) * SLEEPS_PER_MEASURED;
+            }
+            sleeps = sleeps.wrapping_add(1);
             if now < due {
                 break;
             }
@@ -284,7 +297,7 @@ fn serve(
     }
     let cpu = evenkeel_sys::thread_cpu_time().saturating_sub(cpu);
     let part = Part { ops, wrong_reads: requests.wrong_reads(), latencies: recorder.finish(), cpu };
-    Ok(Served { part, wake_ups, late })
+    Ok(Served { part, wake_ups, late, waiting_cpu })
 }
 
 /// Sleeps from `now` until `due`, or until the run is over; the moment of waking.

@@ -177,6 +177,8 @@ fn what_comes_is_the_shape_s_whatever_the_engine_does() {
         assert_eq!(done.measured.windows.iter().map(|w| w.ops).sum::<u64>(), requests);
         assert_eq!(engine.state.lock().unwrap().asked.len() as u64, requests);
         assert_eq!(done.measured.wrong_reads, 0);
+        // Who sleeps for a request pays for it; where the system tells of no CPU there is none.
+        assert_eq!(done.waiting_cpu.is_zero(), evenkeel_sys::thread_cpu_time().is_zero());
     }
 }
 

@@ -105,11 +105,12 @@ pub fn run<E: Engine, R: Recorded>(
     let run =
         OpenRun { engine, threads, schedule: &schedule, drain_seconds: drain_seconds(&schedule), watch };
     let replayer = |_| Replayer { recorded, n: 0, operation: None };
-    let OpenMeasured { measured, queue, wake_ups, late } = run.serve_all(Phase::Measure, replayer)?;
+    let done = run.serve_all(Phase::Measure, replayer)?;
     let opened = match pace {
         Pace::AsFastAsPossible => None,
-        Pace::Speed(_) => Some(driver::opened(queue, &wake_ups, &measured.windows, threads, None)),
+        Pace::Speed(_) => Some(driver::opened(&done, threads, None)),
     };
+    let OpenMeasured { measured, late, .. } = done;
     let outcome = at_rest(engine, measured, &meter, driver, watch, || recorded.live())?;
     let outcome = Outcome { opened, ..outcome };
     let replay = Replay {

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::experiments::SCHEDULES;
-use crate::load::arrivals::Spacing;
 use crate::results::document::OpenLoop;
 use crate::results::report::sample;
 use crate::scheduling::cells::plan;
@@ -25,19 +24,7 @@ fn document(row: &Row, peak: f64, p99_us: f64) -> Document {
         (window.offered, window.p99_us) = (Some(peak * sustained), Some(p99_us));
         window.achieved = peak * sustained;
     }
-    document.open_loop = Some(OpenLoop {
-        shape: "nutanix".to_owned(),
-        spacing: Spacing::Even,
-        requests: 1000,
-        seconds: 20.0,
-        offered_ops_per_sec: 0.8 * sustained,
-        completed_share: 1.0,
-        queue_at_end: 0,
-        queue_max: 0,
-        unfinished: 0,
-        wake_up_us: Default::default(),
-        held: true,
-    });
+    document.open_loop = Some(OpenLoop { offered_ops_per_sec: 0.8 * sustained, ..sample::open_loop() });
     document
 }
 

@@ -145,7 +145,7 @@ impl Take {
             Take::WriteAmplification => d.amplification.write,
             Take::SpaceAmplification => d.amplification.space,
             Take::PeakMemory => d.peak_rss_bytes.map(|bytes| bytes as f64),
-            Take::CpuPerOp => d.cpu_seconds.map(|s| s * 1e6 / d.ops.max(1) as f64),
+            Take::CpuPerOp => d.cpu_us_per_op(),
             Take::OpenSeconds => d.open_seconds,
             Take::HighestRate => d.max_rate.as_ref().map(|found| found.ops_per_sec),
         };

@@ -51,12 +51,7 @@ fn steady(left_out_seconds: u64, us: f64) -> Steady {
 
 /// A load of which such a share was done in time.
 fn load(completed_share: f64) -> OpenLoop {
-    serde_json::from_value(serde_json::json!({
-        "shape": "constant:20000", "spacing": "even", "requests": 10, "seconds": 1.0,
-        "offered_ops_per_sec": 10.0, "completed_share": completed_share, "queue_at_end": 0, "queue_max": 0,
-        "unfinished": 0, "wake_up_us": {"p50": 1.0, "p99": 1.0}, "held": true
-    }))
-    .unwrap()
+    OpenLoop { completed_share, ..sample::open_loop() }
 }
 
 struct Case {

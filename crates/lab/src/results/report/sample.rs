@@ -3,13 +3,32 @@
 use std::collections::BTreeMap;
 
 use crate::base::provenance::{Host, Provenance};
+use crate::load::arrivals::Spacing;
 use crate::results::document::{
-    Amplification, Compaction, Config, Document, Latency, Load, Stalls, WindowRow,
+    Amplification, Compaction, Config, Document, Latency, Load, OpenLoop, Stalls, WindowRow,
 };
-use crate::run::driver_cost::DriverCost;
+use crate::run::driver_cost::{DriverCost, Percentiles};
 use crate::run::steady::{Steady, SteadyLatency};
 use crate::workloads::distribution::Distribution;
 use crate::workloads::keys::KeyOrder;
+
+/// Requests that came evenly and were all served, a thousand in a second.
+pub fn open_loop() -> OpenLoop {
+    OpenLoop {
+        shape: "constant:1000".to_owned(),
+        spacing: Spacing::Even,
+        requests: 1000,
+        seconds: 1.0,
+        offered_ops_per_sec: 1000.0,
+        completed_share: 1.0,
+        queue_at_end: 0,
+        queue_max: 0,
+        unfinished: 0,
+        wake_up_us: Percentiles::default(),
+        waiting_cpu_seconds: None,
+        held: true,
+    }
+}
 
 /// A run of so many seconds.
 pub fn document(engine: &str, seconds: u64) -> Document {

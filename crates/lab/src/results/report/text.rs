@@ -167,11 +167,15 @@ fn open_loop(out: &mut String, doc: &Document) -> std::fmt::Result {
     )?;
     writeln!(
         out,
-        "  queue at most {} at a second's end, {} when the last had come; threads woke late by {} (p50), {} (p99)",
+        "  queue at most {} at a second's end, {} when the last had come; threads woke late by {} (p50), {} (p99){}",
         count(open.queue_max),
         count(open.queue_at_end),
         micros(open.wake_up_us.p50),
-        micros(open.wake_up_us.p99)
+        micros(open.wake_up_us.p99),
+        open.waiting_cpu_seconds.map_or_else(String::new, |cpu| format!(
+            ",\n  and used {} of CPU to wait for requests",
+            seconds(cpu)
+        ))
     )?;
     if open.unfinished > 0 {
         writeln!(
