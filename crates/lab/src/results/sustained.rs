@@ -135,7 +135,7 @@ mod tests {
     use crate::workloads::catalog::find;
 
     fn open_loop(requests: u64, unfinished: u64) -> OpenLoop {
-        OpenLoop { requests, unfinished, ..sample::open_loop() }
+        OpenLoop { requests, unfinished, offered_ops_per_sec: 12_000.0, ..sample::open_loop() }
     }
 
     #[test]
