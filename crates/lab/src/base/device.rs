@@ -63,6 +63,15 @@ fn exact(bytes: u64) -> String {
     fits.map_or_else(|| format!("{bytes} B"), |(unit, shift)| format!("{} {unit}", bytes >> shift))
 }
 
+/// More than any device has.
+const ROOM_MAX: u64 = 1 << 60;
+
+/// Room on a loop device for a store of so many bytes while it is overwritten, with logs, garbage and half-empty pages.
+pub fn room_for(bytes: u64) -> u64 {
+    let room = bytes.saturating_mul(4).saturating_add(2 << 30);
+    room.min(ROOM_MAX).next_multiple_of(1 << 20)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,5 +88,12 @@ mod tests {
         ] {
             assert_eq!(device.to_string(), name);
         }
+    }
+
+    #[test]
+    fn there_is_room_for_a_store_of_any_size() {
+        assert_eq!(room_for(1000), (2 << 30) + (1 << 20));
+        assert_eq!(room_for(2 << 30), 10 << 30);
+        assert_eq!(room_for(u64::MAX), ROOM_MAX);
     }
 }

@@ -9,6 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::base::device::room_for;
 use crate::results::comparison::Run;
 use crate::results::settings::{Common, Settings};
 use crate::verdicts::experiment::{Data, Experiment, Pace, Work};
@@ -247,11 +248,10 @@ impl Cell {
         words
     }
 
-    /// Room on a device for its store while it is overwritten, with logs and garbage.
+    /// Room on a device for its store.
     pub fn device_size(&self, scale: Scale) -> u64 {
         let data = self.work.data;
-        let bytes = scale.records(data).saturating_mul(data.value_bytes + 100);
-        bytes.saturating_mul(4).saturating_add(2 << 30).next_multiple_of(1 << 20)
+        room_for(scale.records(data).saturating_mul(data.value_bytes))
     }
 
     /// About how long it takes, in seconds, without filling the store that it starts from: for the time left and for budgets,

@@ -9,7 +9,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
-use evenkeel_lab::base::device::Device;
+use evenkeel_lab::base::device::{Device, room_for};
 use evenkeel_lab::results::comparison::{self, Comparison, Run};
 use evenkeel_lab::results::settings::{Common, OURS, Settings};
 use evenkeel_lab::run::driver::Dataset;
@@ -181,11 +181,10 @@ fn check_device(args: &CompareArgs, device: &DeviceArgs, looped: bool) -> Result
     Ok(())
 }
 
-/// Room for a store of `data` and as many records as there are operations, with logs, garbage and half-empty pages.
+/// Room for a store of `data` and as many records as there are operations.
 fn size_for(data: &Dataset, ops: u64) -> u64 {
     let record = (data.key_bytes + data.value_bytes.max()) as u64;
-    let all = (data.records + ops).saturating_mul(record);
-    all.saturating_mul(4).saturating_add(2 << 30).next_multiple_of(1 << 20)
+    room_for((data.records + ops).saturating_mul(record))
 }
 
 /// `--set`: what all engines have in common, and what is evenkeel's own.
