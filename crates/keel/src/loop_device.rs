@@ -31,6 +31,9 @@ pub struct LoopDevice {
 impl LoopDevice {
     /// Makes one of `size` bytes below `dir`, which is made if it is not there.
     pub fn make(dir: &Path, size: u64, bytes_per_sec: u64) -> Result<LoopDevice, Failure> {
+        // So that the guard comes to unmount it.
+        evenkeel_sys::catch_interrupt();
+        evenkeel_sys::catch_termination();
         let groups = may_make()?;
         let made =
             |what: &str, error| Failure::work(format!("cannot make {what} in {}: {error}", dir.display()));

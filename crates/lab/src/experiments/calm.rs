@@ -50,49 +50,27 @@ const fn works(device: Option<u64>) -> [Work; 9] {
 /// The claims of an experiment, which are the same on both devices.
 macro_rules! claims {
     ($id:literal) => {
+        claims!(
+            $id,
+            "n-20k" "production at 20 k/s",
+            "n-50" "production at 50 %",
+            "n-80" "production at 80 %",
+            "a-20k" "A at 20 k/s",
+            "a-50" "A at 50 %",
+            "a-80" "A at 80 %",
+        )
+    };
+    ($id:literal, $($work:literal $load:literal,)*) => {
         &[
-            claim((concat!($id, ".n-20k-p99"), "production at 20 k/s: p99"), ($id, "n-20k"), Take::P99),
-            claim((concat!($id, ".n-20k-p999"), "production at 20 k/s: p99.9"), ($id, "n-20k"), Take::P999),
-            claim(
-                (concat!($id, ".n-20k-worst"), "production at 20 k/s: p99 of the worst second"),
-                ($id, "n-20k"),
-                Take::WorstSecond,
-            ),
-            claim((concat!($id, ".n-50-p99"), "production at 50 %: p99"), ($id, "n-50"), Take::P99),
-            claim((concat!($id, ".n-50-p999"), "production at 50 %: p99.9"), ($id, "n-50"), Take::P999),
-            claim(
-                (concat!($id, ".n-50-worst"), "production at 50 %: p99 of the worst second"),
-                ($id, "n-50"),
-                Take::WorstSecond,
-            ),
-            claim((concat!($id, ".n-80-p99"), "production at 80 %: p99"), ($id, "n-80"), Take::P99),
-            claim((concat!($id, ".n-80-p999"), "production at 80 %: p99.9"), ($id, "n-80"), Take::P999),
-            claim(
-                (concat!($id, ".n-80-worst"), "production at 80 %: p99 of the worst second"),
-                ($id, "n-80"),
-                Take::WorstSecond,
-            ),
-            claim((concat!($id, ".a-20k-p99"), "A at 20 k/s: p99"), ($id, "a-20k"), Take::P99),
-            claim((concat!($id, ".a-20k-p999"), "A at 20 k/s: p99.9"), ($id, "a-20k"), Take::P999),
-            claim(
-                (concat!($id, ".a-20k-worst"), "A at 20 k/s: p99 of the worst second"),
-                ($id, "a-20k"),
-                Take::WorstSecond,
-            ),
-            claim((concat!($id, ".a-50-p99"), "A at 50 %: p99"), ($id, "a-50"), Take::P99),
-            claim((concat!($id, ".a-50-p999"), "A at 50 %: p99.9"), ($id, "a-50"), Take::P999),
-            claim(
-                (concat!($id, ".a-50-worst"), "A at 50 %: p99 of the worst second"),
-                ($id, "a-50"),
-                Take::WorstSecond,
-            ),
-            claim((concat!($id, ".a-80-p99"), "A at 80 %: p99"), ($id, "a-80"), Take::P99),
-            claim((concat!($id, ".a-80-p999"), "A at 80 %: p99.9"), ($id, "a-80"), Take::P999),
-            claim(
-                (concat!($id, ".a-80-worst"), "A at 80 %: p99 of the worst second"),
-                ($id, "a-80"),
-                Take::WorstSecond,
-            ),
+            $(
+                claim((concat!($id, ".", $work, "-p99"), concat!($load, ": p99")), ($id, $work), Take::P99),
+                claim((concat!($id, ".", $work, "-p999"), concat!($load, ": p99.9")), ($id, $work), Take::P999),
+                claim(
+                    (concat!($id, ".", $work, "-worst"), concat!($load, ": p99 of the worst second")),
+                    ($id, $work),
+                    Take::WorstSecond,
+                ),
+            )*
             claim(
                 (concat!($id, ".a-10ms"), "A: more requests a second with p99 within 10 ms in every second"),
                 ($id, "a-10ms"),

@@ -116,8 +116,6 @@ impl Plan {
         if keep {
             return Err(Failure::usage("a loop device goes when the comparison ends; leave --keep away"));
         }
-        evenkeel_sys::catch_interrupt();
-        evenkeel_sys::catch_termination();
         let size = self.loop_size.unwrap_or_else(|| size_for(data, ops));
         let device = LoopDevice::make(base, size, bytes_per_sec)?;
         self.run_on(device.dir(), keep, Some(device.told()))

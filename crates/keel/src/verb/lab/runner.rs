@@ -136,7 +136,6 @@ impl Runner<'_> {
     /// Runs what is not finished yet.
     pub fn run(&self, cells: &[Cell]) -> Result<Ran, Failure> {
         evenkeel_sys::catch_interrupt();
-        evenkeel_sys::catch_termination();
         let started = self.started;
         let stores = Stores::below(self.out);
         self.clear_work()?;
