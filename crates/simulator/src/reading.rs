@@ -76,14 +76,17 @@ impl Reading {
         let bytes = key.to_be_bytes();
         let levels = version.levels.len();
         let (mut pages, mut runs, mut found) = (0.0, 0.0, false);
-        for (level, run) in version.runs_at(&bytes) {
+        let mut below = version.runs_at(&bytes);
+        while let Some((level, run)) = below.next() {
             runs += 1.0;
             let Some(table) = run.table_for(&bytes).filter(|_| !found) else { continue };
+            let is_above =
+                level + 1 == levels && below.clone().any(|(_, run)| run.table_for(&bytes).is_some());
             if let Some((reads, now_ms)) = access {
                 table.meta.access.add(reads, now_ms);
             }
             // The strategy says how many; only one that was not resolved leaves it to the usual ones.
-            let bits = strategy.filter_bits.get(level, levels).of(FILTER_BITS);
+            let bits = strategy.filter_bits_at(level, levels, is_above).of(FILTER_BITS);
             found = contents.of(table.id()).binary_search_by_key(&key, |e| e.key).is_ok();
             let filter = if bits > 0.0 { 1.0 } else { 0.0 };
             pages += filter + if found { 2.0 } else { 2.0 * passes_by_mistake(bits) };

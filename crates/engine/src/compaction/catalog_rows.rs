@@ -269,8 +269,8 @@ pub const CATALOG: &[Row] = &[
         "ltg",
         "LTG-LSM: levels in groups of keys, leveled where they are read and tiered where not, foretold from reads",
         "1-leveling where keys are read, tiering where they are not; in the last level within a bound on superseded data.",
-        "when=runs,saturation how=by-heat:1:10:coldest=0.7 much=file which=least-overlap-parent bits=+8; \
-         L0: how=runs:4 much=runs; last: when=space-amp:0.5,runs,saturation bits=-1",
+        "when=runs,saturation how=by-heat:1:10:coldest=0.7 much=file which=least-overlap-parent bits=+3; \
+         L0: how=runs:4 much=runs; last: when=space-amp:0.5,runs,saturation bits=-1.5",
     ),
     row(
         "unaligned",

@@ -81,6 +81,8 @@ pub struct Compaction {
     pub ends_below: Vec<Arc<[u8]>>,
     /// Filter bits per key for the outputs.
     pub filter_bits: FilterBits,
+    /// For those among them that lie above older data.
+    pub filter_bits_above: FilterBits,
     /// Where the round-robin movement goes on, if that movement chose the seed (CDS-10).
     pub cursor: Option<(usize, Box<[u8]>)>,
 }

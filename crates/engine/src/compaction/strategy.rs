@@ -333,7 +333,7 @@ pub struct Strategy {
     pub size: SizeRule,
     /// The tables' sizes.
     pub cut: CutRule,
-    /// Filter bits per key by level.
+    /// Filter bits per key by level; those of the last one are for what has nothing older below it.
     pub filter_bits: PerLevel<FilterBits>,
 }
 
@@ -400,6 +400,12 @@ impl LevelPolicy {
 }
 
 impl Strategy {
+    /// Filter bits of what is written into a level of so many: those of the last one are for its oldest data, and what lies above older
+    /// data has as many there as in the levels above.
+    pub fn filter_bits_at(&self, level: usize, levels: usize, is_above: bool) -> FilterBits {
+        *self.filter_bits.get(level, if is_above { levels.max(level + 2) } else { levels })
+    }
+
     /// In what time deletes are to be gone from every file; the same at every level.
     pub fn ttl_ms(&self) -> Option<u64> {
         self.levels.rest.ttl_ms()

@@ -166,6 +166,9 @@ impl<I: InternalIterator, N> MergeLoop<I, N> {
                 if self.output.is_open() && (cut || self.output.is_full_at(open_bytes)) {
                     return Ok((Stop::Cut, moved));
                 }
+                if !self.output.is_open() {
+                    self.output.lies_above(bounds.may_have_older(key));
+                }
             }
             let value = self.entries.value();
             let bytes = (key.len() + value.len() + 8) as u64;
@@ -291,7 +294,11 @@ impl Ranges {
         }
         // Without an open table nobody has asked yet, and the bounds must know where the merge is.
         bounds.cuts_before(&piece.lo, 0);
-        self.kept = retention.keep_ranges(&piece.seqs, bounds.may_have_older(&piece.lo));
+        let is_above = bounds.may_have_older(&piece.lo);
+        if !output.is_open() {
+            output.lies_above(is_above);
+        }
+        self.kept = retention.keep_ranges(&piece.seqs, is_above);
         self.last_lo.clear();
         self.last_lo.extend_from_slice(&piece.lo);
         self.entered = true;

@@ -73,6 +73,8 @@ pub struct OutputShape {
     pub table_bytes: u64,
     /// Filter bits per key.
     pub filter_bits: f32,
+    /// Of tables that lie above older data.
+    pub filter_bits_above: f32,
     /// What of them goes by reads.
     pub reads: Option<Arc<ReadProfile>>,
     /// Of data blocks.
@@ -91,6 +93,8 @@ pub struct TableOutput<T> {
     context: Arc<JobContext>,
     shape: OutputShape,
     open: Option<TableWriter>,
+    /// The next table to be opened lies above older data.
+    is_above: bool,
     sealing: Option<(TableWriter, T)>,
     syncing: VecDeque<(TableMeta, SyncTicket, T)>,
     /// Files made whose tables have not been handed out: to be removed if the job ends without them.
@@ -105,6 +109,7 @@ impl<T> TableOutput<T> {
             context,
             shape,
             open: None,
+            is_above: false,
             sealing: None,
             syncing: VecDeque::new(),
             unclaimed: Vec::new(),
@@ -129,6 +134,11 @@ impl<T> TableOutput<T> {
             None => self.open()?,
         };
         writer.add_range(lo, hi, seqs)
+    }
+
+    /// Says of the next table whether it lies above older data.
+    pub fn lies_above(&mut self, is_above: bool) {
+        self.is_above = is_above;
     }
 
     /// True if a table is open.
@@ -229,7 +239,7 @@ impl<T> TableOutput<T> {
         let options = TableWriterOptions {
             block_bytes: context.block_bytes.load(Ordering::Relaxed) as usize,
             compression: self.shape.compression,
-            filter_bits: self.shape.filter_bits,
+            filter_bits: if self.is_above { self.shape.filter_bits_above } else { self.shape.filter_bits },
             reads: self.shape.reads.clone(),
             prefix_rule: self.shape.prefix_rule,
             ..TableWriterOptions::new(id, context.ids.unique_id(), self.shape.born, context.clock.wall_ms())

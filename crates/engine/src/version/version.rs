@@ -41,7 +41,7 @@ impl Version {
     }
 
     /// The runs in read order at `key`, with their level.
-    pub fn runs_at(&self, key: &[u8]) -> impl Iterator<Item = (usize, &Arc<SortedRun>)> {
+    pub fn runs_at(&self, key: &[u8]) -> impl Iterator<Item = (usize, &Arc<SortedRun>)> + Clone {
         self.levels
             .iter()
             .enumerate()

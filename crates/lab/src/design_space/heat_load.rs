@@ -70,9 +70,7 @@ impl HeatLoad {
             // As small as the paper's groups, which are files: hot keys lie anywhere here.
             "ltg" => {
                 let groups = format!("by-heat:1:{ratio}:{theta}:groups=1000:least=1");
-                // As much memory for filters as with as many bits everywhere, at this ratio and the one that the text is for.
-                let bits = format!("bits=+{}", ratio.saturating_sub(1).min(8));
-                text.replace("by-heat:1:10:coldest=0.7", &groups).replace("bits=+8", &bits)
+                text.replace("by-heat:1:10:coldest=0.7", &groups)
             }
             "tier" | "l-leveling" => {
                 let text = text.replace("how=runs:4", &format!("how=runs:{ratio}"));

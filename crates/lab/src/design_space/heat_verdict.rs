@@ -75,7 +75,7 @@ fn tree(point: &Point, table: &Table<'_>) -> Option<String> {
     let explained = of("explained").map_or_else(|| "not known".to_owned(), |part| format!("{part:.2}"));
     Some(format!(
         "{}: α {:.2} of the bytes are hot and get β {:.2} of the looks, R² {explained}, {:.0} groups; {:.0} turned hot and {:.0} cold, {:.0} \
-         split and {:.0} joined, in {:.0} lessons",
+         split and {:.0} joined, in {:.0} lessons; {} filter bits an entry",
         point.name(),
         of("alpha")?,
         of("beta")?,
@@ -84,7 +84,8 @@ fn tree(point: &Point, table: &Table<'_>) -> Option<String> {
         of("turned_cold")?,
         of("splits")?,
         of("joins")?,
-        of("lessons")?
+        of("lessons")?,
+        of("filter_bits").map_or_else(|| "unknown".to_owned(), |bits| format!("{bits:.1}"))
     ))
 }
 

@@ -199,12 +199,14 @@ pub fn shape_of(store: &Store, keyspace: &KeyspaceState, memtable: &Memtable) ->
     let strategy = keyspace.strategy.load();
     let view = keyspace.view.load();
     let options = store.options.load();
-    let filter_bits = strategy.strategy.filter_bits.get(0, view.version.levels.len());
+    let levels = view.version.levels.len();
+    let filter_bits = strategy.strategy.filter_bits_at(0, levels, true).of(options.filter_bits);
     OutputShape {
         class: Class::Flush,
         born: Born::Flush,
         table_bytes: strategy.strategy.cut.table_bytes,
-        filter_bits: filter_bits.of(options.filter_bits),
+        filter_bits,
+        filter_bits_above: filter_bits,
         reads: keyspace.heat.read_profile(),
         compression: keyspace.style.compression_at(0, &options),
         prefix_rule: keyspace.style.prefix_rule(&options),

@@ -138,6 +138,7 @@ fn open(
         born,
         table_bytes: compaction.table_bytes,
         filter_bits: compaction.filter_bits.of(options.filter_bits),
+        filter_bits_above: compaction.filter_bits_above.of(options.filter_bits),
         reads: keyspace.heat.read_profile(),
         compression: keyspace.style.compression_at(compaction.target_level, &options),
         prefix_rule: keyspace.style.prefix_rule(&options),

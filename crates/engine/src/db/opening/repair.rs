@@ -527,6 +527,7 @@ fn shape(options: &Options, table: &TableMeta) -> OutputShape {
         born: table.born,
         table_bytes: options.table_bytes,
         filter_bits: options.filter_bits,
+        filter_bits_above: options.filter_bits,
         reads: None,
         compression: style.compression_at(0, options),
         prefix_rule: style.prefix_rule(options),

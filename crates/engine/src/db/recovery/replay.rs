@@ -144,6 +144,7 @@ pub fn flush_replayed(
         born: Born::Flush,
         table_bytes: options.table_bytes,
         filter_bits: options.filter_bits,
+        filter_bits_above: options.filter_bits,
         reads: None,
         compression: style.compression_at(0, options),
         prefix_rule: style.prefix_rule(options),

@@ -1,4 +1,5 @@
-//! Filters by heat in a store: as much memory, fewer gets that pass in vain where reads are, and the same answers.
+//! Filters in a store. By heat: as much memory, fewer gets that pass in vain where reads are, and the same answers. By level: the bits that
+//! the strategy says.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use crate::base::random::Random;
 use crate::db::database::Db;
 use crate::db::files::inspect_table;
 use crate::options::Options;
-use crate::storage::file_system::FileSystem;
+use crate::storage::file_name::FileName;
 use crate::storage::simulated::SimulatedFileSystem;
 
 const DIR: &str = "/s";
@@ -24,10 +25,10 @@ struct Store {
 }
 
 impl Store {
-    fn open(filter_heat: f32) -> Store {
+    fn open(strategy: &str, filter_heat: f32) -> Store {
         let (fs, clock) = (Arc::new(SimulatedFileSystem::new()), Arc::new(ManualClock::default()));
         let options = Options {
-            strategy: Some("tier".to_owned()),
+            strategy: Some(strategy.to_owned()),
             memtable_bytes: 64 << 10,
             table_bytes: 32 << 10,
             compression: "none".parse().unwrap(),
@@ -81,31 +82,27 @@ impl Store {
         probes() - before
     }
 
-    /// Bits of filters for each entry.
-    fn filter_bits(&self) -> f64 {
-        let names = self.fs.list(Path::new(DIR)).unwrap();
-        let live: Vec<u64> = {
-            let keyspace = self.db.keyspace("default").unwrap();
-            let view = keyspace.state().view.load();
-            view.version.tables().map(|(_, t)| t.id().0).collect()
-        };
+    /// Bits of filters for each entry, of all tables for which this is true of their level, and whether older data lie below.
+    fn filter_bits(&self, wanted: impl Fn(usize, bool) -> bool) -> Option<f64> {
+        let view = self.db.keyspace("default").unwrap().state().view.load();
+        let tables: Vec<_> = view.version.tables().collect();
         let (mut bytes, mut entries) = (0, 0);
-        for name in names.iter().filter(|name| name.ends_with(".sst")) {
-            let number: u64 = name.trim_end_matches(".sst").parse().unwrap();
-            if live.contains(&number) {
-                let report =
-                    inspect_table::table(&*self.fs, &Path::new(DIR).join(name), &mut |_| Ok(())).unwrap();
+        for (i, (level, table)) in tables.iter().enumerate() {
+            let is_above = tables[i + 1..].iter().any(|(_, older)| older.bounds.overlaps(&table.bounds));
+            if wanted(*level, is_above) {
+                let path = FileName::Table(table.id().0).path(Path::new(DIR));
+                let report = inspect_table::table(&*self.fs, &path, &mut |_| Ok(())).unwrap();
                 (bytes, entries) = (bytes + report.filter_bytes, entries + report.entries);
             }
         }
-        bytes as f64 * 8.0 / entries as f64
+        (entries > 0).then(|| bytes as f64 * 8.0 / entries as f64)
     }
 }
 
 #[test]
 fn filters_by_heat_let_fewer_gets_pass_in_the_same_memory() {
     let measure = |filter_heat: f32| {
-        let mut store = Store::open(filter_heat);
+        let mut store = Store::open("tier", filter_heat);
         store.write(0);
         for round in 1..6 {
             // In the first of two slices what was just written is seen, in the second what comes to it.
@@ -124,7 +121,7 @@ fn filters_by_heat_let_fewer_gets_pass_in_the_same_memory() {
         }
         let passed = store.passed(200_000);
         store.db.verify().unwrap();
-        (store.filter_bits(), passed as f64 / 200_000.0)
+        (store.filter_bits(|_, _| true).unwrap(), passed as f64 / 200_000.0)
     };
     let [(bits, passed), (bits_by_heat, passed_by_heat)] = [0.0, 6.0].map(measure);
     println!(
@@ -135,6 +132,26 @@ fn filters_by_heat_let_fewer_gets_pass_in_the_same_memory() {
         passed_by_heat < 0.8 * passed,
         "{passed_by_heat} of a get pass in vain, {passed} where all are alike"
     );
+}
+
+#[test]
+fn bits_of_the_last_level_are_for_its_oldest_data() {
+    let line = "when=runs,saturation how=runs:4 much=runs bits=+4; last: bits=-2; size: l0=64KiB base=256KiB ratio=4";
+    let mut store = Store::open(line, 0.0);
+    let mut newer_of_last = 0;
+    for round in 0..6 {
+        store.write(round);
+        let last = store.db.keyspace("default").unwrap().state().view.load().version.levels.len() - 1;
+        for (is_above, want) in [(false, 5.0), (true, 11.0)] {
+            let bits = store.filter_bits(|level, above| level == last && above == is_above);
+            newer_of_last += usize::from(is_above && bits.is_some());
+            // Filters are whole cache lines.
+            assert!(bits.is_none_or(|bits| bits > want - 0.2 && bits < want + 1.0), "{bits:?}, not {want}");
+        }
+        let above = store.filter_bits(|level, _| level < last);
+        assert!(above.is_none_or(|bits| bits > 10.8 && bits < 12.0), "{above:?}");
+    }
+    assert!(newer_of_last > 2, "{newer_of_last}");
 }
 
 #[test]

@@ -75,11 +75,13 @@ impl BulkLoad {
         let (strategy, options) = (keyspace.strategy.load(), store.options.load());
         let levels = keyspace.view.load().version.levels.len().max(2);
         let table_bytes = strategy.strategy.cut.table_bytes;
+        let filter_bits = strategy.strategy.filter_bits_at(levels - 1, levels, false).of(options.filter_bits);
         let shape = OutputShape {
             class: Class::Flush,
             born: Born::Load,
             table_bytes,
-            filter_bits: strategy.strategy.filter_bits.get(levels - 1, levels).of(options.filter_bits),
+            filter_bits,
+            filter_bits_above: filter_bits,
             reads: None,
             compression: keyspace.style.compression_at(levels - 1, &options),
             prefix_rule: keyspace.style.prefix_rule(&options),

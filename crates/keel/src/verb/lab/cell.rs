@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use evenkeel::fs::{DiskFileSystem, FileSystem};
+use evenkeel::inspect;
 use evenkeel::metrics::HeatMetrics;
 use evenkeel::strategy::{catalog, time_text};
 use evenkeel::{Db, Event, Options};
@@ -135,13 +137,24 @@ fn run(dir: &Path, point: &Point, options: Options, seed: u64) -> Result<Measure
         db.keyspace("default").ok_or_else(|| Failure::work("the store has no default keyspace"))?;
     let engine = EvenkeelEngine { db, keyspace, dir: dir.to_owned() };
     let meter = Meter::start();
-    let figures = measure(&engine, &|| costs(&engine.db, &job_us), point, seed)
+    let mut figures = measure(&engine, &|| costs(&engine.db, &job_us), point, seed)
         .map_err(|error| Failure::work(error.to_string()))?;
     let others_cores = meter.used().map(|used| used.others_cores);
     let EvenkeelEngine { db, keyspace, .. } = engine;
     drop(keyspace);
     db.close()?;
+    figures.insert("filter_bits".to_owned(), filter_bits(dir)?);
     Ok(Measured { strategy, figures, others_cores, direct_io: !refused.load(Ordering::Relaxed) })
+}
+
+/// Bits of filters for each entry in the tables of a closed store, which are read from end to end.
+fn filter_bits(dir: &Path) -> Result<f64, Failure> {
+    let (fs, mut bytes, mut entries) = (DiskFileSystem::new(), 0, 0);
+    for name in fs.list(dir)?.iter().filter(|name| name.ends_with(".sst")) {
+        let report = inspect::table(&fs, &dir.join(name), &mut |_| Ok(()))?;
+        (bytes, entries) = (bytes + report.filter_bytes, entries + report.entries);
+    }
+    Ok(bytes as f64 * 8.0 / entries.max(1) as f64)
 }
 
 fn costs(db: &Db, job_us: &Mutex<Vec<u64>>) -> Costs {
