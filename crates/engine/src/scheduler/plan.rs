@@ -44,7 +44,8 @@ const REST: f64 = 0.5;
 const MARGIN: f64 = 1.1;
 /// A rate that differs by less from the one in force is not changed.
 const CHANGE_MIN: f64 = 0.05;
-/// Background threads run as everyone does from this part of what they can do at most.
+/// Background threads run as everyone does from where what must be done needs this part of what they can do at most. For what only should
+/// be done they have the CPU that clients leave: it comes to be needed if that is too little.
 const URGENT: f64 = 0.5;
 /// So much of the device is kept free: where all of it is used, requests queue.
 const EPSILON: f64 = 0.1;
@@ -196,7 +197,7 @@ impl PlanState {
             rate: self.settle(0, if unlimited { f64::INFINITY } else { planned.max(rest) }),
             flush_rate: self.flush_rate(backlog, rest),
             rests: idle >= 1.0,
-            urgent: late || at_most.is_some_and(|most| planned > most * URGENT),
+            urgent: late || at_most.is_some_and(|most| needed > most * URGENT),
             due: backlog
                 .open
                 .iter()
