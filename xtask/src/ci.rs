@@ -92,7 +92,11 @@ pub const STEPS: &[Step] = &[
         &[("RUSTDOCFLAGS", "-D warnings")],
     ),
     cargo("test-debug", "all tests, with every invariant checked", &["test"], &[]),
-    check("test-release", "all tests optimised, with zstd, and the tree's model for a million steps", test_release),
+    check(
+        "test-release",
+        "all tests optimised, with zstd, and the tree's model for a million steps",
+        test_release,
+    ),
     layer(layers::LOOM),
     layer(layers::LOOM_DB),
     layer(layers::SHUTTLE),
