@@ -2,6 +2,8 @@
 //!
 //! Always on, so it must cost next to nothing: of each thread's operations one in 16 on average is counted, for 16. The others pay
 //! a decrement of a number of their own thread. The gaps are drawn by chance, so that no pattern of reads keeps step with them.
+//! A get that a filter lets pass, and that reads a block from the file, has cost so much that it is counted in any case, for
+//! itself: with what the others count for, a table's probes are as many in the mean, and chance has less of a say in them.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,10 +42,16 @@ impl Access {
         self.add(u64::from(SAMPLING), now_ms);
     }
 
-    /// Counts that such a get was let pass by the table's filter.
+    /// Counts that such a get was let pass by the table's filter, and found all it needed in memory.
     #[cold]
     pub fn note_probe(&self) {
         self.0.probes.fetch_add(u64::from(SAMPLING), Ordering::Relaxed);
+    }
+
+    /// Counts a get, any, that was let pass and read from the file.
+    #[cold]
+    pub fn note_probe_of_file(&self) {
+        self.0.probes.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a scan that `sampled` let through.

@@ -150,10 +150,13 @@ fn get_in_tables(
         for (reader, access, probe) in probes.iter().flatten() {
             let covered = reader.ranges().and_then(|ranges| ranges.newest(key, at)).unwrap_or_default();
             if probe.may_contain() {
-                if counted {
+                let reads = stats.block_reads;
+                let found = reader.get_probed(probe, key, Trailer::seek(at), IoClass::Client, &mut stats)?;
+                if stats.block_reads > reads {
+                    access.note_probe_of_file();
+                } else if counted {
                     access.note_probe();
                 }
-                let found = reader.get_probed(probe, key, Trailer::seek(at), IoClass::Client, &mut stats)?;
                 if let Some((trailer, value)) = found {
                     return answer(trailer, covered, Pinned::Table(value));
                 }

@@ -471,6 +471,24 @@ mod tests {
     use crate::db::reading::scan::ScanRange;
     use crate::storage::simulated::SimulatedFileSystem;
 
+    /// What reads from the file is worth being counted, whatever is sampled.
+    #[test]
+    fn a_get_that_reads_from_a_file_is_counted_in_any_case() {
+        let fs = Arc::new(SimulatedFileSystem::new());
+        let builder = Db::builder(Path::new("/s")).file_system(fs).set("cache_bytes", "0");
+        let db = builder.without_threads().open().unwrap();
+        for i in 0..1000u32 {
+            db.put(&i.to_be_bytes(), &[1; 1000]).unwrap();
+        }
+        db.flush().unwrap();
+        for i in 0..999u32 {
+            db.get(&(i * 7 % 1000).to_be_bytes()).unwrap();
+        }
+        let view = db.keyspace("default").unwrap().state().view.load_full();
+        let probes: u64 = view.version.tables().map(|(_, t)| t.meta.access.looks().probes).sum();
+        assert_eq!(probes, 999);
+    }
+
     /// LTG-2: a get that the filter answers reads no block of the table, and is no access.
     #[test]
     fn a_table_that_a_filter_keeps_a_get_from_was_not_looked_into() {
