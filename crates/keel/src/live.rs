@@ -169,10 +169,12 @@ fn connect(
     let Some(dir) = &target.db else { return Ok(None) };
     // A path too long for a socket, none there, or one that nobody listens at: all mean that none answers.
     let Ok(mut stream) = std::os::unix::net::UnixStream::connect(dir.join("SOCKET")) else { return Ok(None) };
+    // A question ends with its line: what was typed over several is one.
+    let line = question.replace(['\n', '\r'], " ") + "\n";
     let sent = stream
         .set_read_timeout(Some(PATIENCE))
         .and_then(|()| stream.set_write_timeout(Some(PATIENCE)))
-        .and_then(|()| stream.write_all(format!("{question}\n").as_bytes()));
+        .and_then(|()| stream.write_all(line.as_bytes()));
     sent.map_err(|error| match error.kind() {
         ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
             broken("it serves as many as it can; try again")

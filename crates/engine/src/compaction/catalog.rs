@@ -31,7 +31,8 @@ pub fn strategy(name: &str) -> Result<Strategy> {
             let meant = did_you_mean(name, &names.iter().copied().chain(aliases).collect::<Vec<_>>());
             let names = names.join(" ");
             Err(Error::invalid(format!(
-                "strategy {name} is unknown{meant}; valid are {names}, or one written out"
+                "strategy {} is unknown{meant}; valid are {names}, or one written out",
+                if name.is_empty() { "``" } else { name }
             )))
         }
     }

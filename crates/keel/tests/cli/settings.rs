@@ -62,6 +62,28 @@ fn a_keyspace_keeps_its_strategy_too() {
 }
 
 #[test]
+fn a_strategy_that_is_typed_over_several_lines_is_one() {
+    let typed = "when=saturation how=runs:1 much=file\n  which=least-overlap-parent";
+    let line = "when=saturation how=runs:1 much=file which=least-overlap-parent\n";
+    let keel = Keel::new();
+    keel.ok(&["put", "--strategy", typed, "a", "1"]);
+    assert_eq!(keel.ok(&["strategy", "show"]), line);
+    assert_eq!(keel.run(&["strategy", "set", "tier"]).code, 0);
+    assert_eq!(keel.run(&["strategy", "set", typed]).code, 0);
+    assert_eq!(keel.ok(&["strategy", "show"]), line);
+    keel.ok(&["keyspace", "create", "other", "--strategy", typed]);
+    assert_eq!(keel.ok(&["strategy", "show", "--keyspace", "other"]), line);
+    // So is a question to a running store.
+    assert_eq!(keel.run(&["strategy", "set", "tier"]).code, 0);
+    let mut shell = Shell::start(&keel, &["--set", "control_socket=true"]);
+    assert_eq!(shell.ask("get a"), "value 1");
+    assert_eq!(keel.run(&["strategy", "set", typed]).code, 0);
+    assert_eq!(shell.ask("quit"), "ok");
+    shell.wait();
+    assert_eq!((keel.ok(&["strategy", "show"]), keel.ok(&["get", "a"])), (line.to_owned(), "1\n".to_owned()));
+}
+
+#[test]
 fn a_store_remembers_what_it_was_made_with() {
     let keel = Keel::new();
     keel.ok(&["put", "--strategy", "tier", "--set", "memtables=5", "a", "1"]);

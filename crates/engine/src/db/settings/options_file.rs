@@ -38,7 +38,16 @@ pub struct Stored {
 pub type KeyspaceSettings = BTreeMap<String, KeyspaceOptions>;
 
 /// Writes the settings as OPTIONS-`number`. The caller syncs the directory, then has the manifest name it.
+///
+/// # Errors
+/// `InvalidArgument` if a value is more than a line: what could not be read again must not be written.
 pub fn write(fs: &dyn FileSystem, dir: &Path, number: u64, settings: &Stored) -> Result<()> {
+    let strategies = settings.keyspaces.values().filter_map(|options| options.strategy.as_ref());
+    if let Some(value) =
+        settings.options.values().chain(strategies).find(|value| value.contains(['\n', '\r']))
+    {
+        return Err(Error::invalid(format!("`{}` is more than one line", value.escape_debug())));
+    }
     let temp = FileName::Temp(number).path(dir);
     let written = fs.create(&temp, IoClass::Manifest).and_then(|mut file| {
         file.append(print(settings).as_bytes())?;
@@ -163,6 +172,23 @@ fn unescape(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::simulated::SimulatedFileSystem;
+
+    #[test]
+    fn a_value_of_several_lines_is_refused_before_anything_is_written() {
+        let fs = SimulatedFileSystem::new();
+        let dir = Path::new("/");
+        for value in ["a\nb", "a\r", "\n"] {
+            let mut settings = Stored::default();
+            let strategy = Some(value.to_owned());
+            settings.keyspaces.insert("k".into(), KeyspaceOptions { strategy, ..KeyspaceOptions::default() });
+            assert!(matches!(write(&fs, dir, 1, &settings), Err(Error::InvalidArgument(_))), "{value:?}");
+            settings = Stored::default();
+            settings.options.insert("schedule".into(), value.into());
+            assert!(write(&fs, dir, 1, &settings).is_err(), "{value:?}");
+            assert!(read(&fs, dir, 1).is_err());
+        }
+    }
 
     #[test]
     fn settings_survive_and_damage_is_seen() {

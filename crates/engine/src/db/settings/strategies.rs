@@ -25,7 +25,9 @@ use crate::version::version_set::Ids;
 /// # Errors
 /// `InvalidArgument` that names the field and what would be valid.
 pub fn resolve(text: &str, memtable_bytes: u64, options: &Options) -> Result<NamedStrategy> {
-    let mut strategy = catalog::strategy(text)?;
+    // On one line, as OPTIONS keeps it, however it was typed.
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut strategy = catalog::strategy(&text)?;
     if strategy.size.has_default_bytes() {
         strategy.size = SizeRule {
             l0_bytes: memtable_bytes.saturating_mul(u64::from(options.l0_trigger)),
@@ -43,7 +45,7 @@ pub fn resolve(text: &str, memtable_bytes: u64, options: &Options) -> Result<Nam
     if !text.contains('=') && first.layout.max_runs() > 1 {
         first.layout = Layout::Runs { max: options.l0_trigger, fill: false };
     }
-    Ok(NamedStrategy { text: text.to_owned(), strategy })
+    Ok(NamedStrategy { text, strategy })
 }
 
 /// The strategy that `text` names or spells, as a store with these options has it: with their sizes and
@@ -108,7 +110,7 @@ pub fn cost(store: &Store, keyspace: &KeyspaceState, text: &str) -> Result<Strat
 /// Changes a keyspace's strategy: durably, then for the picker, which does the rest.
 pub fn set(store: &Store, keyspace: &KeyspaceState, text: &str) -> Result<()> {
     store.listener.check_outside()?;
-    {
+    let text = {
         let _one_at_a_time = store.changing_options();
         let strategy = resolve(text, keyspace.memtable_bytes(), &store.options.load())?;
         let mut tree = store.tree();
@@ -118,12 +120,14 @@ pub fn set(store: &Store, keyspace: &KeyspaceState, text: &str) -> Result<()> {
         let Some(own) = settings.keyspaces.get_mut(&keyspace.name).filter(|_| there) else {
             return Err(Error::invalid(format!("keyspace `{}` was dropped", keyspace.name)));
         };
-        own.strategy = Some(text.to_owned());
+        let text = strategy.text.clone();
+        own.strategy = Some(text.clone());
         change_settings(store, &mut tree, &settings, ManifestRecord::default())?;
         store.passing().strategies.remove(&keyspace.name);
         keyspace.strategy.store(Arc::new(strategy));
-    }
-    store.event(&Event::StrategyChanged { keyspace: keyspace.id, strategy: text.to_owned() });
+        text
+    };
+    store.event(&Event::StrategyChanged { keyspace: keyspace.id, strategy: text });
     warn_of_ttl(store, keyspace);
     store.background.work_changed();
     Ok(())
@@ -134,12 +138,13 @@ pub fn set_for_now(store: &Store, keyspace: &KeyspaceState, text: &str) -> Resul
     store.listener.check_outside()?;
     store.check_writable()?;
     let strategy = resolve(text, keyspace.memtable_bytes(), &store.options.load())?;
+    let text = strategy.text.clone();
     {
         let _tree = store.tree();
         let before = keyspace.strategy.swap(Arc::new(strategy));
         store.passing().strategies.entry(keyspace.name.clone()).or_insert_with(|| before.text.clone());
     }
-    store.event(&Event::StrategyChanged { keyspace: keyspace.id, strategy: text.to_owned() });
+    store.event(&Event::StrategyChanged { keyspace: keyspace.id, strategy: text });
     warn_of_ttl(store, keyspace);
     store.background.work_changed();
     Ok(())
