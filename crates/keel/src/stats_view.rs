@@ -317,11 +317,12 @@ fn tree(out: &mut String, k: &Value) {
 /// Bytes by class, where there were any.
 fn files(out: &mut String, f: &Value) {
     let Some(classes) = f.pointer("/io").and_then(Value::as_object) else { return };
-    let used: Vec<_> = ["client", "wal", "manifest", "flush", "intra-l0", "l0-to-l1", "deep", "upkeep"]
-        .iter()
-        .filter_map(|name| Some((*name, classes.get(*name)?)))
-        .filter(|(_, io)| number(io, "/read") + number(io, "/written") > 0)
-        .collect();
+    let used: Vec<_> =
+        ["client", "wal", "manifest", "test", "flush", "intra-l0", "l0-to-l1", "deep", "upkeep"]
+            .iter()
+            .filter_map(|name| Some((*name, classes.get(*name)?)))
+            .filter(|(_, io)| number(io, "/read") + number(io, "/written") > 0)
+            .collect();
     if used.is_empty() {
         return;
     }

@@ -48,13 +48,15 @@ pub enum IoClass {
     Wal,
     /// The manifest and other small files.
     Manifest,
+    /// Measuring the device's speed.
+    Test,
     /// Background work of a class.
     Background(Class),
 }
 
 impl IoClass {
     /// How many indices [`IoClass::index`] uses.
-    pub const COUNT: usize = 8;
+    pub const COUNT: usize = 9;
 
     /// A small number for arrays of counters.
     pub fn index(self) -> usize {
@@ -62,7 +64,8 @@ impl IoClass {
             IoClass::Client => 0,
             IoClass::Wal => 1,
             IoClass::Manifest => 2,
-            IoClass::Background(class) => 3 + class as usize,
+            IoClass::Test => 3,
+            IoClass::Background(class) => 4 + class as usize,
         }
     }
 }

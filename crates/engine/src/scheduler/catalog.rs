@@ -65,8 +65,14 @@ pub fn parse(text: &str) -> Result<SchedulingPolicy> {
         }
         (name, knobs) => {
             let mut policy = preset(name).ok_or_else(|| unknown(text))?;
+            let mut said = Vec::new();
             for knob in knobs.iter().flat_map(|knobs| knobs.split(',')) {
                 change(&mut policy, knob)?;
+                let name = knob.split('=').next().unwrap_or_default();
+                if said.contains(&name) {
+                    return Err(Error::invalid(format!("`{name}` is said twice")));
+                }
+                said.push(name);
             }
             policy
         }

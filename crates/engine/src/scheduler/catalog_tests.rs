@@ -50,6 +50,7 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
         ("silk:", "no knob"),
         ("silk:colour=red", "there are estimator"),
         ("silk:floor=1x", "not `1x`"),
+        ("silk:floor=20%,floor=30%", "`floor` is said twice"),
         ("silk:floor=0", "floor is from 1024"),
         ("silk:floor=120%", "at most what the device can do"),
         ("silk:low=80%,high=20%", "low must be at most high"),

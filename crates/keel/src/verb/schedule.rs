@@ -5,7 +5,7 @@ use evenkeel_lab::results::report::bytes;
 
 use super::ActionArgs;
 use crate::failure::Failure;
-use crate::live::{ask, tell};
+use crate::live::{Answered, ask, tell};
 use crate::output::Output;
 use crate::store::{ReadArgs, Target, check_schedule};
 
@@ -49,10 +49,18 @@ A store that another process has open is asked at its control socket, and follow
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
+        target.without_keyspace("schedule")?;
         let answer = match &self.action {
             Action::List { knobs: true } => return self.table(evenkeel::schedule::knobs(), "takes"),
             Action::List { knobs: false } => return self.table(evenkeel::schedule::catalog(), "explanation"),
-            Action::Show { read } => ask(target, read, "schedule")?.value(),
+            Action::Show { read } => match ask(target, read, "schedule")? {
+                Answered::Here(answer) if !self.json && now(&answer["now"]).is_some() => {
+                    let mut out = Output::new();
+                    out.line(answer["text"].as_str().unwrap_or_default())?;
+                    return out.line("nobody has the store open, so nothing is limited or delayed now");
+                }
+                answered => answered.value(),
+            },
             Action::Set { schedule } => {
                 check_schedule(schedule)?;
                 tell(target, &format!("set-schedule {schedule}"))?

@@ -21,6 +21,17 @@ fn busy(keel: &Keel, args: &[&str]) -> Shell {
     shell
 }
 
+#[test]
+fn measuring_the_device_is_nobody_s_write() {
+    let keel = Keel::new();
+    let lines = keel.feed(&["shell", "--schedule", "silk"], b"put a 1\nstats\n").ok();
+    let stats = json(lines.lines().last().unwrap());
+    assert!(stats["io"]["test"]["written"].as_u64().unwrap() > 0, "{stats}");
+    assert!(stats["amplification"]["write"].as_f64().unwrap() < 1e5, "{stats}");
+    let shown = keel.ok(&["schedule", "show"]);
+    assert_eq!(shown, "silk\nnobody has the store open, so nothing is limited or delayed now\n");
+}
+
 #[cfg(unix)]
 #[test]
 fn a_running_store_answers_and_obeys() {

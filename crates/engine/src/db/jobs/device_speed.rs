@@ -45,9 +45,9 @@ pub fn measure(
 }
 
 fn write(fs: &Arc<dyn FileSystem>, clock: &dyn Clock, path: &Path) -> Result<u64> {
-    let mut file = match fs.create_direct(path, IoClass::Manifest)? {
+    let mut file = match fs.create_direct(path, IoClass::Test)? {
         Some(file) => file,
-        None => fs.create(path, IoClass::Manifest)?,
+        None => fs.create(path, IoClass::Test)?,
     };
     // Not all alike: a device that compresses would be none the slower.
     let piece: Vec<u8> =

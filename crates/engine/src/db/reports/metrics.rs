@@ -21,6 +21,9 @@ use crate::db::store::state::Store;
 use crate::hotness::access_window::Counting;
 use crate::observe::json::quoted;
 
+/// The class that nobody's writes cause.
+const TEST: &str = "test";
+
 /// Numbers of one keyspace.
 #[derive(Clone, Debug, Default)]
 pub struct KeyspaceMetrics {
@@ -196,7 +199,7 @@ pub struct Metrics {
     pub index_misses: u64,
     /// Tables that scans did not read because their filters deny the prefix (`prefix_filter`).
     pub tables_skipped: u64,
-    /// Bytes read and written by class: `client wal manifest flush intra-l0 l0-to-l1 deep upkeep`.
+    /// Bytes read and written by class: `client wal manifest test flush intra-l0 l0-to-l1 deep upkeep`.
     pub io: Vec<(String, u64, u64)>,
     /// CPU seconds of background threads by class.
     pub cpu_seconds: Vec<(String, f64)>,
@@ -215,7 +218,8 @@ pub struct Metrics {
 impl Metrics {
     /// Bytes written to files for each byte that users wrote, since the store was opened: log, flushes and compactions.
     pub fn write_amplification(&self) -> f64 {
-        let written: u64 = self.io.iter().map(|(_, _, written)| written).sum();
+        let caused = self.io.iter().filter(|(class, ..)| class != TEST);
+        let written: u64 = caused.map(|(_, _, written)| written).sum();
         if self.user_bytes == 0 { 0.0 } else { written as f64 / self.user_bytes as f64 }
     }
 
@@ -409,9 +413,12 @@ pub fn metrics(store: &Store) -> Metrics {
     let c = &store.counters;
     let io = store.fs.counters();
     let background = Class::ALL.map(IoClass::Background);
-    let classes = [IoClass::Client, IoClass::Wal, IoClass::Manifest].into_iter().chain(background);
-    let names =
-        ["client", "wal", "manifest"].map(str::to_owned).into_iter().chain(Class::ALL.map(|c| c.to_string()));
+    let classes =
+        [IoClass::Client, IoClass::Wal, IoClass::Manifest, IoClass::Test].into_iter().chain(background);
+    let names = ["client", "wal", "manifest", TEST]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(Class::ALL.map(|c| c.to_string()));
     let (jobs_open, flushes_running, schedule) = {
         let state = store.background.lock();
         (state.jobs.len() as u64, u64::from(state.flushing), schedule(store, &state))
