@@ -1,7 +1,7 @@
 //! How a verb can end other than well, and which exit code that is.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a verb did not do what was asked.
 #[derive(Debug)]
@@ -61,6 +61,14 @@ impl Failure {
     }
 }
 
+/// True for the files that say what a store is: damage to one is more than a table's.
+fn is_of_a_store(file: &Path) -> bool {
+    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name == "CURRENT"
+        || ["MANIFEST-", "OPTIONS-"].iter().any(|kind| name.starts_with(kind))
+        || name.ends_with(".log")
+}
+
 impl From<evenkeel::Error> for Failure {
     fn from(error: evenkeel::Error) -> Failure {
         match error {
@@ -72,6 +80,9 @@ impl From<evenkeel::Error> for Failure {
                 if file.extension().is_some_and(|end| end == "sst") =>
             {
                 Failure::Damaged(error.to_string())
+            }
+            evenkeel::Error::Corruption { ref file, .. } if is_of_a_store(file) => {
+                Failure::Work(format!("{error}; `keel repair` says what can be saved"))
             }
             _ => Failure::Work(error.to_string()),
         }

@@ -2,7 +2,7 @@
 //!
 //! One enum for the whole engine, with stable kinds (`ErrorKind`-like names that `keel shell` prints and
 //! scripts rely on). An error names the file and the offset where there is one. It never holds values, and
-//! keys only as truncated hex. This file imports nothing of the engine.
+//! of a key only how it begins. This file imports nothing of the engine.
 
 use std::fmt;
 use std::io;
@@ -169,11 +169,20 @@ impl std::error::Error for Error {
     }
 }
 
-/// At most 24 bytes of a key in hex, for messages.
-pub fn hex(key: &[u8]) -> String {
-    let mut out: String = key.iter().take(24).map(|b| format!("{b:02x}")).collect();
-    if key.len() > 24 {
-        out.push_str("..");
+/// At most 24 bytes of a key, for messages, as [`escaped`].
+pub fn key_start(key: &[u8]) -> String {
+    match key.get(..24) {
+        Some(start) if key.len() > 24 => escaped(start) + "..",
+        _ => escaped(key),
     }
-    out
+}
+
+/// A key in printable ASCII, as the command prints keys: `\xNN` for other bytes and blanks, `\\`, and `\e` for none.
+pub fn escaped(key: &[u8]) -> String {
+    let byte = |b: &u8| match b {
+        b'\\' => "\\\\".to_owned(),
+        b'!'..=b'~' => char::from(*b).to_string(),
+        _ => format!("\\x{b:02x}"),
+    };
+    if key.is_empty() { "\\e".to_owned() } else { key.iter().map(byte).collect() }
 }

@@ -321,7 +321,7 @@ impl Db {
         RunningTrace::new(&self.handle, path.as_ref(), keys)
     }
 
-    /// Reads every byte of every table and checks every invariant. Writes are not held up.
+    /// Reads every byte of every table, and checks every invariant, and that the options were there. Writes are not held up.
     ///
     /// # Errors
     /// `Corruption` that names the first damage found.
@@ -329,7 +329,7 @@ impl Db {
         verify(&self.handle.store)
     }
 
-    /// As [`Db::verify`], but goes on past a damaged table: `damaged` is told of each.
+    /// As [`Db::verify`], but goes on past a damaged table, and past options that were gone: `damaged` is told of each.
     ///
     /// # Errors
     /// `Corruption` of what is not in one table.

@@ -20,7 +20,7 @@ use super::key_sample::Sampler;
 use super::meta::{Attachment, Born, HowWritten, KeyHistogram, TableMeta};
 use super::prefix_rule::PrefixRule;
 use super::range_block::RangeBlockBuilder;
-use crate::base::error::{Error, Result, hex};
+use crate::base::error::{Error, Result, key_start};
 use crate::base::key::{Kind, Trailer, common_head};
 use crate::base::units::{SeqNo, TableId};
 use crate::hotness::read_profile::ReadProfile;
@@ -167,7 +167,7 @@ impl TableWriter {
             return Err(Error::invalid(format!(
                 "table {}: an entry {what}, key {}",
                 self.options.id,
-                hex(key)
+                key_start(key)
             )));
         }
         let bytes = key.len().saturating_add(value.len());
@@ -217,7 +217,8 @@ impl TableWriter {
         let in_order = lo < hi && (self.ranges.is_empty() || lo >= self.ranges.end());
         if self.stage != Stage::Adding || !descending || !in_order {
             self.stage = Stage::Failed;
-            let what = format!("table {}: range tombstones out of order, key {}", self.options.id, hex(lo));
+            let what =
+                format!("table {}: range tombstones out of order, key {}", self.options.id, key_start(lo));
             return Err(Error::invalid(what));
         }
         let grows = self.ranges.add(lo, hi, seqs);
@@ -537,7 +538,7 @@ mod tests {
         let mut out = Vec::new();
         for (last, next, wanted) in cases {
             separator(last, Some(next), &mut out);
-            assert_eq!(out, wanted, "{} and {}", hex(last), hex(next));
+            assert_eq!(out, wanted, "{} and {}", key_start(last), key_start(next));
             assert!(out.as_slice() >= last && (out.as_slice() < next || last == next));
         }
         separator(b"last", None, &mut out);

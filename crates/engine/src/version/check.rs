@@ -12,7 +12,7 @@ use super::group::Group;
 use super::level::Level;
 use super::run::{SortedRun, TableRef};
 use super::version::Version;
-use crate::base::error::hex;
+use crate::base::error::key_start;
 use crate::base::key_range::end_at_most;
 use crate::base::units::{JobId, RunId, SeqNo, TableId};
 
@@ -71,7 +71,7 @@ pub fn check_order<'k>(
                 if last.is_some_and(|last| seq >= last) {
                     return Err(format!(
                         "key {} at level {level}: table {} has sequence {seq} below a smaller one",
-                        hex(key),
+                        key_start(key),
                         table.id()
                     ));
                 }

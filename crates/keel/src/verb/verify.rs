@@ -45,8 +45,8 @@ impl Args {
             [] => Ok(()),
             [only] => Err(Failure::work(only)),
             [first, more @ ..] => {
-                let tables = if more.len() == 1 { "table is" } else { "tables are" };
-                Err(Failure::work(format!("{first} (and {} more {tables} damaged)", more.len())))
+                let files = if more.len() == 1 { "file is" } else { "files are" };
+                Err(Failure::work(format!("{first} (and {} more {files} damaged)", more.len())))
             }
         }
     }

@@ -269,7 +269,7 @@ fn every_damaged_table_is_listed_and_no_advice_goes_in_circles() {
     assert!(tables[..2].iter().all(|table| done.out.contains(table)), "{done:?}");
     assert!(done.out.contains(&format!("sound: {} table", tables.len() - 2)), "{done:?}");
     assert!(!done.err.contains("keel verify"), "{done:?}");
-    done.fails(1, &["(and 1 more table is damaged)"]);
+    done.fails(1, &["(and 1 more file is damaged)"]);
     keel.run(&["dump"]).fails(1, &["`keel verify` lists all damaged tables"]);
     let table = keel.db().join(&tables[0]).to_str().unwrap().to_owned();
     let lone = keel.bare(&["inspect", "table", &table]);

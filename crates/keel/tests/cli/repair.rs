@@ -1,6 +1,6 @@
 //! `keel repair`: what it says, what it does, and that the store is there again.
 
-use crate::{Keel, list, make_dir, read_bytes, write_file};
+use crate::{Keel, list, make_dir, read_bytes, remove_file, write_file};
 
 /// A store with tables of which one has a damaged block.
 fn damaged() -> (Keel, String) {
@@ -35,12 +35,29 @@ fn a_damaged_table_is_set_apart_and_its_whole_blocks_stay() {
 }
 
 #[test]
+fn options_that_are_gone_are_not_sound() {
+    let keel = Keel::new();
+    keel.ok(&["put", "--strategy", "tier", "a", "1"]);
+    let options = list(&keel.db()).into_iter().find(|name| name.starts_with("OPTIONS-")).unwrap();
+    remove_file(&keel.db().join(&options));
+    let verified = keel.run(&["verify"]);
+    assert!(verified.code == 1 && verified.out.contains(&options), "{verified:?}");
+    let got = keel.run(&["get", "a"]);
+    assert_eq!((got.code, got.out.as_str()), (0, "1\n"));
+    assert!(got.err.contains(&options) && got.err.contains("missing"), "{got:?}");
+}
+
+#[test]
 fn a_store_without_current_is_found_and_other_directories_are_left_alone() {
     let (keel, _) = damaged();
     let current = keel.db().join("CURRENT");
     let manifest = String::from_utf8(read_bytes(&current)).unwrap();
     write_file(&current, b"nonsense");
-    keel.run(&["get", "key00001"]).fails(1, &["CURRENT"]);
+    keel.run(&["get", "key00001"]).fails(1, &["CURRENT", "keel repair"]);
+    remove_file(&current);
+    for verb in [&["get", "key00001"][..], &["put", "a", "1"]] {
+        keel.run(verb).fails(1, &["CURRENT", "this was a store", "keel repair"]);
+    }
     let done = keel.ok(&["repair", "--apply"]);
     assert!(done.contains("CURRENT") && done.contains(manifest.split(' ').next().unwrap()), "{done}");
     assert_eq!(keel.ok(&["get", "key01999"]).trim_end(), "v".repeat(50));

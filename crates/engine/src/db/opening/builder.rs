@@ -240,7 +240,8 @@ impl Builder {
         };
         replay::check_tables(&*self.fs, &self.path, &versions)?;
         versions.ids().file_at_least(replay::next_file_number(&*self.fs, &self.path)?);
-        let persisted = self.read_settings(&versions)?;
+        let gone = OnceLock::new();
+        let persisted = self.read_settings(&versions, &gone)?;
         let (options, told) = in_force::settle(&self.options, &self.by_name, persisted.as_ref())?;
         if !self.read_only {
             scheduling::check_schedule(&options)?;
@@ -265,6 +266,7 @@ impl Builder {
         recovered(&store)?;
         if store.read_only {
             store.poisoned.get_or_init(|| "it was opened read-only".to_owned());
+            let _ = gone.into_inner().map(|error| store.opened.without.set(error));
             if let Some(identity) = identity::read(&*store.fs, &store.dir)? {
                 store.opened.identity.get_or_init(|| identity);
             }
@@ -284,7 +286,7 @@ impl Builder {
     }
 
     /// What the OPTIONS file says that the manifest names. One that is missing is not silently done without.
-    fn read_settings(&self, versions: &VersionSet) -> Result<Option<Stored>> {
+    fn read_settings(&self, versions: &VersionSet, gone: &OnceLock<Error>) -> Result<Option<Stored>> {
         let Some(number) = versions.options_file().filter(|_| !self.untrusted) else { return Ok(None) };
         let path = FileName::Options(number).path(&self.path);
         if self.fs.exists(&path)? {
@@ -301,6 +303,7 @@ impl Builder {
             return Err(error);
         }
         self.listener.tell(&Event::BackgroundError { error: error.to_string() });
+        let _ = gone.set(error);
         Ok(None)
     }
 
@@ -456,6 +459,7 @@ impl Builder {
             at: self.clock.now(),
             cpu: evenkeel_sys::process_cpu_time(),
             identity: OnceLock::new(),
+            without: OnceLock::new(),
             writes_logs: self.writes_logs,
             answers,
         };

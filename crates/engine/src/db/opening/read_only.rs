@@ -17,6 +17,7 @@ use super::untrusted::Limits;
 use crate::base::class::IoClass;
 use crate::base::error::{Error, Result};
 use crate::base::units::{KeyspaceId, SeqNo};
+use crate::db::recovery::replay::check_never_used;
 use crate::db::settings::options_file::{self, Stored};
 use crate::storage::current::read_current;
 use crate::storage::file_name::FileName;
@@ -125,6 +126,9 @@ fn manifest(
     let current = FileName::Current.path(dir);
     let no_store = || Error::invalid(format!("there is no store at {}", dir.display()));
     if !fs.exists(&current)? {
+        if fs.exists(dir)? {
+            check_never_used(&**fs, dir)?;
+        }
         return Err(no_store());
     }
     limits.check_file(fs.open(&current)?.len())?;

@@ -17,7 +17,7 @@ use super::builder::Builder;
 use super::read_only::remembered;
 use crate::base::class::{Class, IoClass};
 use crate::base::clock::Clock;
-use crate::base::error::{Error, Result, hex};
+use crate::base::error::{Error, Result, key_start};
 use crate::base::units::{KeyspaceId, RunId, SeqNo, TableId};
 use crate::db::files::file_ids::table_ids;
 use crate::db::files::inspect_table::facts_of;
@@ -249,7 +249,7 @@ impl Look {
             0 => format!("all of its {} entries", lost.of),
             kept => format!("{} of its {} entries", lost.of.saturating_sub(kept), lost.of),
         };
-        let (from, to) = (hex(&table.meta.smallest), hex(&table.meta.largest));
+        let (from, to) = (key_start(&table.meta.smallest), key_start(&table.meta.largest));
         let remedy = if lost.kept == 0 {
             "the store goes on without it"
         } else {

@@ -40,13 +40,15 @@ pub fn verify(store: &Store) -> Result<VerifyReport> {
     damage.into_iter().next().map_or(Ok(report), Err)
 }
 
-/// Reads everything, and tells `damaged` of each table that is not whole; what is counted is the others.
+/// Reads everything, and tells `damaged` of each table that is not whole, and of what the store was opened without; what is
+/// counted is the others.
 ///
 /// # Errors
 /// `Corruption` of what is not in one table: the first found. `Io`.
 pub fn verify_all(store: &Store, damaged: &mut dyn FnMut(Error)) -> Result<VerifyReport> {
     // Its reads are no client's operation.
     waits::forget();
+    store.opened.without.get().cloned().into_iter().for_each(&mut *damaged);
     let mut report = VerifyReport::default();
     let mut whole = true;
     let views: Vec<Arc<ReadView>> =
@@ -105,7 +107,8 @@ fn check_read_order(store: &Store, version: &Version) -> Result<()> {
             key.extend_from_slice(merged.key());
             first = false;
         } else if run < last_run || merged.trailer() >= last_trailer {
-            let what = format!("key {} has a newer entry below an older one", crate::base::error::hex(&key));
+            let what =
+                format!("key {} has a newer entry below an older one", crate::base::error::key_start(&key));
             return Err(Error::corruption(&store.dir, 0, what));
         }
         check_ranges(store, &mut ranges, &key, run, merged.trailer().seq())?;
@@ -130,7 +133,8 @@ fn check_ranges(
             false => source.newest(SeqNo::MAX).is_some_and(|newest| newest > seq),
         };
         if wrong {
-            let what = format!("a range tombstone over key {} is out of order", crate::base::error::hex(key));
+            let what =
+                format!("a range tombstone over key {} is out of order", crate::base::error::key_start(key));
             return Err(Error::corruption(&store.dir, 0, what));
         }
     }

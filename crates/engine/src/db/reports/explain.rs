@@ -7,8 +7,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::job_state::{JobState, job_state, permit_now};
-use super::level_report::escaped;
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Result, escaped};
 use crate::base::units::JobId;
 use crate::compaction::cost_model::{debt_by_level, distance, reshaping_bytes};
 use crate::compaction::picker::{Pick, attempt, candidates};
@@ -184,10 +183,15 @@ pub fn lines(e: &Explanation) -> Vec<String> {
 
 /// Why the groups of a level are hot, or cold; the largest of them.
 fn heat_lines(level: usize, groups: &[GroupHeat]) -> Vec<String> {
-    let hot = groups.iter().filter(|group| group.is_hot).count() as u64;
-    let all = count(groups.len() as u64, "group");
-    let mut out =
-        vec![format!("L{level} by heat: {all} of keys, {hot} of them leveled because they are read")];
+    let hot = groups.iter().filter(|group| group.is_hot);
+    let (known, unknown): (Vec<_>, Vec<_>) = hot.partition(|group| group.heat.is_some());
+    let because = match (known.len(), unknown.len()) {
+        (_, 0) => " because they are read",
+        (0, _) => ": reads not known yet",
+        _ => ": read, or not known yet",
+    };
+    let (hot, all) = (known.len() + unknown.len(), count(groups.len() as u64, "group"));
+    let mut out = vec![format!("L{level} by heat: {all} of keys, {hot} of them leveled{because}")];
     let mut largest: Vec<&GroupHeat> = groups.iter().collect();
     largest.sort_by_key(|group| Reverse(group.bytes));
     largest.truncate(GROUPS_SHOWN);

@@ -197,7 +197,7 @@ fn groups_say_why_they_are_hot_or_cold() {
     let at = said.iter().position(|line| line.starts_with("L2")).unwrap();
     assert_eq!(
         said[at..].join("\n"),
-        "L2 by heat: 3 groups of keys, 2 of them leveled because they are read
+        "L2 by heat: 3 groups of keys, 2 of them leveled: read, or not known yet
   hot, from the first key: 12.0 MiB in 1 run
     0.80 looks a get; 95 % of it is in tables with 0.0125 or more
   cold, from user:0000123456789012345678901…: 12.0 MiB in 3 runs

@@ -1,7 +1,7 @@
 //! The tree of a keyspace as data for a picture: levels with their runs, where the tombstones are, which jobs hold what.
 
 use super::job_state::job_state;
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Result, escaped};
 use crate::compaction::claims::Claims;
 use crate::compaction::cost_model::{debt_by_level, distance};
 use crate::compaction::level_sizes::{goal_bytes, runs_max};
@@ -96,16 +96,6 @@ fn group_json(group: &GroupHeat) -> String {
     let object = object.raw("runs", group.runs).raw("max_runs", group.run_bound).raw("bytes", group.bytes);
     let looks = group.heat.map_or_else(|| "null".to_owned(), |heat| format!("{heat:.4}"));
     object.raw("looks_per_get", looks).fraction("hot_votes", group.votes).end()
-}
-
-/// A key in printable ASCII, as the command prints keys elsewhere: `\xNN` for other bytes and blanks, `\\`, and `\e` for none.
-pub fn escaped(key: &[u8]) -> String {
-    let byte = |b: &u8| match b {
-        b'\\' => "\\\\".to_owned(),
-        b'!'..=b'~' => char::from(*b).to_string(),
-        _ => format!("\\x{b:02x}"),
-    };
-    if key.is_empty() { "\\e".to_owned() } else { key.iter().map(byte).collect() }
 }
 
 fn entries(table: &TableRef) -> u64 {

@@ -148,6 +148,8 @@ pub struct Opened {
     pub cpu: Duration,
     /// The content of IDENTITY, where there is one.
     pub identity: OnceLock<String>,
+    /// What it does without, because it is gone: OPTIONS, of a store that is only looked at.
+    pub without: OnceLock<Error>,
     /// True if `LOG` and `STATS` are written where the options say so.
     pub writes_logs: bool,
     /// True if the control socket answers.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::commit::log_marker;
 use crate::base::class::Class;
-use crate::base::error::{Error, Result, hex};
+use crate::base::error::{Error, Result, key_start};
 use crate::base::iterator::InternalIterator;
 use crate::base::key::{Kind, Trailer};
 use crate::base::key_range::KeyRange;
@@ -117,9 +117,9 @@ impl BulkLoad {
         }
         if self.records > 0 && key <= &self.last_key[..] {
             return Err(Error::invalid(format!(
-                "a bulk load takes ascending keys: {} comes after {} (in hex)",
-                hex(key),
-                hex(&self.last_key)
+                "a bulk load takes ascending keys: {} comes after {}",
+                key_start(key),
+                key_start(&self.last_key)
             )));
         }
         let added = self.add(key, value);
