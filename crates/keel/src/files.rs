@@ -133,6 +133,12 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
     fs::write(path, text)
 }
 
+/// Makes a file that is written later, unless it is there: whether that can be is better known now.
+#[expect(clippy::disallowed_methods, reason = "a result, not the store's file")]
+pub fn make_file(path: &Path) -> io::Result<()> {
+    File::options().create(true).append(true).open(path).map(drop)
+}
+
 /// Writes a small file so that whoever reads it sees all of it or nothing.
 #[expect(clippy::disallowed_methods, reason = "a result, not the store's file")]
 pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {

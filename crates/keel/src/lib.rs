@@ -36,6 +36,7 @@ mod tree_view;
 
 mod evenkeel_engine;
 mod progress;
+mod stoppable;
 mod tracing;
 
 mod shell_command;
@@ -101,9 +102,10 @@ fn explain(error: &clap::Error) -> Result<(), Failure> {
         return output::Output::new().wrapped(&error.render().to_string());
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return Err(Failure::Usage(
-            "say what to do, for instance `keel get`; `keel --help` lists the verbs".to_owned(),
-        ));
+        return Err(Failure::Usage(match verb_of(&error.render().to_string()) {
+            Some(verb) => format!("say what `keel {verb}` is to do; `keel {verb} --help` lists what it can"),
+            None => "say what to do, for instance `keel get`; `keel --help` lists the verbs".to_owned(),
+        }));
     }
     let text = error.render().to_string();
     // The first paragraph says what is wrong, the others repeat the usage.
@@ -116,6 +118,12 @@ fn explain(error: &clap::Error) -> Result<(), Failure> {
     let tip = text.split("\n\n").map(str::trim).find_map(|part| part.strip_prefix("tip: "));
     let tip = tip.map_or_else(String::new, |tip| format!("; {}", tip.lines().next().unwrap_or_default()));
     Err(Failure::Usage(format!("{line}{tip}; `--help` shows what is possible")))
+}
+
+/// The verb that a help text is of; nothing if it is that of the command.
+fn verb_of(help: &str) -> Option<&str> {
+    let usage = help.lines().find_map(|line| line.trim_start().strip_prefix("Usage: "))?;
+    usage.split_whitespace().nth(1).filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase()))
 }
 
 fn complain(message: &str, code: u8) -> ExitCode {

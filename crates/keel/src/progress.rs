@@ -57,6 +57,13 @@ pub enum Waited {
 pub fn wait_idle(db: &Db, what: &'static str) -> Result<Waited, Failure> {
     evenkeel_sys::catch_interrupt();
     let spinner = Spinner::start(what);
+    let waited = idle_or_interrupted(db);
+    spinner.finish();
+    waited
+}
+
+/// The same without showing anything, where interrupts are caught already.
+pub fn idle_or_interrupted(db: &Db) -> Result<Waited, Failure> {
     let (done, ended) = std::sync::mpsc::channel();
     let waiting = db.clone();
     let waiter = std::thread::Builder::new()
@@ -69,7 +76,6 @@ pub fn wait_idle(db: &Db, what: &'static str) -> Result<Waited, Failure> {
             Err(_) => {}
         }
     };
-    spinner.finish();
     if matches!(outcome, Ok(Waited::Interrupted)) {
         db.clone().close()?;
     }

@@ -18,6 +18,7 @@ pub fn catch_termination() -> bool {
 }
 
 /// True once the process was interrupted after [`catch_interrupt`], or was to end after [`catch_termination`].
+#[inline]
 pub fn was_interrupted() -> bool {
     INTERRUPTED.load(Ordering::Acquire)
 }

@@ -31,6 +31,7 @@ use evenkeel_lab::run::load_arguments::LoadArgs;
 use evenkeel_lab::run::phase::{Crash, FIRST_QUESTION};
 use evenkeel_lab::run::soak::SoakPlan;
 use evenkeel_lab::workloads::catalog::{CATALOG, find};
+use evenkeel_lab::workloads::keys::{KeyOrder, Keys};
 use evenkeel_lab::workloads::property_file::{self, Properties};
 use evenkeel_lab::workloads::values::ValueSizes;
 use evenkeel_lab::workloads::workload::Workload;
@@ -41,6 +42,7 @@ use crate::failure::Failure;
 use crate::files::{self, Place};
 use crate::output::note;
 use crate::progress::BenchProgress;
+use crate::stoppable::{Stoppable, failed};
 use crate::store::{EngineArgs, Store, Target};
 use crate::tracing::{TraceArgs, TracedMeasurement};
 
@@ -138,6 +140,7 @@ rate is sustained if 99 % of the requests end while they come and the queue does
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
+        self.catch_interrupts();
         // The parser forgoes what conflicts with the workload that is given.
         if self.check && self.operations.is_none() {
             return Err(Failure::usage("--check compares the answers of a file; add --operations FILE"));
@@ -171,6 +174,15 @@ impl Args {
         if self.compares() { self.compare(&workload, target) } else { self.run_workload(&workload, target) }
     }
 
+    /// Whoever interrupts a run gets rid of its temporary store as well. One of a comparison is ended by itself, as the terminal
+    /// tells it, too.
+    fn catch_interrupts(&self) {
+        evenkeel_sys::catch_interrupt();
+        if !self.compares() {
+            evenkeel_sys::catch_termination();
+        }
+    }
+
     /// True if anything but one run of evenkeel is asked for.
     fn compares(&self) -> bool {
         self.engines != [OURS] || self.compare.asked()
@@ -191,6 +203,7 @@ impl Args {
             )));
         }
         let data = self.run.dataset(described);
+        check_keys(&data)?;
         let ops = self.run.limits(described).0.unwrap_or(0);
         let plan = compare::Plan::new(&self.compare, &self.engines, &self.options, &self.device)?;
         self.result.prepare(&place.dir)?;
@@ -232,6 +245,7 @@ impl Args {
         }
         self.options.options()?;
         let place = Workspace::choose(target, self.keep)?;
+        self.result.prepare(&place.dir)?;
         if look(&place.dir)? == Place::Store && !self.use_existing {
             return Err(Failure::work(format!(
                 "{} is a store already; give another --db, or --use-existing to write into it",
@@ -249,7 +263,7 @@ impl Args {
             value_bytes,
             seed: self.run.seed,
         };
-        let report = super::soak::run(&engine, plan)?;
+        let report = super::soak::run(&Stoppable(&engine), plan)?;
         close(engine)?;
         self.result.print(|| report.to_json(), || evenkeel_lab::run::soak::text(&report))?;
         place.leave()?;
@@ -266,8 +280,9 @@ impl Args {
         let place = Workspace::choose(target, self.keep)?;
         let mut notes = Notes::read(&place.dir)?;
         let known = notes.0.get(&target.keyspace).copied();
-        let before = self.before(&place, known)?;
+        let before = self.before(&place, known, &notes)?;
         let data = self.dataset(described, known)?;
+        check_keys(&data)?;
         self.result.prepare(&place.dir)?;
         self.trace.check()?;
         let began_ms = clock::wall_ms();
@@ -279,12 +294,12 @@ impl Args {
         let progress = BenchProgress::default();
         let traced = TracedMeasurement::new(&progress, &self.trace, &engine.db);
         let outcome = match self.run.crash {
-            true => driver::run(&engine, &plan, &Crash::after(&traced)),
-            false => driver::run(&engine, &plan, &traced),
+            true => driver::run(&Stoppable(&engine), &plan, &Crash::after(&traced)),
+            false => driver::run(&Stoppable(&engine), &plan, &traced),
         };
         progress.clear();
         traced.end()?;
-        let outcome = outcome.map_err(|error| Failure::work(error.to_string()))?;
+        let outcome = outcome.map_err(|error| failed(&error))?;
         let mut document = Document::new(&engine, &plan, &outcome, config);
         document.config.set_device(self.device.told());
         if !sole {
@@ -310,14 +325,19 @@ impl Args {
     }
 
     /// What the directory holds; an error if that may not be written to.
-    fn before(&self, place: &Workspace, known: Option<Dataset>) -> Result<Before, Failure> {
+    fn before(&self, place: &Workspace, known: Option<Dataset>, notes: &Notes) -> Result<Before, Failure> {
+        let dir = place.dir.display();
         match (look(&place.dir)?, known) {
             (Place::Store, Some(_)) => Ok(Before::Records),
             (Place::Store, None) if self.use_existing => Ok(Before::Others),
-            (Place::Store, None) => Err(Failure::work(format!(
-                "{} is a store that the bench did not fill; give another --db, or --use-existing to write into it",
-                place.dir.display()
-            ))),
+            (Place::Store, None) => Err(Failure::work(match notes.0.keys().next() {
+                Some(other) => format!(
+                    "the bench filled keyspace `{other}` of {dir}, not this one; add --keyspace {other}"
+                ),
+                None => format!(
+                    "{dir} is a store that the bench did not fill; give another --db, or --use-existing to write into it"
+                ),
+            })),
             _ => Ok(Before::Nothing),
         }
     }
@@ -363,13 +383,24 @@ impl Args {
             || (workload.needs_order() && workload.order != known.order);
         if differs {
             return Err(Failure::usage(format!(
-                "the store has {} records of {} + {} bytes in {:?} order already; leave --records, --key-bytes and \
+                "the store has {} records of {} + {} bytes {} already; leave --records, --key-bytes and \
                  --value-bytes away, or give another --db",
-                known.records, known.key_bytes, known.value_bytes, known.order
+                known.records,
+                known.key_bytes,
+                known.value_bytes,
+                match known.order {
+                    KeyOrder::Sequential => "in ascending order",
+                    KeyOrder::Random => "in random order",
+                }
             )));
         }
         Ok(known)
     }
+}
+
+/// Refuses records whose keys cannot be.
+fn check_keys(data: &Dataset) -> Result<(), Failure> {
+    Keys::new(data.key_bytes, data.order, data.seed, data.records).map(drop).map_err(Failure::usage)
 }
 
 /// The directory of the run.

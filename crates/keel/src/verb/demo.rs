@@ -7,8 +7,6 @@
 
 /// What is seen meanwhile.
 mod progress;
-/// An engine that stops when somebody wants the command to end.
-mod stoppable;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -29,12 +27,12 @@ use evenkeel_lab::workloads::catalog::{filler, find};
 use evenkeel_lab::workloads::workload::Workload;
 
 use self::progress::DemoProgress;
-use self::stoppable::Stoppable;
 use super::bench::{ResultArgs, Workspace, close, engine_config, write_report};
 use crate::device::file_system;
 use crate::evenkeel_engine::EvenkeelEngine;
 use crate::failure::Failure;
 use crate::files;
+use crate::stoppable::{Stoppable, failed};
 use crate::store::{EngineArgs, Target};
 
 /// The schedules' latencies, beside the page.
@@ -164,7 +162,7 @@ impl Stage<'_> {
         watch: &dyn Watch,
     ) -> Result<Outcome, Failure> {
         let plan = Plan { workload, ops, filled: !workload.fills(), threads: 1, ..self.plan(workload) };
-        driver::run(&Stoppable(engine), &plan, watch).map_err(|error| Failure::work(error.to_string()))
+        driver::run(&Stoppable(engine), &plan, watch).map_err(|error| failed(&error))
     }
 
     fn plan<'a>(&self, workload: &'a Workload) -> Plan<'a> {

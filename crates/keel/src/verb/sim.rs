@@ -12,7 +12,7 @@ use clap::builder::PossibleValuesParser;
 use evenkeel::Options;
 use evenkeel::strategy::with_sizes;
 use evenkeel::trace::{End, Keys as TraceKeys};
-use evenkeel_lab::run::arguments::{check_ops, dataset, number, positive_seconds};
+use evenkeel_lab::run::arguments::{check_ops, dataset, number, positive};
 use evenkeel_lab::workloads::catalog::{CATALOG, find};
 use evenkeel_lab::workloads::distribution::Distribution;
 use evenkeel_lab::workloads::property_file::Properties;
@@ -81,10 +81,10 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 42)]
     seed: u64,
     /// Operations a second, for triggers that go by the clock; a trace has times of its own. 10000 unless said.
-    #[arg(long, value_name = "N", value_parser = positive_seconds, conflicts_with = "trace")]
+    #[arg(long, value_name = "N", value_parser = positive, conflicts_with = "trace")]
     rate: Option<f64>,
     /// Compactions move so many bytes, read or written, for each byte that users write, instead of all that is due after each flush.
-    #[arg(long, value_name = "RATIO", value_parser = positive_seconds)]
+    #[arg(long, value_name = "RATIO", value_parser = positive)]
     bandwidth: Option<f64>,
     /// What compressed tables take of each byte of keys and values; 0.66, as the lab's values under lz4, unless said.
     #[arg(long, value_name = "PART", value_parser = part)]
@@ -125,6 +125,7 @@ docs/simulator.md says what is simulated, what is not, and how far it is off.";
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
+        target.without_keyspace("sim")?;
         if target.db.is_some() {
             return Err(Failure::usage(
                 "`keel sim` looks at no store, so it takes no --db; `--trace` takes what one did",

@@ -5,6 +5,7 @@ use evenkeel_lab::run::soak::{self, Account, Accountable, SoakPlan, SoakReport};
 use crate::evenkeel_engine::EvenkeelEngine;
 use crate::failure::Failure;
 use crate::progress::BenchProgress;
+use crate::stoppable::{Stoppable, failed};
 
 impl Accountable for EvenkeelEngine {
     fn account(&self) -> Account {
@@ -28,11 +29,11 @@ impl Accountable for EvenkeelEngine {
 }
 
 /// Runs it.
-pub fn run(engine: &EvenkeelEngine, plan: SoakPlan) -> Result<SoakReport, Failure> {
+pub fn run(engine: &Stoppable<'_>, plan: SoakPlan) -> Result<SoakReport, Failure> {
     let progress = BenchProgress::default();
     let report = soak::run(engine, plan, &progress);
     progress.clear();
-    report.map_err(|error| Failure::work(error.to_string()))
+    report.map_err(|error| failed(&error))
 }
 
 /// What failed, as the command's failure.

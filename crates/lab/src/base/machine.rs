@@ -10,6 +10,8 @@ use crate::base::clock;
 
 /// The kernel's unit for CPU time in `/proc`, fixed for user space.
 const TICKS_PER_SECOND: f64 = 100.0;
+/// In less time nobody can tell by ticks what others used.
+const SECONDS_MIN: f64 = 0.25;
 
 /// CPU seconds up to some moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,10 +27,12 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// Cores that other processes used in the `seconds` since `before`. The kernel counts in hundredths of a second.
-    pub fn others_cores_since(&self, before: &Cpu, seconds: f64) -> f64 {
+    /// Cores that other processes used in the `seconds` since `before`; nothing if these are so few that the kernel's hundredths
+    /// of a second do not tell.
+    pub fn others_cores_since(&self, before: &Cpu, seconds: f64) -> Option<f64> {
         let own = self.own_seconds - before.own_seconds;
-        ((self.all_seconds - before.all_seconds - own) / seconds.max(1e-3)).max(0.0)
+        let others = self.all_seconds - before.all_seconds - own;
+        (seconds >= SECONDS_MIN).then(|| (others / seconds).max(0.0))
     }
 
     /// Seconds stolen since `before`, in whole hundredths, as the kernel counts them.
@@ -67,8 +71,8 @@ pub struct Meter {
 pub struct Used {
     /// CPU seconds of this process.
     pub own_seconds: f64,
-    /// Cores that other processes used, in the mean.
-    pub others_cores: f64,
+    /// Cores that other processes used, in the mean, if it was long enough to tell.
+    pub others_cores: Option<f64>,
 }
 
 impl Meter {
@@ -176,8 +180,9 @@ mod tests {
         assert!(!is_kernel_thread("31 (a ) b) R 3 31 7 0 -1 4194304 124 0"));
         assert_eq!(parse_all("cpu x"), None);
         let at = |own_seconds, all_seconds| Cpu { own_seconds, all_seconds, stolen_seconds: None };
-        assert_eq!(at(3.0, 17.0).others_cores_since(&at(1.0, 10.0), 2.5), 2.0);
-        assert_eq!(at(3.0, 11.99).others_cores_since(&at(1.0, 10.0), 2.5), 0.0);
+        assert_eq!(at(3.0, 17.0).others_cores_since(&at(1.0, 10.0), 2.5), Some(2.0));
+        assert_eq!(at(3.0, 11.99).others_cores_since(&at(1.0, 10.0), 2.5), Some(0.0));
+        assert_eq!(at(1.1, 10.3).others_cores_since(&at(1.0, 10.0), 0.01), None);
         assert_eq!(parse_peak("Name:\tx\nVmHWM:\t    2048 kB\n"), Some(2 << 20));
         assert_eq!(parse_peak("VmHWM: much"), None);
         let status = "RssAnon:\t 3 kB\nRssFile:\t 2 kB\nRssShmem:\t 1 kB\n";
@@ -200,7 +205,7 @@ mod tests {
     #[test]
     fn this_machine_answers() {
         let used = Meter::start().used().unwrap();
-        assert!(used.own_seconds >= 0.0 && used.others_cores >= 0.0, "{used:?}");
+        assert!(used.own_seconds >= 0.0 && used.others_cores.is_none(), "{used:?}");
         let cpu = cpu().unwrap();
         assert!(cpu.own_seconds >= 0.0 && cpu.all_seconds > 0.0);
         assert!(peak_rss_bytes().unwrap() > 1 << 16);

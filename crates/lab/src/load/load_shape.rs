@@ -61,6 +61,14 @@ impl Rate {
         Ok(if text.ends_with('%') { Rate::Share(number / 100.0) } else { Rate::PerSec(number * unit) })
     }
 
+    /// As [`Rate::parse`], and above 0.
+    ///
+    /// # Errors
+    /// What is wrong, and what would be right.
+    pub fn parse_load(text: &str) -> Result<Rate, String> {
+        Rate::parse(text).and_then(some_load)
+    }
+
     fn is_zero(self) -> bool {
         matches!(self, Rate::PerSec(x) | Rate::Share(x) if x == 0.0)
     }

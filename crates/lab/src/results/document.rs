@@ -263,7 +263,8 @@ impl Document {
             amplification: Amplification {
                 write: figures.write_amplification,
                 read: figures.read_amplification,
-                space: Some(outcome.disk_bytes as f64 / outcome.live_bytes.max(1) as f64),
+                space: (outcome.live_bytes > 0)
+                    .then(|| outcome.disk_bytes as f64 / outcome.live_bytes as f64),
                 moved: figures.moved_per_user_byte(),
             },
             compaction: compaction(figures),

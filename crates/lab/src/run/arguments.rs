@@ -141,6 +141,14 @@ pub fn number(text: &str) -> Result<u64, String> {
     n.checked_mul(unit).filter(|n| (1..=1 << 48).contains(n)).ok_or_else(wrong)
 }
 
+/// A number above 0, whole or not.
+///
+/// # Errors
+/// What would be right.
+pub fn positive(text: &str) -> Result<f64, String> {
+    positive_seconds(text).map_err(|_| "give a number above 0, for instance 10 or 0.5".to_owned())
+}
+
 /// Seconds, or a part of one.
 pub fn positive_seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {

@@ -309,7 +309,7 @@ pub(crate) fn at_rest<E: Engine>(
         records: live.entries,
         live_bytes: live.bytes,
         cpu_seconds: used.map(|used| used.own_seconds),
-        others_cores: used.map(|used| used.others_cores),
+        others_cores: used.and_then(|used| used.others_cores),
         peak_rss_bytes: machine::peak_rss_bytes(),
         opened: None,
         max_rate: None,

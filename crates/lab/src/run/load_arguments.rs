@@ -14,7 +14,7 @@ use clap::builder::PossibleValuesParser;
 pub struct LoadArgs {
     /// Requests come at this rate whatever the store does, for instance 20k a second; 50% is half of the highest rate that the
     /// store sustains, which is found first.
-    #[arg(long, value_name = "RATE", value_parser = Rate::parse, conflicts_with_all = ["shape", "find_max_rate"])]
+    #[arg(long, value_name = "RATE", value_parser = Rate::parse_load, conflicts_with_all = ["shape", "find_max_rate"])]
     pub rate: Option<Rate>,
     /// Requests come in this shape: constant:RATE, sustained, peaks:HIGH,LOW,PEAK_SECONDS,VALLEY_SECONDS,
     /// steps:RATE@SECONDS,…, nutanix or nutanix:HIGH,LOW, recorded:FILE (lines of second,rate).
@@ -111,6 +111,14 @@ fn budget(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_of_nothing_is_no_load() {
+        for text in ["0", "0%", "0k"] {
+            assert!(Rate::parse_load(text).unwrap_err().contains("no load"), "{text}");
+        }
+        assert!(Rate::parse_load("20k").is_ok() && Rate::parse_load("50%").is_ok());
+    }
 
     #[test]
     fn times_have_units() {

@@ -9,10 +9,10 @@ use evenkeel_lab::run::driver::{Dataset, Plan};
 use evenkeel_lab::run::replay::{self, Answers, OPERATIONS};
 
 use super::{Args, Notes, Workspace, close, look};
-use crate::evenkeel_engine::EvenkeelEngine;
 use crate::failure::Failure;
 use crate::files::{self, Place};
 use crate::progress::BenchProgress;
+use crate::stoppable::{Stoppable, failed};
 use crate::store::Target;
 use crate::tracing::TracedMeasurement;
 
@@ -33,21 +33,25 @@ pub fn run(args: &Args, file: &Path, target: &Target) -> Result<(), Failure> {
     }
     let mut notes = Notes::read(&place.dir)?;
     let known = notes.0.get(&target.keyspace).copied();
-    let before = args.before(&place, known)?;
+    let before = args.before(&place, known, &notes)?;
     if let Some(known) = known {
         // Whatever happens now, the store no longer holds just the records that the note says.
         notes.0.insert(target.keyspace.clone(), Dataset { deleted: true, ..known });
         notes.write(&place.dir)?;
     }
+    args.result.prepare(&place.dir)?;
     let (engine, config, sole) = args.open(target, &place, before)?;
     let progress = BenchProgress::default();
     args.trace.check()?;
     let traced = TracedMeasurement::new(&progress, &args.trace, &engine.db);
     let answers = args.check.then_some(&engine as &dyn Answers);
-    let done = replay::run::<EvenkeelEngine>(&engine, input, answers, &traced);
+    let done = replay::run(&Stoppable(&engine), input, answers, &traced);
     progress.clear();
     traced.end()?;
-    let (data, outcome) = done.map_err(|error| Failure::work(format!("{}: {error}", file.display())))?;
+    let (data, outcome) = done.map_err(|error| match evenkeel_sys::was_interrupted() {
+        true => failed(&error),
+        false => Failure::work(format!("{}: {error}", file.display())),
+    })?;
     let plan = Plan {
         workload: &OPERATIONS,
         data,

@@ -21,8 +21,12 @@ pub struct ResultArgs {
 }
 
 impl ResultArgs {
-    /// A directory that cannot be written is told before the run, not after it.
+    /// A file or a directory that cannot be written is told before the run, not after it.
     pub fn prepare(&self, store: &Path) -> Result<(), Failure> {
+        if let Some(file) = self.json.as_deref().filter(|file| *file != Path::new("-")) {
+            files::make_file(file)
+                .map_err(|error| Failure::work(format!("cannot write {}: {error}", file.display())))?;
+        }
         let Some(dir) = &self.report else { return Ok(()) };
         if dir == store || look(dir)? == Place::Store {
             return Err(Failure::usage(format!(
@@ -52,8 +56,9 @@ impl ResultArgs {
             Some(path) if path == Path::new("-") => Output::new().line(&json()?),
             Some(path) => {
                 let failed = |error| Failure::work(format!("cannot write {}: {error}", path.display()));
-                files::write(path, &(json()? + "\n")).map_err(failed)?;
-                Output::new().text(&text())
+                let written = files::write(path, &(json()? + "\n")).map_err(failed);
+                // What was measured is not lost because a file cannot be written.
+                Output::new().text(&text()).and(written)
             }
             None => Output::new().text(&text()),
         }

@@ -139,7 +139,7 @@ fn run(dir: &Path, point: &Point, options: Options, seed: u64) -> Result<Measure
     let meter = Meter::start();
     let mut figures = measure(&engine, &|| costs(&engine.db, &job_us), point, seed)
         .map_err(|error| Failure::work(error.to_string()))?;
-    let others_cores = meter.used().map(|used| used.others_cores);
+    let others_cores = meter.used().and_then(|used| used.others_cores);
     let EvenkeelEngine { db, keyspace, .. } = engine;
     drop(keyspace);
     db.close()?;

@@ -158,7 +158,7 @@ fn open_loop(out: &mut String, doc: &Document) -> std::fmt::Result {
     let Some(open) = &doc.open_loop else { return Ok(()) };
     writeln!(
         out,
-        "\n  offered {} requests in {}, {}: {:.2} % of them ended meanwhile; {}",
+        "\n  offered {} requests in {}, {}: {:.2} % of them ended in these seconds; {}",
         count(open.requests),
         seconds(open.seconds),
         open.shape,
@@ -253,15 +253,21 @@ fn figures(out: &mut String, doc: &Document) -> std::fmt::Result {
 /// Cores that others used, and the worst second.
 fn others(doc: &Document) -> Option<String> {
     let worst = doc.windows.iter().filter_map(|window| window.others_cores).reduce(f64::max);
-    let cores = format!("{:.2} cores", doc.others_cores?);
-    Some(worst.map_or(cores.clone(), |worst| format!("{cores}, {worst:.2} at most")))
+    let mean = doc.others_cores?;
+    let cores = format!("{mean:.2} cores");
+    // The mean counts the time until the store is at rest, too, which no second tells of.
+    Some(worst.map_or(cores.clone(), |worst| format!("{cores}, {:.2} at most", worst.max(mean))))
+}
+
+fn times(n: u64) -> String {
+    format!("{} {}", count(n), if n == 1 { "time" } else { "times" })
 }
 
 /// How often and how long writers waited.
 pub fn stalled(doc: &Document) -> String {
     match (doc.stalls.count, doc.stalls.seconds) {
-        (Some(n), Some(s)) => format!("{} times, {}", count(n), seconds(s)),
-        (Some(n), None) => format!("{} times", count(n)),
+        (Some(n), Some(s)) => format!("{}, {}", times(n), seconds(s)),
+        (Some(n), None) => times(n),
         _ => UNKNOWN.to_owned(),
     }
 }

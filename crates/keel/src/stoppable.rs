@@ -1,15 +1,35 @@
 //! An engine that refuses to go on once somebody wants the command to end, so that it ends soon and cleans up after itself.
+//! Who uses it catches interrupts.
 
-use evenkeel_lab::run::engine::{Abilities, Change, Engine, EngineError, Figures, Scanned};
+use evenkeel_lab::run::engine::{Abilities, Change, Engine, EngineError, Figures, Group, Scanned};
+use evenkeel_lab::run::soak::{Account, Accountable};
 
 use crate::evenkeel_engine::EvenkeelEngine;
+use crate::failure::Failure;
+use crate::progress::{Waited, idle_or_interrupted};
 
 /// See the file's header.
 pub struct Stoppable<'a>(pub &'a EvenkeelEngine);
 
 impl Stoppable<'_> {
     fn engine(&self) -> Result<&EvenkeelEngine, EngineError> {
-        if evenkeel_sys::was_interrupted() { Err("interrupted".into()) } else { Ok(self.0) }
+        if evenkeel_sys::was_interrupted() { Err(INTERRUPTED.into()) } else { Ok(self.0) }
+    }
+}
+
+const INTERRUPTED: &str = "interrupted";
+
+/// What a run on it failed of: the interrupt, whatever came of that, or the engine.
+pub fn failed(error: &EngineError) -> Failure {
+    match evenkeel_sys::was_interrupted() {
+        true => Failure::work(INTERRUPTED),
+        false => Failure::work(error.to_string()),
+    }
+}
+
+impl Accountable for Stoppable<'_> {
+    fn account(&self) -> Account {
+        self.0.account()
     }
 }
 
@@ -59,11 +79,20 @@ impl Engine for Stoppable<'_> {
     }
 
     fn wait_idle(&self) -> Result<(), EngineError> {
-        self.engine()?.wait_idle()
+        match idle_or_interrupted(&self.engine()?.db) {
+            Ok(Waited::Done) => Ok(()),
+            _ if evenkeel_sys::was_interrupted() => Err(INTERRUPTED.into()),
+            // The engine says itself what is wrong.
+            _ => self.0.wait_idle(),
+        }
     }
 
     fn figures(&self) -> Figures {
         self.0.figures()
+    }
+
+    fn groups(&self) -> Vec<Group> {
+        self.0.groups()
     }
 
     fn disk_bytes(&self) -> u64 {
