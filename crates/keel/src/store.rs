@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use clap::Args;
 use evenkeel::fs::{Device, DiskFileSystem, FileSystem as _};
-use evenkeel::{Builder, Db, Durability, Error, Keyspace, KeyspaceOptions, Options, ScanRange};
+use evenkeel::{Builder, Db, Durability, Error, Event, Keyspace, KeyspaceOptions, Options, ScanRange};
 
 use crate::device;
-use crate::escape::unescape;
+use crate::escape::{one_line, unescape};
 use crate::failure::Failure;
 use crate::files::{Place, look};
-use crate::output::Output;
+use crate::output::{Output, note};
 
 /// Which store and which part of it: flags of every verb.
 #[derive(Args, Debug)]
@@ -26,6 +26,16 @@ pub struct Target {
     /// Keyspace (column family) to work on.
     #[arg(long, global = true, value_name = "NAME", default_value = "default", help_heading = "Store")]
     pub keyspace: String,
+}
+
+impl Target {
+    /// Refuses `--keyspace` with a verb that is about no single one.
+    pub fn without_keyspace(&self, verb: &str) -> Result<(), Failure> {
+        match self.keyspace.as_str() {
+            "default" => Ok(()),
+            _ => Err(Failure::usage(format!("`keel {verb}` takes no --keyspace"))),
+        }
+    }
 }
 
 /// How the store is opened: flags of the verbs that write. They hold for this command; a store that it makes remembers them.
@@ -82,7 +92,7 @@ impl ReadArgs {
             let hint = "--read-only shows it as it is now".to_owned();
             return Err(Failure::Locked { hint, dir: dir.to_path_buf() });
         }
-        let builder = Db::builder(dir).create_if_missing(false);
+        let builder = Db::builder(dir).create_if_missing(false).listener(Arc::new(tell_failure));
         match builder.clone().read_only(true).open() {
             // Its log does not fit into memory, or its tables into the table of open files: a writer needs neither.
             Err(error) if !self.read_only && is_too_large(&error) => Ok(builder.open()?),
@@ -91,6 +101,13 @@ impl ReadArgs {
             ))),
             opened => Ok(opened?),
         }
+    }
+}
+
+/// Says what a store goes on without: options that are gone, for instance.
+fn tell_failure(event: &Event) {
+    if let Event::BackgroundError { error } = event {
+        note(&format!("keel: {}", one_line(error)));
     }
 }
 
@@ -253,13 +270,19 @@ impl Store {
         }
         let store = Store { db, keyspace, no_wal: args.no_wal() };
         store.check_mode(&store.keyspace).map_err(Failure::from)?;
-        Ok(store)
+        match args.sync.as_deref().filter(|_| store.keyspace.no_wal() && !store.no_wal) {
+            None => Ok(store),
+            Some(mode) => Err(Failure::work(format!(
+                "--sync {mode}: keyspace `{}` has no log, so only `--sync no-wal` can be promised",
+                store.keyspace.name()
+            ))),
+        }
     }
 
     /// Refuses a keyspace with a log where `--sync no-wal` was asked for.
-    pub fn check_mode(&self, keyspace: &Keyspace) -> Result<(), evenkeel::Error> {
+    pub fn check_mode(&self, keyspace: &Keyspace) -> Result<(), Error> {
         if self.no_wal && !keyspace.no_wal() {
-            return Err(evenkeel::Error::InvalidArgument(format!(
+            return Err(Error::InvalidArgument(format!(
                 "--sync no-wal: keyspace `{}` has a log; `keel keyspace create --no-wal NAME` makes one without",
                 keyspace.name()
             )));

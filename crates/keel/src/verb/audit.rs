@@ -37,6 +37,7 @@ impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
         let Action::Deletes { read } = &self.action;
+        target.without_keyspace("audit")?;
         let answer = ask(target, read, "audit-deletes")?.value();
         let mut out = Output::new();
         if self.json {
@@ -58,8 +59,10 @@ fn lines(keyspace: &Value) -> Vec<String> {
     });
     let state = match (keyspace["oldest_age_ms"].as_u64(), keyspace["left_ms"].as_i64()) {
         (None, _) => "there is no trace of any".to_owned(),
-        (Some(age), None) => format!("the oldest is {} old and goes when a compaction comes by", time(age)),
-        (Some(age), Some(left)) => format!("the oldest is {} old, {}", time(age), left_words(left)),
+        (Some(age), None) => {
+            format!("the oldest counts as {} old and goes when a compaction comes by", time(age))
+        }
+        (Some(age), Some(left)) => format!("the oldest counts as {} old, {}", time(age), left_words(left)),
     };
     let mut out = vec![format!("{name}: {within}; {state}")];
     for place in keyspace["places"].as_array().into_iter().flatten() {
@@ -139,7 +142,7 @@ mod tests {
                 {"place":"L1","tombstones":7,"trimmed_tables":2,"oldest_age_ms":600000,"left_ms":3000000}]}"#
             ),
             [
-                "a: deletes are gone within 1 h 0 min; the oldest is 10 min 0 s old, gone in 50 min 0 s at the latest",
+                "a: deletes are gone within 1 h 0 min; the oldest counts as 10 min 0 s old, gone in 50 min 0 s at the latest",
                 "  memory and log: unflushed deletes, the oldest 1.5 s old, gone in 59 min 58 s at the latest",
                 "  L1: 7 tombstones, 2 trimmed tables, the oldest 10 min 0 s old, gone in 50 min 0 s at the latest",
             ]
@@ -149,7 +152,7 @@ mod tests {
                 r#"{"keyspace":"b","ttl_ms":1000,"shortest_ttl_ms":20000,"oldest_age_ms":3000,"left_ms":-2000,"places":[]}"#
             ),
             [
-                "b: deletes are gone within 1.0 s; the oldest is 3.0 s old, overdue by 2.0 s",
+                "b: deletes are gone within 1.0 s; the oldest counts as 3.0 s old, overdue by 2.0 s",
                 "  too short: the shortest time that can be kept as the keyspace is now is 20.0 s",
             ]
         );

@@ -32,6 +32,7 @@ Examples:
   keel dump --db shop.db --escaped | keel load --db copy.db --escaped -
   keel dump --db shop.db --format ndjson | keel load --db copy.db --format ndjson -
   keel dump --db shop.db --format csv > shop.csv      with the header key,value
+  keel load --db copy.db --key-column key --value-column value shop.csv
 
 Lines are KEY<TAB>VALUE in key order. What such a line cannot carry (a TAB or line end in a key, a line end in a
 value) is an error; `--escaped`, csv and ndjson carry anything.";

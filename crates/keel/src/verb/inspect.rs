@@ -73,6 +73,7 @@ does (\\xNN, \\\\, \\e) and cut. What is damaged is listed, the rest is shown al
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
+        target.without_keyspace("inspect")?;
         if target.db.is_some() {
             return Err(Failure::usage(
                 "`keel inspect` takes a FILE, not --db; `keel verify` looks at a store",

@@ -53,6 +53,7 @@ The keyspace `default` is always there.";
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
+        target.without_keyspace("keyspace")?;
         match &self.action {
             Action::List { read } => {
                 let mut out = Output::new();

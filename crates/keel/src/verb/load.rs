@@ -144,6 +144,8 @@ impl Args {
             return if self.json { self.report(&mut out, &summary, seconds, None) } else { Ok(()) };
         }
         let began = clock::now();
+        // The close would do it, and leave behind what that makes due.
+        store.keyspace.flush()?;
         let waited = wait_idle(&store.db, "waiting for background work")?;
         let (idle, figures) = (began.elapsed().as_secs_f64(), store.figures()?);
         store.close()?;

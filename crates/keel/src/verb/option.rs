@@ -9,7 +9,7 @@ use super::audit::warn_of_short_ttls;
 use crate::failure::Failure;
 use crate::live::{argument, ask, ask_running, parse};
 use crate::output::Output;
-use crate::store::{EngineArgs, ReadArgs, Target, done, open_db};
+use crate::store::{EngineArgs, ReadArgs, Target, check_schedule, done, open_db};
 
 /// See `keel option --help`.
 pub type Args = ActionArgs<Action>;
@@ -45,6 +45,7 @@ that command only.";
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
+        target.without_keyspace("option")?;
         match &self.action {
             Action::List { .. } if target.db.is_none() => self.list(&defaults()),
             Action::List { read } => {
@@ -55,6 +56,7 @@ impl Args {
                 // What cannot be is found before the store is opened.
                 let mut options = Options::default();
                 options.set(name, value).map_err(|error| Failure::usage(error.to_string()))?;
+                check_schedule(&options.schedule)?;
                 let question = format!("set-option {} {value}", argument(name));
                 if ask_running(target, &question)?.is_some() {
                     if let Some(audit) = ask_running(target, "audit-deletes")? {

@@ -36,9 +36,7 @@ impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
         let dir = directory(target)?;
-        if target.keyspace != "default" {
-            return Err(Failure::usage("`keel repair` takes no --keyspace: it repairs all of them"));
-        }
+        target.without_keyspace("repair")?;
         let spinner = Spinner::start("reading every byte");
         let report = Db::builder(dir).repair(self.apply);
         spinner.finish();

@@ -26,7 +26,8 @@ fn sorted_lines_go_straight_into_place_or_not_at_all() {
     // Out of order, and twice the same: the line and both keys are named, and nothing is loaded.
     for (name, text) in [("late.tsv", "x\t1\nz\t2\ny\t3\n"), ("twice.tsv", "x\t1\ny\t2\ny\t3\n")] {
         let file = keel.write(name, text);
-        keel.run(&["load", "--sorted", &file]).fails(1, &["line 3", "79", "ascending", "nothing is loaded"]);
+        keel.run(&["load", "--sorted", &file])
+            .fails(1, &["line 3", "y comes after", "ascending", "nothing is loaded"]);
         assert_eq!(keel.ok(&["dump"]), lines);
     }
     let file = keel.write("bad.tsv", "x\t1\nno record\n");
@@ -59,6 +60,17 @@ fn a_level_is_compacted_into_the_next() {
     assert!(keel.ok(&["compact"]).contains("read "), "what it did is the last line");
     assert_eq!(keel.ok(&["dump"]), before);
     keel.run(&["compact", "--level", "7"]).fails(1, &["there is no level 7"]);
+}
+
+#[test]
+fn a_load_leaves_nothing_to_be_done() {
+    let keel = Keel::new();
+    let lines: String = (0..9000).map(|i| format!("key-{:06}\t{i:080}\n", i * 7919 % 9000)).collect();
+    let file = keel.write("in.tsv", lines);
+    let sizes = ["memtable_bytes=64KiB", "table_bytes=32KiB", "level_base_bytes=256KiB"];
+    keel.ok(&[&["load", &file][..], &sizes.map(|size| ["--set", size]).concat()].concat());
+    let said = keel.ok(&["explain"]);
+    assert!(said.contains("Wanted: nothing"), "{said}");
 }
 
 #[test]

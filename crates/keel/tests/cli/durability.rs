@@ -32,8 +32,15 @@ fn every_mode_is_taken_and_the_rest_is_refused() {
 fn a_keyspace_without_a_log_is_made_used_and_kept() {
     let keel = Keel::new();
     keel.ok(&["keyspace", "create", "views", "--no-wal"]);
-    for (mode, key) in [(&[][..], "a"), (&["--sync", "no-wal"], "b"), (&["--sync", "os"], "c")] {
+    for (mode, key) in [(&[][..], "a"), (&["--sync", "no-wal"], "b"), (&[], "c")] {
         keel.ok(&[&["put", "--keyspace", "views", key, "1"], mode].concat());
+    }
+    for mode in ["os", "sync", "interval:10"] {
+        // A shell would acknowledge what a kill takes.
+        for verb in [&["put", "d", "1"][..], &["shell"]] {
+            let args = [verb, &["--keyspace", "views", "--sync", mode]].concat();
+            keel.run(&args).fails(1, &[mode, "`views` has no log", "no-wal"]);
+        }
     }
     // Each command has closed the store, which loses nothing.
     assert_eq!(keel.ok(&["scan", "--keyspace", "views"]), "a\t1\nb\t1\nc\t1\n");

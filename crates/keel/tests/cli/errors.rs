@@ -273,6 +273,17 @@ fn a_wrong_name_is_answered_with_a_near_one_or_where_to_look() {
         done.fails(2, &["option list"]);
     }
     keel.run(&["stat"]).fails(2, &["'stats'"]);
+    keel.bare(&["strategy"]).fails(2, &["`keel strategy --help`"]);
+    for verb in
+        ["audit deletes", "schedule list", "option list", "keyspace list", "inspect wal x", "sim fillrandom"]
+    {
+        let words: Vec<&str> = verb.split(' ').chain(["--keyspace", "none"]).collect();
+        keel.bare(&words).fails(2, &["takes no --keyspace"]);
+    }
+    keel.bare(&["lab"]).fails(2, &["`keel lab --help`"]);
+    keel.bare(&[]).fails(2, &["`keel --help` lists the verbs"]);
+    keel.bare(&["sim", "fillrandom", "--rate", "0"]).fails(2, &["a number above 0"]);
+    keel.run(&["option", "set", "schedule", "nonsense"]).fails(2, &["nonsense"]);
     keel.run(&["scan", "--limit", "x"]).fails(2, &["give a whole number"]);
     let done = keel.run(&["strategy", "set", "teir"]);
     assert_eq!(done.err.matches("teir").count(), 1, "{done:?}");
