@@ -47,5 +47,5 @@ fn order_of_entries_is_checked_along_the_read_path() {
     assert_eq!(check_order(&version, [&b"a"[..], b"d"], good), Ok(()));
     let bad = |t: TableId, _: &[u8]| vec![SeqNo(if t == TableId(3) { 25 } else { 40 - 10 * t.0 })];
     let wrong = check_order(&version, [&b"a"[..]], bad).unwrap_err();
-    assert_eq!(wrong, "key 61 at level 1: table 3 has sequence 25 below a smaller one");
+    assert_eq!(wrong, "key a at level 1: table 3 has sequence 25 below a smaller one");
 }
