@@ -73,7 +73,7 @@ pub struct Options {
     pub wal_bytes_max: u64,
     /// Filter bits per key; 0 for no filters.
     pub filter_bits: f32,
-    /// How table blocks are compressed, by level.
+    /// How table blocks are compressed, by level and by whether older data lies below.
     pub compression: CompressionRule,
     /// Which prefixes filters hold beside whole keys: a scan within one prefix skips tables without it.
     pub prefix_filter: PrefixRule,
@@ -258,7 +258,7 @@ const TABLE: &[OptionInfo] = &[
     row!(filter_bits, "filter bits per key (0 to 32)", |n, t| bits(n, t, 32.0)),
     row!(
         compression,
-        "deep (lz4 below the first two levels), none, lz4, zstd:LEVEL (1 to 19), or one per level: none,none,lz4",
+        "deep (lz4 for the oldest data and from the third level on), none, lz4, zstd:LEVEL (1 to 19), or one per level: none,none,lz4",
         parsed
     ),
     row!(
@@ -451,9 +451,9 @@ impl TableStyle {
         options.prefix_filter = self.prefix_filter;
     }
 
-    /// How tables for `level` are compressed.
-    pub(crate) fn compression_at(&self, level: usize, store: &Options) -> Compression {
-        self.compression.as_ref().unwrap_or(&store.compression).at(level)
+    /// How tables for `level` are compressed, which lie above older data or are the oldest of their keys.
+    pub(crate) fn compression_at(&self, level: usize, is_above: bool, store: &Options) -> Compression {
+        self.compression.as_ref().unwrap_or(&store.compression).at(level, is_above)
     }
 
     /// Which prefixes filters hold.

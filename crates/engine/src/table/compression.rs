@@ -92,7 +92,8 @@ impl fmt::Display for Compression {
 /// How the blocks of tables are compressed, by the level that a table is written for. Holds for tables written from then on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CompressionRule {
-    /// None on the first two levels, lz4 below: those levels are rewritten soon.
+    /// None where it is rewritten soon: in L0, and in the level below it as long as there is older data beneath. Else lz4, so
+    /// that the oldest data, which is most of every tree, is packed however few levels there are.
     #[default]
     Deep,
     /// Nowhere.
@@ -104,10 +105,10 @@ pub enum CompressionRule {
 }
 
 impl CompressionRule {
-    /// How tables for `level` are compressed.
-    pub fn at(&self, level: usize) -> Compression {
+    /// How tables for `level` are compressed, which lie above older data or are the oldest of their keys.
+    pub fn at(&self, level: usize, is_above: bool) -> Compression {
         match self {
-            CompressionRule::Deep if level >= 2 => Compression::Lz4,
+            CompressionRule::Deep if level >= 2 || level == 1 && !is_above => Compression::Lz4,
             CompressionRule::Deep | CompressionRule::None => Compression::None,
             CompressionRule::Lz4 => Compression::Lz4,
             CompressionRule::Levels(levels) => {

@@ -57,7 +57,8 @@ fn compression_goes_by_the_target_level_and_by_the_keyspace() {
     for (rule, flushed_packed, merged_packed) in [
         ("none".to_owned(), false, false),
         ("lz4".to_owned(), true, true),
-        ("deep".to_owned(), false, false),
+        // The second level is the last here.
+        ("deep".to_owned(), false, true),
         (format!("none,{deepest}"), false, true),
         ("lz4,none".to_owned(), true, false),
     ] {
@@ -95,6 +96,33 @@ fn compression_goes_by_the_target_level_and_by_the_keyspace() {
     };
     let db = open(&SimulatedFileSystem::new(), small());
     assert_eq!(db.create_keyspace("empty", wrong).unwrap_err().kind(), "InvalidArgument");
+}
+
+/// Where there is a third level, the second is rewritten soon: only what has nothing below it is packed.
+#[test]
+fn by_default_the_oldest_data_is_packed_and_what_lies_above_it_is_not() {
+    let fs = SimulatedFileSystem::new();
+    let db = open(&fs, Options { level_base_bytes: 256 << 10, level_ratio: 4, ..small() });
+    // Bytes of an entry, of each level below L0.
+    let entry_bytes = |db: &Db| -> Vec<f64> {
+        let levels = &db.metrics().keyspaces[0].levels;
+        levels.iter().skip(1).filter(|l| l.entries > 0).map(|l| l.bytes as f64 / l.entries as f64).collect()
+    };
+    let (mut rounds, mut found) = (0, Vec::new());
+    while found.len() < 2 {
+        assert!(rounds < 40, "no third level came to be: {found:?}");
+        for i in 0..2000 {
+            let key = (i * 7919 + rounds * 104_729) % 1_000_003;
+            db.put(format!("{key:07}").as_bytes(), &[i as u8; 100]).unwrap();
+        }
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+        found = entry_bytes(&db);
+        assert!(found.last().is_none_or(|oldest| *oldest < 60.0), "round {rounds}: {found:?}");
+        rounds += 1;
+    }
+    assert!(found[0] > 100.0, "{found:?}");
+    db.verify().unwrap();
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::db::store::keyspace_state::KeyspaceState;
 use crate::db::store::state::Store;
 use crate::execution::flush_job::FlushJob;
 use crate::execution::merge_loop::Progress;
-use crate::execution::output::OutputShape;
+use crate::execution::output::{OutputShape, Packing};
 use crate::observe::event::Event;
 use crate::observe::words;
 use crate::table::meta::Born;
@@ -200,15 +200,17 @@ pub fn shape_of(store: &Store, keyspace: &KeyspaceState, memtable: &Memtable) ->
     let view = keyspace.view.load();
     let options = store.options.load();
     let levels = view.version.levels.len();
-    let filter_bits = strategy.strategy.filter_bits_at(0, levels, true).of(options.filter_bits);
+    let packing = Packing {
+        filter_bits: strategy.strategy.filter_bits_at(0, levels, true).of(options.filter_bits),
+        compression: keyspace.style.compression_at(0, true, &options),
+    };
     OutputShape {
         class: Class::Flush,
         born: Born::Flush,
         table_bytes: strategy.strategy.cut.table_bytes,
-        filter_bits,
-        filter_bits_above: filter_bits,
+        oldest: packing,
+        above: packing,
         reads: keyspace.heat.read_profile(),
-        compression: keyspace.style.compression_at(0, &options),
         prefix_rule: keyspace.style.prefix_rule(&options),
         direct: options.direct_flush,
         oldest_tombstone_ms: memtable.oldest_tombstone_ms(),
