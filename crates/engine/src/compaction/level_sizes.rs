@@ -41,17 +41,9 @@ pub fn l0_capacity_bytes(size: &SizeRule, version: &Version) -> u64 {
     }
 }
 
-/// The bytes of the level that L0 goes down to, as they would be in L0: what is packed there counts as what it holds.
+/// The bytes of the level that L0 goes down to.
 fn merged_with_l0(size: &SizeRule, version: &Version) -> u64 {
-    let below = level_below(size, version, 0);
-    let blocks = |level: usize| -> u64 {
-        version.levels.get(level).map_or(0, |l| l.runs().map(|run| run.totals().blocks).sum())
-    };
-    let unpacked = match blocks(0) {
-        0 => 0,
-        own => u128::from(bytes_of(version, 0)) * u128::from(blocks(below)) / u128::from(own),
-    };
-    bytes_of(version, below).max(u64::try_from(unpacked).unwrap_or(u64::MAX))
+    bytes_of(version, level_below(size, version, 0))
 }
 
 /// How many runs a level may have before they are too many, whose layout says `max`. Unless it is leveled, L0 with dynamic sizes
@@ -159,12 +151,6 @@ mod tests {
         assert_eq!(of(Sizes::Dynamic, large, 100_000), (100, [1, 8], 4));
         assert_eq!(of(Sizes::Dynamic, small, 33), (50, [1, 7], 4));
         assert_eq!(of(Sizes::Dynamic, "L0 T", 33), (50, [1, 4], 4));
-        // Packed below L0: 30 blocks, which were 72 bytes there.
-        let blocks = "L0 T 9[a-c bytes=12 blocks=5]";
-        assert_eq!(of(Sizes::Dynamic, blocks, 48), (50, [1, 4], 4));
-        let packed = parse(&format!("{blocks}\nL1 L 1[a-c bytes=48 blocks=30]")).unwrap();
-        let size = rule(Sizes::Dynamic);
-        assert_eq!((l0_capacity_bytes(&size, &packed), runs_max(&size, &packed, 0, 4)), (72, 6));
         assert_eq!(of(Sizes::Fixed, small, 100_000), (50, [1, 4], 4));
     }
 

@@ -60,21 +60,11 @@ impl TableRef {
 
     /// Visible bytes: the file's, in the share of entries not yet consumed.
     pub fn bytes(&self) -> u64 {
-        self.visible(self.meta.bytes)
-    }
-
-    /// Visible data blocks, likewise. As they are cut before they are packed, they tell how much data there is whatever the
-    /// compression.
-    pub fn blocks(&self) -> u64 {
-        self.visible(self.meta.blocks)
-    }
-
-    fn visible(&self, whole: u64) -> u64 {
         if self.consumed == 0 {
-            return whole;
+            return self.meta.bytes;
         }
         let left = self.meta.entries.saturating_sub(self.consumed);
-        (u128::from(whole) * u128::from(left) / u128::from(self.meta.entries.max(1))) as u64
+        (u128::from(self.meta.bytes) * u128::from(left) / u128::from(self.meta.entries.max(1))) as u64
     }
 }
 
@@ -96,8 +86,6 @@ const MANY: usize = 32;
 pub struct Totals {
     /// Visible bytes of all tables before each, and of all at the end.
     pub bytes_before: Box<[u64]>,
-    /// Visible data blocks of all tables.
-    pub blocks: u64,
     /// When the first of the tables came to the level, wall milliseconds.
     pub oldest_arrival_ms: Option<u64>,
     /// When the oldest delete was acknowledged of which a table holds traces, wall milliseconds.
@@ -132,7 +120,6 @@ impl SortedRun {
             let bytes = self.tables.iter().map(TableRef::bytes).chain([0]);
             Totals {
                 bytes_before: bytes.scan(0, sum).collect(),
-                blocks: self.tables.iter().map(TableRef::blocks).sum(),
                 oldest_arrival_ms: self.tables.iter().map(|t| t.entered_level_ms).min(),
                 oldest_delete_ms: self.tables.iter().filter_map(TableRef::oldest_delete_ms).min(),
                 densest: self.tables.iter().map(TableRef::tombstone_density).fold(0.0, f64::max),
