@@ -276,28 +276,95 @@ fn several_keyspaces_need_a_manifest() {
     assert!((0..300).all(|n| other.get(&key(n)).unwrap().as_deref() == Some(&[9; 70][..])));
 }
 
+/// Flips a bit in the middle of what a file of this kind holds, of one that is needed.
+fn damage(fs: &SimulatedFileSystem, kind: &str) -> String {
+    for (name, mut bytes) in files(fs).into_iter().rev().filter(|(name, _)| name.ends_with(kind)) {
+        let Some(used) = bytes.iter().rposition(|byte| *byte != 0) else { continue };
+        bytes[used / 2] ^= 1;
+        let copy = fs.process_kill();
+        copy.set_contents(&path(&name), &bytes).unwrap();
+        if !builder(&copy).repair(false).unwrap().damage.is_empty() {
+            fs.set_contents(&path(&name), &bytes).unwrap();
+            return name;
+        }
+    }
+    panic!("no {kind} is needed");
+}
+
+fn forget_trees(fs: &SimulatedFileSystem) {
+    let names = files(fs).into_keys().filter(|name| name.starts_with("MANIFEST") || name == "CURRENT");
+    names.for_each(|name| fs.remove(&path(&name)).unwrap());
+}
+
+/// A flush of several tables was killed, and the manifest is gone: the one table that was there has newer writes than those that
+/// were not.
+#[test]
+fn what_the_log_holds_is_not_lost_for_a_table_of_half_a_flush() {
+    let fs = SimulatedFileSystem::new();
+    let db = builder(&fs).open().unwrap();
+    db.set_option("table_bytes", "2KiB").unwrap();
+    (1..60).chain([0]).for_each(|n| db.put(&key(n), &[n as u8; 60]).unwrap());
+    let killed = fs.process_kill();
+    db.flush().unwrap();
+    let flushed = files(&fs.process_kill());
+    let mut tables = flushed.into_iter().filter(|(name, _)| name.ends_with(".sst"));
+    let (first, bytes) = tables.next().unwrap();
+    assert!(tables.next().is_some(), "a single table");
+    killed.set_contents(&path(&first), &bytes).unwrap();
+    forget_trees(&killed);
+    let wanted: Content = (0..60).map(|n| (key(n), vec![n as u8; 60])).collect();
+    assert_eq!(repaired(&killed, "half a flush").1, wanted);
+}
+
+/// A log that nobody needs any more keeps its name and its bytes until it is written over. Without a manifest it must not be taken
+/// for the first of those that are needed.
+#[test]
+fn a_spare_log_is_not_the_beginning_of_the_others() {
+    let fs = SimulatedFileSystem::new();
+    let db = builder(&fs).open().unwrap();
+    (0..50).for_each(|n| db.put(&key(n), &[n as u8; 60]).unwrap());
+    let fs = fs.process_kill();
+    let old = files(&fs);
+    // This open puts the log into tables, and begins another one.
+    let db = builder(&fs).open().unwrap();
+    (50..100).for_each(|n| db.put(&key(n), &[n as u8; 60]).unwrap());
+    let fs = fs.process_kill();
+    for (name, bytes) in old.iter().filter(|(name, _)| name.ends_with(".log")) {
+        fs.set_contents(&path(name), bytes).unwrap();
+    }
+    forget_trees(&fs);
+    let wanted: Content = (0..100).map(|n| (key(n), vec![n as u8; 60])).collect();
+    assert_eq!(repaired(&fs, "a spare log").1, wanted);
+}
+
 /// A crash at any step of a repair loses nothing that another repair does not find.
 #[test]
 fn a_repair_that_is_cut_short_is_done_again() {
-    let (whole, history) = example(false);
-    let name = files(&whole).into_keys().rfind(|name| name.ends_with(".sst")).unwrap();
-    let mut bytes = whole.contents(&path(&name)).unwrap();
-    bytes[10] ^= 1;
-    whole.set_contents(&path(&name), &bytes).unwrap();
-    let done = repaired(&whole.process_kill(), &name).1;
-    for nth in 0.. {
-        let fs = whole.process_kill();
-        fs.crash_after(nth);
-        let outcome = builder(&fs).repair(true);
-        let crashed = fs.has_crashed();
-        let fs = fs.crash(nth, evenkeel::testing::CrashPolicy::DropUnsynced);
-        let (_, found) = repaired(&fs, &format!("crash at {nth}"));
-        check_values(&found, &history, &format!("crash at {nth}"));
-        assert_eq!(found, done, "crash at {nth}");
-        if !crashed {
-            outcome.unwrap();
-            assert!(nth > 10, "{nth}");
-            break;
+    for kind in [".sst", ".log", "the trees"] {
+        let (whole, history) = example(false);
+        let name = match kind {
+            "the trees" => {
+                forget_trees(&whole);
+                kind.to_owned()
+            }
+            kind => damage(&whole, kind),
+        };
+        let done = repaired(&whole.process_kill(), &name).1;
+        for nth in 0.. {
+            let what = format!("{name}, crash at {nth}");
+            let fs = whole.process_kill();
+            fs.crash_after(nth);
+            let outcome = builder(&fs).repair(true);
+            let crashed = fs.has_crashed();
+            let fs = fs.crash(nth, evenkeel::testing::CrashPolicy::DropUnsynced);
+            let (_, found) = repaired(&fs, &what);
+            check_values(&found, &history, &what);
+            assert_eq!(found, done, "{what}");
+            if !crashed {
+                outcome.unwrap();
+                assert!(nth > 10, "{what}");
+                break;
+            }
         }
     }
 }

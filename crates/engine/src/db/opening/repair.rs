@@ -5,8 +5,8 @@
 //! look    CURRENT, manifest ─► OPTIONS ─► every table ─► logs           each damage: what is kept, and what is lost
 //! repair  new tables, log, OPTIONS ─► manifest, CURRENT ─► damaged files to lost/
 //! ```
-//! Of a table the whole blocks stay, of the logs everything before the first damage. Where no manifest is whole, the tables are
-//! merged into new ones by the sequences of their entries (`salvage.rs`).
+//! Of a table the whole blocks stay, of the logs everything before the first damage. Where no manifest is whole, the tables and
+//! what the logs hold are merged into new tables by the sequences of their entries (`salvage.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -21,8 +21,12 @@ use crate::base::error::{Error, Result, key_start};
 use crate::base::units::{KeyspaceId, RunId, SeqNo, TableId};
 use crate::db::files::file_ids::table_ids;
 use crate::db::files::inspect_table::facts_of;
-use crate::db::recovery::replay::{BrokenLog, ReplaySettings, check_logs, check_tables, next_file_number};
-use crate::db::recovery::salvage::{Lost, copy_log, empty_log, merge_tables, salvage_table, unless_damaged};
+use crate::db::recovery::replay::{
+    BrokenLog, ReplaySettings, check_logs, check_tables, next_file_number, replay_whole,
+};
+use crate::db::recovery::salvage::{
+    Lost, chain_begin, copy_file, copy_log, empty_log, merge_tables, salvage_table, unless_damaged,
+};
 use crate::db::settings::in_force::settle;
 use crate::db::settings::options_file::{self, Stored};
 use crate::db::store::keyspace_state::DEFAULT_NAME;
@@ -144,7 +148,8 @@ impl Look {
                 FileName::Wal(number) => Some(number),
                 _ => None,
             });
-            found.versions.set_recovered(SeqNo(0), logs.min().unwrap_or(0));
+            let begin = chain_begin(&*self.fs, &self.dir, &logs.collect::<Vec<u64>>())?;
+            found.versions.set_recovered(SeqNo(0), begin);
         }
         self.check_logs(&mut found)?;
         Ok(found)
@@ -368,22 +373,29 @@ impl Look {
         // From CURRENT on the store does without what is damaged, and the next open removes what no manifest names: by then it has
         // a second name, where there can be one.
         let mut moves = Vec::new();
+        let replaced = log.as_ref().map(|(_, name)| *name);
         for name in aside {
             let path = name.path(&self.dir);
             if self.fs.exists(&path)? {
                 let to = self.free_name(&lost, name)?;
                 let is_linked = self.fs.hard_link(&path, &to).is_ok();
-                moves.push((name, path, to, is_linked));
+                if replaced != Some(name) {
+                    moves.push((name, path, to, is_linked));
+                } else if !is_linked {
+                    copy_file(&*self.fs, &path, &to)?;
+                }
             }
         }
         self.fs.sync_dir(&lost)?;
         found.versions.begin_manifest()?;
+        // At no moment is there no log of this name: a crash would leave nobody who knows that there was one.
+        if let Some((temp, name)) = log {
+            self.fs.rename(&temp, &name.path(&self.dir))?;
+            self.fs.sync_dir(&self.dir)?;
+        }
         // CURRENT is another file by now.
         for (_, path, to, is_linked) in moves.into_iter().filter(|(name, ..)| *name != FileName::Current) {
             if is_linked { self.fs.remove(&path)? } else { self.fs.rename(&path, &to)? }
-        }
-        if let Some((temp, name)) = log {
-            self.fs.rename(&temp, &name.path(&self.dir))?;
         }
         self.fs.sync_dir(&lost)?;
         self.fs.sync_dir(&self.dir)
@@ -442,8 +454,9 @@ impl Look {
         Ok(())
     }
 
-    /// Trees anew, of what all tables hold.
-    fn rebuild(&self, found: &mut Found, context: &Arc<JobContext>, trees: Rebuild) -> Result<()> {
+    /// Trees anew, of what all tables and the logs hold. A table may have newer writes than one that its flush had yet to write, so
+    /// which writes of the logs are in tables nobody knows: they are merged with them.
+    fn rebuild(&self, found: &mut Found, context: &Arc<JobContext>, mut trees: Rebuild) -> Result<()> {
         let mut versions = VersionSet::empty(Arc::clone(&self.fs), &self.dir);
         let before =
             std::mem::replace(&mut found.versions, VersionSet::empty(Arc::clone(&self.fs), &self.dir));
@@ -451,13 +464,19 @@ impl Look {
         let mut names: BTreeMap<KeyspaceId, (String, bool)> =
             before.trees().iter().map(|(id, tree)| (*id, (tree.name.clone(), tree.no_wal))).collect();
         names.entry(DEFAULT_KEYSPACE).or_insert_with(|| (DEFAULT_NAME.to_owned(), false));
+        let (logged, last_logged) = self.logged(&found.options, context, &before, &names)?;
+        let passing: Vec<TableId> = logged.iter().map(|(_, table)| table.id()).collect();
+        for (id, table) in logged {
+            trees.entry(id).or_default().push((table, true));
+        }
         for (id, (name, no_wal)) in names {
             versions.ids().keyspace_at_least(id.0 + 1);
             let group = versions.ids().group();
             let mut record = ManifestRecord::default();
             record.created.push(KeyspaceCreated { id, name, l0_group: Some(group), no_wal });
             let tables = trees.get(&id).map_or(&[][..], Vec::as_slice);
-            let flushed_through = tables.iter().map(|(table, _)| table.meta.seqs.1).max();
+            let flushed_through =
+                tables.iter().map(|(table, _)| table.meta.seqs.1).chain([last_logged]).max();
             let mut edit = VersionEdit { flushed_through, ..VersionEdit::default() };
             record.last_seq = flushed_through.unwrap_or_default();
             let merged = self.merge(found, context, tables)?;
@@ -471,9 +490,36 @@ impl Look {
             record.edits.push((id, edit));
             versions.apply_unrecorded(&record)?;
         }
+        for id in passing {
+            self.fs.remove(&FileName::Table(id.0).path(&self.dir))?;
+        }
+        // The tables took their numbers from the former.
+        versions.ids().file_at_least(before.ids().file());
         versions.set_recovered(before.last_seq(), before.wal_from());
         found.versions = versions;
         Ok(())
+    }
+
+    /// What is whole of the logs, in tables of their own, and its last sequence.
+    fn logged(
+        &self,
+        options: &Options,
+        context: &Arc<JobContext>,
+        before: &VersionSet,
+        names: &BTreeMap<KeyspaceId, (String, bool)>,
+    ) -> Result<(Vec<(KeyspaceId, TableRef)>, SeqNo)> {
+        let mut versions = VersionSet::empty(Arc::clone(&self.fs), &self.dir);
+        for (id, (name, no_wal)) in names {
+            let group = Some(versions.ids().group());
+            let created = KeyspaceCreated { id: *id, name: name.clone(), l0_group: group, no_wal: *no_wal };
+            let flushed_through = before.trees().get(id).map(|tree| tree.flushed_through);
+            let edit = VersionEdit { flushed_through, ..VersionEdit::default() };
+            let (created, edits) = (vec![created], vec![(*id, edit)]);
+            versions.apply_unrecorded(&ManifestRecord { created, edits, ..ManifestRecord::default() })?;
+        }
+        versions.set_recovered(SeqNo(0), before.wal_from());
+        let last = replay_whole(context, &mut versions, &replay_settings(options))?;
+        Ok((tables_of(&versions).collect(), last))
     }
 
     /// What these tables hold, in new ones; the whole parts of those that are damaged.

@@ -78,6 +78,29 @@ pub fn replay_logs(
     Ok(Replayed { last_seq: last.max(versions.last_seq()), logs: numbers, unflushed })
 }
 
+/// Replays as much of the logs as is whole into tables of `versions`; the last sequence of it.
+///
+/// # Errors
+/// `Io`, `NoSpace`; no damage.
+pub fn replay_whole(
+    context: &Arc<JobContext>,
+    versions: &mut VersionSet,
+    settings: &ReplaySettings,
+) -> Result<SeqNo> {
+    let numbers = log_numbers(&*context.fs, &context.dir)?;
+    let flushed = versions.trees().iter().map(|(id, tree)| (*id, tree.flushed_through)).collect();
+    let mut replay = Replay::new(context, settings, versions, flushed);
+    match replay.chain(&numbers, &|_| ()) {
+        Err(Error::Corruption { .. }) => {}
+        outcome => outcome?,
+    }
+    replay.flush_all()?;
+    if !replay.unflushed.is_empty() {
+        return Err(Error::NoSpace { context: "write what the logs hold to tables".to_owned() });
+    }
+    Ok(replay.last_seq.unwrap_or_default())
+}
+
 /// Where the logs of a store are not what they should be.
 #[derive(Clone, Debug)]
 pub struct BrokenLog {

@@ -1,6 +1,7 @@
 //! What can be kept of what is damaged: the whole blocks of a table, the whole beginning of a log, and of a store that has lost its
 //! manifest what its tables hold.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -208,6 +209,53 @@ pub fn merge_tables(
         merged.next()?;
     }
     writer.finish()
+}
+
+/// Copies a file as it is, damage included.
+pub fn copy_file(fs: &dyn FileSystem, from: &Path, to: &Path) -> Result<()> {
+    let source = fs.open(from)?;
+    let mut file = fs.create(to, CLASS)?;
+    let mut buffer = vec![0; PIECE_MAX];
+    let mut at = 0;
+    while at < source.len() {
+        let piece = (source.len() - at).min(PIECE_MAX as u64) as usize;
+        let part =
+            buffer.get_mut(..piece).ok_or_else(|| Error::invalid("a piece is larger than its buffer"))?;
+        source.read_at(at, part, CLASS)?;
+        file.append(part)?;
+        at += piece as u64;
+    }
+    file.syncer().sync()
+}
+
+/// Where the chain of logs begins that ends with the newest write, where no manifest says it: links are followed back as far as
+/// they go. What is not of it is spare, or of a chain that an open has put into tables. 0 without a log.
+///
+/// # Errors
+/// `Io`; no damage.
+pub fn chain_begin(fs: &dyn FileSystem, dir: &Path, numbers: &[u64]) -> Result<u64> {
+    let Some(first) = numbers.iter().copied().min() else { return Ok(0) };
+    // Of each log with a header the one before it, and whether it holds a write.
+    let mut links: BTreeMap<u64, (Option<u64>, bool)> = BTreeMap::new();
+    for &number in numbers {
+        let Some(mut reader) = unless_damaged(open_log(fs, dir, number, 0))? else { continue };
+        let Some(before) = reader.header().map(|header| header.predecessor.as_ref().map(|log| log.id)) else {
+            continue;
+        };
+        // Damage in the first record: there is one.
+        let holds_some = unless_damaged(reader.next().map(|record| record.is_some()))?.unwrap_or(true);
+        links.insert(number, (before, holds_some));
+    }
+    let newest = links.iter().rev().find(|(_, (_, holds_some))| *holds_some);
+    let Some((mut at, (mut before, _))) = newest.map(|(number, link)| (*number, *link)) else {
+        return Ok(first);
+    };
+    while let Some(number) = before.filter(|number| *number < at && numbers.contains(number)) {
+        // What lies behind a damaged header nobody knows.
+        let Some((next, _)) = links.get(&number) else { return Ok(first) };
+        (at, before) = (number, *next);
+    }
+    Ok(at)
 }
 
 /// Makes a log that holds no write, at `to`.
