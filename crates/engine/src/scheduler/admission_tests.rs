@@ -129,6 +129,25 @@ fn the_drain_is_what_was_measured_lately_pauses_included() {
     assert!((drain.rate(9 * SECOND).unwrap() - rate).abs() < rate * 0.01);
 }
 
+/// A lane that has just been woken makes a file and has hardly had a turn: a limit made of that would rise from there by no more
+/// than twofold a second.
+#[test]
+fn the_time_until_the_first_byte_is_no_measure_of_a_drain() {
+    let mut drain = Drain::new(4 * SECOND);
+    drain.set_busy(SECOND, true);
+    let at = |ms| SECOND + Duration::from_millis(ms);
+    drain.drained(at(20), 1e5);
+    assert_eq!(drain.rate(at(20)), None);
+    drain.drained(at(40), 2e6);
+    let rate = drain.rate(at(40)).unwrap();
+    assert!((1e8..1.1e8).contains(&rate), "{rate}");
+    // Later it is: each flush has it, and writers wait for it.
+    drain.set_busy(at(40), false);
+    drain.set_busy(at(100), true);
+    drain.drained(at(120), 1e5);
+    assert!(drain.rate(at(120)).unwrap() < 0.6 * rate);
+}
+
 /// Writers beside a flush lane, on a clock of its own: what `db` does with threads.
 struct World {
     now: Duration,

@@ -196,8 +196,13 @@ impl Places<'_> {
             L0Room::Preempts(_) => self.count(|open| open <= class) < self.slots,
             L0Room::Extra if class.is_l0() => self.count(Class::is_l0) == 0 || self.open.len() < self.slots,
             L0Room::Extra => self.count(|open| !open.is_l0()) < self.slots,
-            L0Room::Waits => self.open.len() < self.slots,
+            // What is paused for the load has no place: L0 would wait for the load too.
+            L0Room::Waits => self.count(|open| !self.is_paused(open)) < self.slots,
         }
+    }
+
+    fn is_paused(&self, class: Class) -> bool {
+        self.acts_on(class).any(|act| act == Act::Pause)
     }
 
     /// Jobs that are not to be stepped.

@@ -96,6 +96,8 @@ impl Estimator {
             Estimator::OpBytes => {
                 return (used.get_bytes + used.scan_bytes + used.write_bytes) as f64;
             }
+            // Of scans alone nobody knows how large a pair is.
+            Estimator::WeightedOps { .. } if pair == 0.0 => used.scan_bytes as f64,
             Estimator::WeightedOps { get, scan } => {
                 (get * used.gets as f64 + scan * used.scans as f64) * pair
             }

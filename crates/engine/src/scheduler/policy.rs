@@ -90,6 +90,11 @@ impl SchedulingPolicy {
             ));
         }
         self.slots.check()?;
+        if self.order == Order::Deadline && !self.plans() {
+            return Err(Error::invalid(
+                "`order=deadline` needs a plan that says when jobs are due, as `paced` makes one",
+            ));
+        }
         self.check_gates()
     }
 

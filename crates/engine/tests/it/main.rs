@@ -66,3 +66,5 @@ mod tables;
 mod trace;
 /// Seeds, figures and progress of the layers that `cargo xtask trust` runs.
 mod trust;
+/// Keyspaces beside each other in the background.
+mod turns;

@@ -110,6 +110,8 @@ rows! {
         waits.iter().filter(|(reason, ..)| reason == "compactions").map(|(_, count, _)| count).sum()
     };
     workers: "1" => "4", Up, |_, db| {
+        // Writes find room, and step nothing.
+        db.set_option("memtables", "64").unwrap();
         let others: Vec<_> = (0..4).map(|i| db.create_keyspace(&format!("k{i}"), KeyspaceOptions::default()).unwrap()).collect();
         let mut random = Random::new(7);
         for other in &others {

@@ -121,7 +121,8 @@ fn by_default_the_oldest_data_is_packed_and_what_lies_above_it_is_not() {
         assert!(found.last().is_none_or(|oldest| *oldest < 60.0), "round {rounds}: {found:?}");
         rounds += 1;
     }
-    assert!(found[0] > 100.0, "{found:?}");
+    // Some tables of the second level may lie above nothing.
+    assert!(found[0] > 1.5 * found[1], "{found:?}");
     db.verify().unwrap();
 }
 

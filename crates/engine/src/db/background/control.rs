@@ -125,6 +125,7 @@ pub fn wait_until(store: &Store, fails: Fails, done: impl Fn() -> bool) -> Resul
             if let Some(error) = fails.error(&state) {
                 return Err(error);
             }
+            store.background.priorities.raise_all();
             // Bounded: what is waited for may also come about by time passing, of which nobody tells.
             store.background.wait_as_caller(state, told, LOOK_AGAIN);
         } else if !step_all(store, &mut choose) && !done() {

@@ -1,5 +1,5 @@
-//! The flush lane: immutable memtables become tables, one at a time, oldest first within a keyspace, and the keyspace
-//! with the most of them first. It never waits for a compaction.
+//! The flush lane: immutable memtables become tables, one at a time, the one with the oldest write first, in whichever keyspace:
+//! nobody is passed over, and the log is let go. It never waits for a compaction.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -178,9 +178,10 @@ fn count_cpu(store: &Store, since: Duration) {
 /// The flush to begin now.
 fn next(store: &Store) -> Option<OpenFlush> {
     let keyspaces = store.keyspaces.load();
-    let waiting = keyspaces.by_name.values().max_by_key(|k| k.view.load().immutable.len())?;
-    let memtable = waiting.view.load().immutable.last().cloned()?;
-    Some(begin(store, waiting, memtable))
+    let waiting =
+        keyspaces.by_name.values().filter_map(|k| Some((k, k.view.load().immutable.last().cloned()?)));
+    let (keyspace, memtable) = waiting.min_by_key(|(_, memtable)| memtable.first_seq())?;
+    Some(begin(store, keyspace, memtable))
 }
 
 fn begin(store: &Store, keyspace: &Arc<KeyspaceState>, memtable: Arc<Memtable>) -> OpenFlush {

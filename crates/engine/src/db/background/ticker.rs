@@ -1,5 +1,5 @@
 //! Once a second: what went on is noted beside slow operations, a line goes to `STATS`, what waits for `LOG` is written, what
-//! reads teach is learnt, and what the device has shown is taken over.
+//! reads teach is learnt, what the device has shown is taken over, and what slows writers is looked at again.
 //!
 //! A thread of its own does this, so that a file for people holds up nobody; a store without threads does it in its steps, if
 //! it writes these files at all.
@@ -12,6 +12,7 @@ use evenkeel_sys::{Priority, set_background_priority};
 use super::learning;
 use crate::base::class::{Class, IoClass};
 use crate::db::files::rotating_file::Keep;
+use crate::db::jobs::pressure::sample_pressed;
 use crate::db::reports::metrics::{Metrics, metrics};
 use crate::db::settings::in_force::follow_device;
 use crate::db::store::state::Store;
@@ -45,6 +46,7 @@ pub fn tick(store: &Store) {
     drop(ticker);
     if is_over {
         follow_device(store);
+        sample_pressed(store);
     }
 }
 

@@ -62,7 +62,7 @@ pub fn drop_covered_tables(store: &Store, keyspace: &KeyspaceState) -> Result<()
         let edits = vec![(keyspace.id, edit)];
         record_change(store, tree, ManifestRecord { edits, ..ManifestRecord::default() })?;
         tree.obsolete.extend(dropped.iter().cloned());
-        publish_version(tree, keyspace);
+        publish_version(store, tree, keyspace);
         dropped
     };
     let bytes = dropped.iter().map(|t| t.bytes).sum();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::pressure::drained;
+use super::pressure::{drained, l0_changed};
 use crate::base::error::{Error, Result};
 use crate::base::units::{JobId, KeyspaceId, SeqNo, TableId};
 use crate::compaction::bulk::load;
@@ -68,6 +68,7 @@ pub fn install_flush(
             view.immutable.retain(|m| !Arc::ptr_eq(m, memtable));
             view.version = version;
         });
+        l0_changed(store, keyspace);
         store.deletes.note_flushed(&store.wal_files, keyspace, memtable);
         store.wal_files.release_before(tree.versions.wal_from());
     }
@@ -99,7 +100,7 @@ pub fn install_load(
     tree.versions.ids().run_and_group_at_least(ids.next_run, ids.next_group);
     let edits = vec![(keyspace.id, edit)];
     record_change(store, tree, ManifestRecord { edits, last_seq: seq, ..ManifestRecord::default() })?;
-    publish_version(tree, keyspace);
+    publish_version(store, tree, keyspace);
     // After the view, or a snapshot at `seq` could miss the tables; before the tree is let go, or a job could list its snapshots,
     // drop what the tables hide, and a snapshot from before `seq` come after.
     store.visible.store(seq.0, Ordering::Release);
@@ -210,16 +211,17 @@ pub fn apply_job_edit(
     if let Some(compaction) = compaction {
         tree.obsolete.extend(dropped(&compaction, &edit));
     }
-    publish_version(tree, keyspace);
+    publish_version(store, tree, keyspace);
     Ok(())
 }
 
 /// Gives readers the tree as it is now.
-pub fn publish_version(tree: &TreeState, keyspace: &KeyspaceState) {
+pub fn publish_version(store: &Store, tree: &TreeState, keyspace: &KeyspaceState) {
     if let Some(current) = tree.versions.trees().get(&keyspace.id) {
         let version = Arc::clone(&current.version);
         keyspace.set_l0(&version);
         keyspace.update_view(|view| view.version = version);
+        l0_changed(store, keyspace);
     }
 }
 
@@ -232,7 +234,7 @@ pub fn change_tree(
 ) -> Result<()> {
     let edits = vec![(keyspace.id, edit)];
     record_change(store, tree, ManifestRecord { edits, ..ManifestRecord::default() })?;
-    publish_version(tree, keyspace);
+    publish_version(store, tree, keyspace);
     Ok(())
 }
 

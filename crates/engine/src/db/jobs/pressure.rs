@@ -100,6 +100,27 @@ pub fn sample_all(store: &Store, keyspace: &KeyspaceState) {
     sample_memory(store);
 }
 
+/// Measures again what writers are slowed for: those who would notice that it is gone may write no more.
+pub fn sample_pressed(store: &Store) {
+    if store.admission.pressed.load(Ordering::Relaxed) <= 0 {
+        return;
+    }
+    let keyspaces = store.keyspaces.load();
+    keyspaces.by_name.values().filter(|k| k.gate.is_pressed()).for_each(|keyspace| sample(store, keyspace));
+    if store.admission.gate.is_pressed() {
+        sample_memory(store);
+    }
+}
+
+/// L0 is another. Whether there is anything to drain is noted at once: a meter that nobody tells counts the time without writers as
+/// one in which nothing drained.
+pub fn l0_changed(store: &Store, keyspace: &KeyspaceState) {
+    if store.admission.timed.load(Ordering::Relaxed) {
+        let any = L0Debt::of(store, keyspace).debt > 0;
+        keyspace.l0_drain.set_busy(store.clock.now(), any);
+    }
+}
+
 fn steer(
     store: &Store,
     gate: &Gate,

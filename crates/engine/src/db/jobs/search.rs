@@ -18,7 +18,8 @@ use crate::base::class::{Class, Permit};
 use crate::base::error::{Error, Result};
 use crate::base::units::JobId;
 use crate::compaction::commit::{set_bounds, set_levels};
-use crate::compaction::picker::{Pick, pick_among};
+use crate::compaction::picker::{Pick, Rejected, pick_among};
+use crate::compaction::placement::Picked;
 use crate::compaction::strategy::{Strategy, Trigger};
 use crate::db::store::background::OpenJob;
 use crate::db::store::keyspace_state::KeyspaceState;
@@ -42,13 +43,14 @@ pub fn look_for_work(store: &Store) -> Result<()> {
         }
         let mut opened = false;
         let mut failure = None;
-        for keyspace in store.keyspaces.load().by_name.values() {
+        for keyspace in in_turn(store) {
             // What one tree suffers from must not keep the others waiting.
-            match look_in(store, keyspace, &directive.permit_for(keyspace.id), on_conflict, early) {
+            match look_in(store, &keyspace, &directive.permit_for(keyspace.id), on_conflict, early) {
                 Ok(begun) => opened = begun,
                 Err(error) => failure = failure.or(Some(error)),
             }
             if opened {
+                store.background.lock().begun_last = Some(keyspace.id);
                 break;
             }
         }
@@ -58,6 +60,16 @@ pub fn look_for_work(store: &Store) -> Result<()> {
         // For the other workers, and for writers that wait for L0, which a move may have emptied.
         store.background.wake();
     }
+}
+
+/// The keyspaces, those after the one that had the last turn first: one that always wants more than there are places for does not
+/// keep the others from any.
+fn in_turn(store: &Store) -> Vec<Arc<KeyspaceState>> {
+    let last = store.background.lock().begun_last;
+    let mut all: Vec<Arc<KeyspaceState>> = store.keyspaces.load().by_name.values().cloned().collect();
+    let next = all.iter().position(|keyspace| Some(keyspace.id) == last).map_or(0, |at| at + 1);
+    all.rotate_left(next);
+    all
 }
 
 fn directive(store: &Store) -> (Directive, OnConflict) {
@@ -104,21 +116,21 @@ fn look_in(
         _ => pick_among(&view, wanted, permit),
     };
     match picked {
-        Pick::Run(picked) => {
-            let begun = begin(store, tree, keyspace, *picked, &rejected, None)?;
-            if begun.is_none() {
-                // Looked for again when there may be space. Writers that wait for this must not wait for ever.
-                let mut state = store.background.lock();
-                state.retry_at = store.clock.now() + RETRY_AFTER;
-                state.look_for_work = true;
-                let context = format!("compact keyspace `{}`", keyspace.name);
-                state.compaction_error = Some(Error::NoSpace { context });
-            }
-            Ok(begun.is_some())
-        }
+        Pick::Run(picked) => begin_if_there_is_space(store, tree, keyspace, *picked, &rejected),
         Pick::Blocked { want, by, less_urgent } => {
-            make_way(store, on_conflict, want.compaction.class, &by, &less_urgent);
-            Ok(false)
+            let class = want.compaction.class;
+            if make_way(store, on_conflict, class, &by, &less_urgent) {
+                return Ok(false);
+            }
+            // Nobody lets go for it: what it would have come before need not wait as well.
+            let mut permit = permit.clone();
+            permit.classes.retain(|permitted| *permitted != class);
+            match pick_among(&view, wanted, &permit) {
+                (Pick::Run(picked), rejected) => {
+                    begin_if_there_is_space(store, tree, keyspace, *picked, &rejected)
+                }
+                _ => Ok(false),
+            }
         }
         Pick::Nothing => {
             // In shape: groups that fit a changed strategy are marked as shaped for it.
@@ -129,6 +141,25 @@ fn look_in(
             Ok(false)
         }
     }
+}
+
+fn begin_if_there_is_space(
+    store: &Store,
+    tree: &mut TreeState,
+    keyspace: &Arc<KeyspaceState>,
+    picked: Picked,
+    rejected: &[Rejected],
+) -> Result<bool> {
+    let begun = begin(store, tree, keyspace, picked, rejected, None)?;
+    if begun.is_none() {
+        // Looked for again when there may be space. Writers that wait for this must not wait for ever.
+        let mut state = store.background.lock();
+        state.retry_at = store.clock.now() + RETRY_AFTER;
+        state.look_for_work = true;
+        let context = format!("compact keyspace `{}`", keyspace.name);
+        state.compaction_error = Some(Error::NoSpace { context });
+    }
+    Ok(begun.is_some())
 }
 
 /// Lets a level be born or go where dynamic sizes want it.
@@ -164,20 +195,27 @@ fn gives_way(holder: Class, want: Class) -> bool {
     want < holder && holder >= Class::Deep
 }
 
-/// Has the jobs `by` let go, if the schedule wants that of each of them, or it has been set aside for long.
-fn make_way(store: &Store, on_conflict: OnConflict, want: Class, by: &[JobId], less_urgent: &[JobId]) {
+/// Has the jobs `by` let go, if the schedule wants that of each of them, or it has been set aside for long; true if they do.
+fn make_way(
+    store: &Store,
+    on_conflict: OnConflict,
+    want: Class,
+    by: &[JobId],
+    less_urgent: &[JobId],
+) -> bool {
     let now = store.clock.now();
     let mut state = store.background.lock();
     let forgotten = |job: &OpenJob| job.job.is_some() && now.saturating_sub(job.stepped_at) >= PAUSE_MAX;
+    // While it is paused for the load, L0 would wait for the load too.
+    let is_gated = |job: &OpenJob| job.aside == Some(Aside::Gate) && gives_way(job.class, want);
     let lets_go = |job: &OpenJob| match on_conflict {
-        // While it is paused for the load, L0 would wait for the load too.
-        OnConflict::Wait => job.aside == Some(Aside::Gate) && gives_way(job.class, want),
-        OnConflict::Yield => less_urgent.contains(&job.id),
+        OnConflict::Wait => is_gated(job),
+        OnConflict::Yield => less_urgent.contains(&job.id) || is_gated(job),
         OnConflict::Discard => gives_way(job.class, want),
     };
     // Work that only waits, as a merge within L0 does for one out of it, must not send away what it waits for.
     if !state.jobs.iter().filter(|job| by.contains(&job.id)).all(|job| lets_go(job) || forgotten(job)) {
-        return;
+        return false;
     }
     for job in state.jobs.iter_mut().filter(|job| by.contains(&job.id)) {
         job.discards |= on_conflict == OnConflict::Discard && gives_way(job.class, want);
@@ -186,4 +224,5 @@ fn make_way(store: &Store, on_conflict: OnConflict, want: Class, by: &[JobId], l
     drop(state);
     // They may be set aside, and all workers asleep.
     store.background.wake();
+    true
 }

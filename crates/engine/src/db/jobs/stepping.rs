@@ -176,12 +176,14 @@ fn let_go(store: &Store, keyspace: &KeyspaceState, id: JobId, job: &mut Compacti
 }
 
 /// Jobs that may be stepped, in the order of the schedule: those that are to let go first. One that more urgent ones have set aside is
-/// among them only if all of those wait for syncs.
+/// among them only while one of those waits for a sync: in its place, not beside it.
 fn runnable(state: &BackgroundState) -> Vec<(usize, Class)> {
     let jobs = || state.jobs.iter().enumerate().filter(|(_, job)| job.job.is_some() && !job.waiting);
     let runs = |job: &OpenJob| job.yield_requested || job.aside.is_none();
     let mut chosen: Vec<(usize, &OpenJob)> = jobs().filter(|(_, job)| runs(job)).collect();
-    if chosen.is_empty() {
+    let placed = state.jobs.iter().filter(|job| job.aside.is_none()).count();
+    let in_hands = state.jobs.iter().filter(|job| job.job.is_none()).count();
+    if chosen.is_empty() && (in_hands < placed || placed == 0) {
         chosen = jobs().filter(|(_, job)| job.aside == Some(Aside::Place)).collect();
     }
     chosen.sort_by_key(|(i, job)| {

@@ -22,7 +22,7 @@ use crate::base::locks::{
     Condvar, Mutex, MutexGuard,
     thread::{self, JoinHandle, Thread},
 };
-use crate::base::units::{JobId, TableId};
+use crate::base::units::{JobId, KeyspaceId, TableId};
 use crate::compaction::compaction::Compaction;
 use crate::execution::compaction_job::CompactionJob;
 use crate::execution::flush_job::FlushJob;
@@ -71,6 +71,8 @@ pub struct BackgroundState {
     pub jobs: Vec<OpenJob>,
     /// True if a tree or the set of open jobs has changed since the last look for work.
     pub look_for_work: bool,
+    /// The keyspace in which work was begun last: others have their turn first.
+    pub begun_last: Option<KeyspaceId>,
     /// When it is looked for again though nothing has changed, wall milliseconds.
     pub look_at_ms: Option<u64>,
     /// Threads that look for work just now: what they find is not among `jobs` yet.
@@ -208,6 +210,7 @@ impl Background {
             state: Mutex::new(BackgroundState {
                 jobs: Vec::new(),
                 look_for_work: true,
+                begun_last: None,
                 look_at_ms: None,
                 looking: 0,
                 policy,

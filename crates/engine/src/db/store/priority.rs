@@ -35,6 +35,10 @@ impl ThreadPriority {
     pub fn raise(&self) {
         if self.may_rise && !self.raised.swap(true, Ordering::SeqCst) {
             self.set(Priority::Normal);
+            // It may have lowered itself meanwhile, and have come first with the system.
+            if !self.is_raised() {
+                self.set(self.low);
+            }
         }
     }
 
@@ -76,7 +80,8 @@ impl Priorities {
         own
     }
 
-    /// Somebody waits for them, or is slowed: all run as everyone does, until they find that nobody is any more.
+    /// Somebody waits for them, or is slowed: all run as everyone does, until they find that nobody is any more. Who goes on waiting
+    /// asks again, because a thread of low priority may hold the list.
     pub fn raise_all(&self) {
         // One that joins just now looks for itself before it begins.
         if let Ok(all) = self.0.try_lock() {

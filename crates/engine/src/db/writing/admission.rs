@@ -172,6 +172,7 @@ fn delay(store: &Store, gate: &Gate, keyspace: Option<&Arc<KeyspaceState>>, plac
         }
         let Err(when) = state.turnstile.ask(now, place) else { break Ok(()) };
         if store.background.threaded {
+            store.background.priorities.raise_all();
             drop(gate.wait(state, when.saturating_sub(now).min(LOOK_AGAIN)));
             counters.delay_wakeups.add(1);
         } else {
