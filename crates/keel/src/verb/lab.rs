@@ -165,7 +165,7 @@ impl RunArgs {
         let rows = scheduling::cells::plan(&schedules, scale.rounds_or(scheduling::cells::ROUNDS));
         let _claimed = self.claim_out()?;
         let programs = Programs::new(peers)?;
-        let program = programs.fingerprint(OURS).to_owned();
+        let program = programs.ours().to_owned();
         let (out, budget) = (self.out.as_path(), self.budget);
         let runner = Runner { out, programs, scale, started, budget, keep: self.keep, once: self.once };
         let ran = runner.run(&cells)?;

@@ -4,6 +4,7 @@
 //! Read from `/proc`; where there is none, the answers are `None` and the report says so. CPU that others used says whether
 //! a measurement can be believed at all.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use crate::base::clock;
@@ -14,13 +15,15 @@ const TICKS_PER_SECOND: f64 = 100.0;
 const SECONDS_MIN: f64 = 0.25;
 
 /// CPU seconds up to some moment.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Cpu {
     /// Used by this process.
     pub own_seconds: f64,
-    /// Used by all processes of the machine. What the kernel did for their reads and writes on threads of its own and in
-    /// interrupts is nobody's: beside synced writes it is a fifth of a core, and it is the measured engine's own doing.
+    /// Used on all cores, interrupts left out.
     pub all_seconds: f64,
+    /// Of that by each of the kernel's own threads that is there. What they do for reads and writes is nobody's: beside synced
+    /// writes it is a fifth of a core, and it is the measured engine's own doing.
+    pub kernel_seconds: BTreeMap<u32, f64>,
     /// In which cores of a virtual machine would have run and were not let, summed over them; 0 on a machine of metal, `None`
     /// where the kernel does not count it. No process used them, so they are in neither of the others.
     pub stolen_seconds: Option<f64>,
@@ -31,8 +34,14 @@ impl Cpu {
     /// of a second do not tell.
     pub fn others_cores_since(&self, before: &Cpu, seconds: f64) -> Option<f64> {
         let own = self.own_seconds - before.own_seconds;
-        let others = self.all_seconds - before.all_seconds - own;
+        let others = self.all_seconds - before.all_seconds - own - self.kernel_since(before);
         (seconds >= SECONDS_MIN).then(|| (others / seconds).max(0.0))
+    }
+
+    /// Of the kernel's threads since `before`; of one that has ended meanwhile nobody knows any more.
+    fn kernel_since(&self, before: &Cpu) -> f64 {
+        let since = |(id, now): (&u32, &f64)| now - before.kernel_seconds.get(id).unwrap_or(&0.0);
+        self.kernel_seconds.iter().map(since).map(|seconds| seconds.max(0.0)).sum()
     }
 
     /// Seconds stolen since `before`, in whole hundredths, as the kernel counts them.
@@ -46,17 +55,20 @@ impl Cpu {
 pub fn cpu() -> Option<Cpu> {
     let own = parse_own(&read("/proc/self/stat")?)?;
     let stat = read("/proc/stat")?;
-    let all = parse_all(&stat)? - kernel_threads();
-    Some(Cpu { own_seconds: own, all_seconds: all, stolen_seconds: parse_stolen(&stat) })
+    let (all_seconds, stolen_seconds) = (parse_all(&stat)?, parse_stolen(&stat));
+    Some(Cpu { own_seconds: own, all_seconds, kernel_seconds: kernel_threads(), stolen_seconds })
 }
 
-/// CPU seconds of the kernel's own threads.
+/// CPU seconds of each of the kernel's own threads.
 #[expect(clippy::disallowed_methods, reason = "the kernel's counters are not the store's files")]
-fn kernel_threads() -> f64 {
+fn kernel_threads() -> BTreeMap<u32, f64> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = processes.map(|entry| entry.file_name()).filter_map(|name| name.to_str()?.parse::<u32>().ok());
-    let stats = ids.filter_map(|id| read(&format!("/proc/{id}/stat")));
-    stats.filter(|stat| is_kernel_thread(stat)).filter_map(|stat| parse_own(&stat)).sum()
+    let stats = ids.filter_map(|id| Some((id, read(&format!("/proc/{id}/stat"))?)));
+    stats
+        .filter(|(_, stat)| is_kernel_thread(stat))
+        .filter_map(|(id, stat)| Some((id, parse_own(&stat)?)))
+        .collect()
 }
 
 /// CPU that is used from a moment on.
@@ -84,9 +96,9 @@ impl Meter {
     /// Up to now.
     pub fn used(&self) -> Option<Used> {
         let seconds = self.started.elapsed().as_secs_f64();
-        let (before, after) = self.since.zip(cpu())?;
+        let (before, after) = self.since.as_ref().zip(cpu())?;
         let own_seconds = after.own_seconds - before.own_seconds;
-        Some(Used { own_seconds, others_cores: after.others_cores_since(&before, seconds) })
+        Some(Used { own_seconds, others_cores: after.others_cores_since(before, seconds) })
     }
 }
 
@@ -179,7 +191,10 @@ mod tests {
         assert!(is_kernel_thread("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0"));
         assert!(!is_kernel_thread("31 (a ) b) R 3 31 7 0 -1 4194304 124 0"));
         assert_eq!(parse_all("cpu x"), None);
-        let at = |own_seconds, all_seconds| Cpu { own_seconds, all_seconds, stolen_seconds: None };
+        let at = |own_seconds, all_seconds| {
+            let kernel_seconds = BTreeMap::new();
+            Cpu { own_seconds, all_seconds, kernel_seconds, stolen_seconds: None }
+        };
         assert_eq!(at(3.0, 17.0).others_cores_since(&at(1.0, 10.0), 2.5), Some(2.0));
         assert_eq!(at(3.0, 11.99).others_cores_since(&at(1.0, 10.0), 2.5), Some(0.0));
         assert_eq!(at(1.1, 10.3).others_cores_since(&at(1.0, 10.0), 0.01), None);
@@ -192,8 +207,22 @@ mod tests {
     }
 
     #[test]
+    fn threads_of_the_kernel_are_nobody_whether_they_come_or_go() {
+        let at = |all_seconds, kernel: &[(u32, f64)]| {
+            let kernel_seconds = kernel.iter().copied().collect();
+            Cpu { own_seconds: 0.0, all_seconds, kernel_seconds, stolen_seconds: None }
+        };
+        // The first went on for a second, the second has ended with its nine, the third has come and used two.
+        let (before, after) = (at(100.0, &[(1, 4.0), (2, 9.0)]), at(105.0, &[(1, 5.0), (3, 2.0)]));
+        assert_eq!(after.others_cores_since(&before, 2.0), Some(1.0));
+    }
+
+    #[test]
     fn stolen_seconds_are_whole_hundredths() {
-        let at = |stolen_seconds| Cpu { own_seconds: 0.0, all_seconds: 0.0, stolen_seconds };
+        let at = |stolen_seconds| {
+            let kernel_seconds = BTreeMap::new();
+            Cpu { own_seconds: 0.0, all_seconds: 0.0, kernel_seconds, stolen_seconds }
+        };
         // As numbers of this kind their difference is below 0.02.
         assert_eq!(at(Some(1423.47)).stolen_since(&at(Some(1423.45))), Some(0.02));
         assert_eq!(at(Some(1.0)).stolen_since(&at(Some(1.5))), Some(0.0), "a kernel that counts back");

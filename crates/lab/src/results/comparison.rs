@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::results::document::{Config, Document, Latency};
 use crate::results::settings::OURS;
+use crate::run::max_rate::COMPLETED_MIN;
 use crate::run::steady::{LEFT_OUT_SHARE_MAX, SteadyLatency};
 
 /// A run in which others used more cores than this is disturbed.
@@ -170,6 +171,10 @@ pub enum Verdict {
     TooFew,
     /// Nothing: one of the runs was disturbed.
     Disturbed,
+    /// Nothing: one of the runs did not end what came, and requests that were not served are in no latency.
+    Late,
+    /// Nothing: each run was under a load of its own, a share of the highest rate that it found.
+    OtherLoad,
 }
 
 impl Run {
@@ -181,12 +186,23 @@ impl Run {
 
 /// How much a run was disturbed, by others or by a machine that stood still: above 1 its figures say little.
 pub fn disturbance(document: &Document) -> f64 {
-    by_others(document.others_cores).max(by_halts(document))
+    most_others(document).max(by_halts(document))
 }
 
 /// How much others disturb a run who use so many cores; above 1 it is too much.
 pub fn by_others(cores: Option<f64>) -> f64 {
     cores.unwrap_or(0.0) / OTHERS_CORES_MAX
+}
+
+/// True if it did not end the requests that came.
+pub fn late(document: &Document) -> bool {
+    document.open_loop.as_ref().is_some_and(|load| load.completed_share < COMPLETED_MIN)
+}
+
+/// Others during the search for the highest rate count as those during the run.
+fn most_others(document: &Document) -> f64 {
+    by_others(document.others_cores)
+        .max(by_others(document.max_rate.as_ref().and_then(|found| found.others_cores)))
 }
 
 fn by_halts(document: &Document) -> f64 {
@@ -200,7 +216,7 @@ pub fn disturbed(document: &Document) -> bool {
 
 /// What disturbed a run so that its figures say little, to be followed by "while … was measured".
 pub fn why_disturbed(document: &Document) -> Option<&'static str> {
-    let others = by_others(document.others_cores) > 1.0;
+    let others = most_others(document) > 1.0;
     let halts = by_halts(document) > 1.0;
     let halted = || halts.then_some("the machine itself stood still for most seconds");
     others.then_some("others used the CPU").or_else(halted)
@@ -289,6 +305,8 @@ struct Row {
     steady: bool,
     /// No verdict is given on it.
     shown_only: bool,
+    /// It depends on how much came, and on that being served.
+    under_load: bool,
     of: Of,
 }
 
@@ -300,12 +318,17 @@ impl Row {
         of: impl Fn(&Document) -> Option<f64> + 'static,
     ) -> Row {
         let (name, of) = (name.to_owned(), Box::new(of));
-        Row { name, unit, better, tail: false, steady: false, shown_only: false, of }
+        Row { name, unit, better, tail: false, steady: false, shown_only: false, under_load: false, of }
     }
 
     /// One on the slowest few.
     fn tail(self) -> Row {
         Row { tail: true, ..self }
+    }
+
+    /// One on how long requests took.
+    fn under_load(self) -> Row {
+        Row { under_load: true, ..self }
     }
 
     /// This row, and where all runs tell the figure without halts, a row of that, which is judged instead.
@@ -343,8 +366,10 @@ fn figures(contestants: &[Contestant], baseline: Option<usize>) -> Vec<Figure> {
             let Some((at, base)) = base else { continue };
             mine.ratio = mine.median.zip(base.median).filter(|(_, b)| *b > 0.0).map(|(a, b)| a / b);
             if let Some(better) = row.better.filter(|_| i != at && !row.shown_only) {
-                let disturbed = contestants[i].disturbed + contestants[at].disturbed > 0;
-                mine.verdict = verdict(mine, &base, better, row.tail, disturbed);
+                let both = [&contestants[i], &contestants[at]];
+                let judged = verdict(mine, &base, better, row.tail, both.iter().any(|c| c.disturbed > 0));
+                let unlike = unlike_loads(both).filter(|_| row.under_load);
+                mine.verdict = judged.map(|verdict| unlike.unwrap_or(verdict));
             }
         }
         let Row { name, unit, better, tail, steady, .. } = row;
@@ -353,22 +378,35 @@ fn figures(contestants: &[Contestant], baseline: Option<usize>) -> Vec<Figure> {
     rows(contestants).into_iter().map(measure).collect()
 }
 
+/// Why latencies of two say nothing beside each other, if their loads were not the same, or not served.
+fn unlike_loads(both: [&Contestant; 2]) -> Option<Verdict> {
+    let any = |of: fn(&Document) -> bool| both.iter().flat_map(|c| &c.runs).any(of);
+    let own_rate = any(|d| d.max_rate.is_some()).then_some(Verdict::OtherLoad);
+    own_rate.or_else(|| any(late).then_some(Verdict::Late))
+}
+
 /// What is measured, the important first.
 fn rows(contestants: &[Contestant]) -> Vec<Row> {
     use Better::{Higher, Lower};
     use Unit::{Bytes, Cores, Micros, PerSecond, Seconds, Times};
     let runs: Vec<&Document> = contestants.iter().flat_map(|contestant| &contestant.runs).collect();
     let mut rows = vec![Row::new("throughput", PerSecond, Some(Higher), |d| Some(d.throughput_ops_per_sec))];
+    if runs.iter().any(|document| document.max_rate.is_some()) {
+        let highest = |d: &Document| {
+            d.max_rate.as_ref().filter(|found| found.is_narrow()).map(|found| found.ops_per_sec)
+        };
+        rows.push(Row::new("highest rate", PerSecond, Some(Higher), highest));
+    }
     let mut kinds: Vec<&String> = runs.iter().flat_map(|document| document.latency_us.keys()).collect();
     kinds.sort();
     kinds.dedup();
     kinds.into_iter().for_each(|kind| rows.extend(latency_rows(kind, &runs)));
     let worst =
         Row::new("worst s p99", Micros, Some(Lower), |d| whole_seconds(d, |w| w.p99_us).reduce(f64::max));
-    rows.extend(worst.tail().and_steady(&runs, |d| d.steady.as_ref()?.worst_second_p99_us));
-    let slowest = |d: &Document| whole_seconds(d, |w| Some(w.achieved)).reduce(f64::min);
+    rows.extend(worst.tail().under_load().and_steady(&runs, |d| d.steady.as_ref()?.worst_second_p99_us));
+    let slowest = Row::new("slowest second", PerSecond, Some(Higher), slowest_second).tail().under_load();
+    rows.extend(slowest.and_steady(&runs, |d| d.steady.as_ref()?.slowest_second_ops));
     rows.extend([
-        Row::new("slowest second", PerSecond, Some(Higher), slowest).tail(),
         Row::new("write ampl.", Times, Some(Lower), |d| d.amplification.write),
         Row::new("space ampl.", Times, Some(Lower), |d| d.amplification.space),
         Row::new("CPU per op", Micros, Some(Lower), Document::cpu_us_per_op),
@@ -389,11 +427,11 @@ fn latency_rows(kind: &str, runs: &[&Document]) -> Vec<Row> {
     };
     let tails: [(&str, Plain, Steady); 3] =
         [("p99", |l| l.p99, |l| l.p99), ("p99.9", |l| l.p999, |l| l.p999), ("max", |l| l.max, |l| l.max)];
-    let mut rows = vec![row("p50", |l| l.p50)];
+    let mut rows = vec![row("p50", |l| l.p50).under_load()];
     for (name, plain, steady) in tails {
         let kind = kind.to_owned();
         let steady = move |d: &Document| d.steady.as_ref()?.latency_us.get(&kind).map(steady);
-        rows.extend(row(name, plain).tail().and_steady(runs, steady));
+        rows.extend(row(name, plain).tail().under_load().and_steady(runs, steady));
     }
     rows
 }
@@ -404,6 +442,13 @@ pub(crate) fn whole_seconds<'a>(
     of: fn(&crate::results::document::WindowRow) -> Option<f64>,
 ) -> impl Iterator<Item = f64> + 'a {
     document.windows.iter().filter(|w| (w.second + 1) as f64 <= document.seconds).filter_map(of)
+}
+
+/// Operations that ended in the whole second in which the fewest did: none, where a second has no row.
+fn slowest_second(document: &Document) -> Option<f64> {
+    let told: Vec<f64> = whole_seconds(document, |w| Some(w.achieved)).collect();
+    let silent = (told.len() as u64) < document.seconds as u64;
+    told.into_iter().chain(silent.then_some(0.0)).reduce(f64::min).filter(|_| !document.windows.is_empty())
 }
 
 impl Cell {

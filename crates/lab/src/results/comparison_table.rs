@@ -125,6 +125,8 @@ fn word(verdict: Verdict) -> &'static str {
         Verdict::None => "none",
         Verdict::TooFew => "few",
         Verdict::Disturbed => "noise",
+        Verdict::Late => "late",
+        Verdict::OtherLoad => "loads",
     }
 }
 
@@ -147,6 +149,16 @@ fn notes(out: &mut String, group: &Group) -> std::fmt::Result {
                  more than {:.0} % of its seconds; no verdict",
                 LEFT_OUT_SHARE_MAX * 100.0
             ),
+        ),
+        (
+            Verdict::Late,
+            "late: requests of a run were not served in time, and are in no latency; no verdict".to_owned(),
+        ),
+        (
+            Verdict::OtherLoad,
+            "loads: each run had a share of the highest rate that it found itself; give a --rate in requests a second to \
+             compare latencies"
+                .to_owned(),
         ),
     ];
     writeln!(out)?;

@@ -112,6 +112,77 @@ fn too_few_or_disturbed_runs_give_no_verdict() {
     );
 }
 
+#[test]
+fn a_second_without_a_row_is_one_in_which_nothing_ended() {
+    let stalled = || {
+        let mut run = run("evenkeel", 900.0, 1.0);
+        run.document.windows.remove(1);
+        run
+    };
+    let runs: Vec<Run> = (0..5).flat_map(|_| [stalled(), run("rocksdb", 100.0, 1.0)]).collect();
+    let c = compare(&runs).unwrap();
+    assert_eq!(cell(&c, "slowest second", 0).median, Some(0.0));
+    assert_eq!(cell(&c, "slowest second", 0).verdict, Some(Verdict::Worse));
+}
+
+fn under_load(run: Run, completed_share: f64) -> Run {
+    let load = serde_json::json!({
+        "shape": "constant:1000", "spacing": "even", "requests": 1000, "seconds": 1.0, "offered_ops_per_sec": 1000.0,
+        "completed_share": completed_share, "queue_at_end": 0, "queue_max": 0, "unfinished": 0,
+        "wake_up_us": {"p50": 1.0, "p99": 1.0}, "held": true
+    });
+    let open_loop = Some(serde_json::from_value(load).unwrap());
+    Run { document: Document { open_loop, ..run.document }, ..run }
+}
+
+fn at_own_rate(run: Run, failed: Option<f64>) -> Run {
+    let found = serde_json::json!({
+        "ops_per_sec": 100.0, "failed_ops_per_sec": failed, "closed_loop_ops_per_sec": 200.0, "p99_limit_us": null,
+        "probe_seconds": 1.0, "budget_seconds": 1.0, "spent_seconds": 1.0, "probes": [], "others_cores": 0.0
+    });
+    let max_rate = Some(serde_json::from_value(found).unwrap());
+    Run { document: Document { max_rate, ..run.document }, ..run }
+}
+
+#[test]
+fn latencies_say_nothing_where_loads_differ_or_are_not_served() {
+    let late = |share: f64| {
+        let pair =
+            |_| [under_load(run("evenkeel", 9.0, 1.0), 1.0), under_load(run("rocksdb", 9.0, 9.0), share)];
+        compare(&(0..5).flat_map(pair).collect::<Vec<Run>>()).unwrap()
+    };
+    assert_eq!(cell(&late(0.995), "read p99", 0).verdict, Some(Verdict::Better));
+    assert_eq!(cell(&late(0.98), "read p99", 0).verdict, Some(Verdict::Late));
+    assert_eq!(cell(&late(0.98), "CPU per op", 0).verdict, Some(Verdict::None));
+    assert!(text(&late(0.98)).contains("late: requests"));
+
+    let own = |failed: Option<f64>| {
+        let pair = |_| {
+            [at_own_rate(run("evenkeel", 9.0, 1.0), failed), at_own_rate(run("rocksdb", 9.0, 9.0), failed)]
+        };
+        compare(&(0..5).flat_map(pair).collect::<Vec<Run>>()).unwrap()
+    };
+    let found = own(Some(104.0));
+    assert_eq!(cell(&found, "read p99", 0).verdict, Some(Verdict::OtherLoad));
+    assert_eq!(cell(&found, "highest rate", 0).median, Some(100.0));
+    assert!(text(&found).contains("give a --rate"));
+    // A search that did not come to its end has found nothing.
+    for failed in [None, Some(140.0)] {
+        assert_eq!(cell(&own(failed), "highest rate", 0).median, None);
+    }
+}
+
+#[test]
+fn others_during_the_search_disturb_a_run_too() {
+    let mut run = at_own_rate(run("evenkeel", 9.0, 1.0), None);
+    assert!(!run.disturbed());
+    if let Some(found) = &mut run.document.max_rate {
+        found.others_cores = Some(OTHERS_CORES_MAX + 0.01);
+    }
+    assert!(run.disturbed());
+    assert_eq!(why_disturbed(&run.document), Some("others used the CPU"));
+}
+
 /// A run whose machine stood still in so many seconds of 60, and what its tails are without them.
 fn halted(run: Run, left_out: u64, steady: f64) -> Run {
     let latency = SteadyLatency { count: 900, p50: 1.5, p99: steady, p999: 2.0 * steady, max: 9.0 * steady };

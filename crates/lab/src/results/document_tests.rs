@@ -66,15 +66,18 @@ fn every_field_is_documented() {
         queue_grew: false,
         worst_p99_us: None,
         held: true,
+        halted: false,
     };
     let max_rate = MaxRate {
         ops_per_sec: 1.0,
+        failed_ops_per_sec: None,
         closed_loop_ops_per_sec: 1.0,
         p99_limit_us: None,
         probe_seconds: 1.0,
         budget_seconds: 1.0,
         spent_seconds: 1.0,
         probes: vec![probe],
+        others_cores: None,
         wrong_reads: 0,
     };
     let load = OpenLoad {

@@ -111,6 +111,20 @@ impl Common {
         Ok(true)
     }
 
+    /// Why one of this name is not common to all engines under `settings`, if it is not.
+    ///
+    /// # Errors
+    /// What to do instead.
+    pub fn check(name: &str, settings: Settings) -> Result<(), String> {
+        let counts = |(known, both): &(&str, bool)| *known == name && (*both || settings == Settings::Equal);
+        if Common::NAMES.iter().any(counts) {
+            return Ok(());
+        }
+        Err(format!(
+            "--set {name}: with the recommended settings only memory is common; see --settings equal"
+        ))
+    }
+
     /// Memory for writes and blocks together, for engines that know no difference.
     pub fn memory_bytes(&self) -> u64 {
         self.memtable_bytes * self.memtables + self.cache_bytes

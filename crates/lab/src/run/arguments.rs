@@ -81,6 +81,12 @@ pub fn dataset(
 impl RunArgs {
     /// Refuses flags that make no sense for a workload.
     pub fn check(&self, workload: &Workload) -> Result<(), String> {
+        if workload.fills() && self.distribution.is_some() {
+            return Err(format!(
+                "{} inserts each record once, whatever the distribution; leave --distribution away",
+                workload.name
+            ));
+        }
         check_ops(workload, self.ops)
     }
 

@@ -167,7 +167,7 @@ pub struct Outcome {
     pub live_bytes: u64,
     /// CPU seconds of this process from the start of the measurement until idle.
     pub cpu_seconds: Option<f64>,
-    /// Cores that other processes used meanwhile.
+    /// Cores that other processes used meanwhile; while operations were measured, if that is more.
     pub others_cores: Option<f64>,
     /// The most memory this process has held.
     pub peak_rss_bytes: Option<u64>,
@@ -289,10 +289,13 @@ pub(crate) fn at_rest<E: Engine>(
     watch: &dyn Watch,
     live: impl FnOnce() -> Result<Scanned, EngineError>,
 ) -> Result<Outcome, EngineError> {
+    let while_measured = meter.used().and_then(|used| used.others_cores);
     let idle_seconds = settle(engine, watch)?;
     let used = meter.used();
     watch.end();
     let (figures, disk_bytes) = (engine.figures(), engine.disk_bytes());
+    let peak_rss_bytes = machine::peak_rss_bytes();
+    // It may read the whole store, which none of the figures is to show.
     let live = live()?;
     Ok(Outcome {
         fill: None,
@@ -309,8 +312,12 @@ pub(crate) fn at_rest<E: Engine>(
         records: live.entries,
         live_bytes: live.bytes,
         cpu_seconds: used.map(|used| used.own_seconds),
-        others_cores: used.and_then(|used| used.others_cores),
-        peak_rss_bytes: machine::peak_rss_bytes(),
+        others_cores: used
+            .and_then(|used| used.others_cores)
+            .into_iter()
+            .chain(while_measured)
+            .reduce(f64::max),
+        peak_rss_bytes,
         opened: None,
         max_rate: None,
         driver,

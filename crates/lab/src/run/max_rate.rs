@@ -7,12 +7,14 @@
 //! A rate holds if the store completes at least 99 % of the requests by the time the last has come, the queue does not grow,
 //! and, where a latency is asked for, the 99th percentile of every second is within it. What a probe cannot see is debt that
 //! takes longer than the probe to be felt; the run that follows says whether the rate held for its length.
+//! A rate that fails while the machine stands still is tried again.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use crate::base::clock;
+use crate::base::machine::Meter;
 use crate::base::random::mix64;
 use crate::load::arrivals::{End, Schedule, Spacing};
 use crate::load::load_shape::Piece;
@@ -21,6 +23,7 @@ use crate::run::engine::{Engine, EngineError};
 use crate::run::open_loop::{OpenMeasured, OpenRun, Queue};
 use crate::run::phase::{Phase, Watch};
 use crate::run::recorder::{Arrived, Window};
+use crate::run::steady::is_halted;
 use crate::workloads::generator::Shared;
 
 /// The least share of the requests that must have ended with the last one's second.
@@ -36,6 +39,9 @@ const UP: f64 = 1.3;
 /// The queue of a probe may take so long to empty: enough to see the latencies of the last requests.
 const DRAIN_SECONDS: f64 = 1.0;
 
+/// A probe that failed in a machine that stood still is made again so often.
+const AGAIN_MAX: u32 = 2;
+
 /// A lower rate is no load; the store does not answer.
 const RATE_MIN: f64 = 1.0;
 
@@ -46,7 +52,8 @@ pub struct Search {
     pub p99: Option<Duration>,
     /// How long a probe lasts, in seconds.
     pub probe_seconds: f64,
-    /// No probe begins when so many seconds have passed since the first, waiting for an idle store included.
+    /// No probe begins when probes have taken so many seconds. Waiting for an idle store is not counted: how far a search comes
+    /// must not depend on how long an engine settles.
     pub budget_seconds: f64,
 }
 
@@ -67,6 +74,8 @@ pub struct Probe {
     pub queue_grew: bool,
     pub worst_p99_us: Option<f64>,
     pub held: bool,
+    #[serde(default)]
+    pub halted: bool,
 }
 
 /// What was found.
@@ -74,14 +83,25 @@ pub struct Probe {
 #[expect(missing_docs, reason = "docs/bench_json.md documents each field, once")]
 pub struct MaxRate {
     pub ops_per_sec: f64,
+    #[serde(default)]
+    pub failed_ops_per_sec: Option<f64>,
     pub closed_loop_ops_per_sec: f64,
     pub p99_limit_us: Option<f64>,
     pub probe_seconds: f64,
     pub budget_seconds: f64,
     pub spent_seconds: f64,
     pub probes: Vec<Probe>,
+    #[serde(default)]
+    pub others_cores: Option<f64>,
     #[serde(skip)]
     pub wrong_reads: u64,
+}
+
+impl MaxRate {
+    /// True if the search came to its end: a rate little higher failed.
+    pub fn is_narrow(&self) -> bool {
+        self.failed_ops_per_sec.is_some_and(|failed| failed / self.ops_per_sec <= BRACKET_MAX)
+    }
 }
 
 /// Tries rates on the store as it is, each from an idle store, until the budget is spent or the bracket narrow.
@@ -97,40 +117,66 @@ pub fn find<E: Engine>(
     watch: &dyn Watch,
     idle: &dyn Fn() -> Result<(), EngineError>,
 ) -> Result<MaxRate, EngineError> {
-    let (started, seconds) = (clock::now(), search.probe_seconds);
+    let (meter, seconds) = (Meter::start(), search.probe_seconds);
+    let mut spent = Spent::default();
+    let started = clock::now();
     // Each probe draws other operations, as clients would that go on.
     let nth = |n: usize| Shared { seed: mix64(shared.seed ^ mix64(n as u64 + 1)), ..*shared };
     let closed =
         Run { engine, threads, ops: None, seconds: Some(seconds), watch }.go(Phase::Search, &nth(0))?;
+    spent.since(started);
     let mut found = MaxRate {
         ops_per_sec: 0.0,
+        failed_ops_per_sec: None,
         closed_loop_ops_per_sec: closed.ops as f64 / closed.seconds,
         p99_limit_us: search.p99.map(|limit| limit.as_secs_f64() * 1e6),
         probe_seconds: seconds,
         budget_seconds: search.budget_seconds,
         spent_seconds: 0.0,
         probes: Vec::new(),
+        others_cores: None,
         wrong_reads: closed.wrong_reads,
     };
-    let mut bracket = Bracket::new(found.closed_loop_ops_per_sec);
+    let (mut bracket, mut again) = (Bracket::new(found.closed_loop_ops_per_sec), 0);
     while let Some(rate) = bracket.next() {
-        if started.elapsed().as_secs_f64() >= search.budget_seconds {
+        if spent.0.as_secs_f64() >= search.budget_seconds {
             break;
         }
         idle()?;
+        let started = clock::now();
         let shared = nth(found.probes.len() + 1);
         let end = End { ops: None, seconds: Some(seconds) };
         let schedule = Schedule::new(std::iter::once(Piece { rate, seconds }), end, spacing, shared.seed);
         let run = OpenRun { engine, threads, schedule: &schedule, drain_seconds: DRAIN_SECONDS, watch };
         let OpenMeasured { measured, queue, .. } = run.go(Phase::Search, &shared)?;
+        spent.since(started);
         found.wrong_reads += measured.wrong_reads;
-        let probe = judge(rate, &queue, &measured.windows, threads, search.p99);
-        bracket.learn(rate, probe.held);
+        let halted = measured.samples.values().any(|second| is_halted(second.stolen_seconds));
+        let probe = Probe { halted, ..judge(rate, &queue, &measured.windows, threads, search.p99) };
         found.probes.push(probe);
+        if !probe.held && halted && again < AGAIN_MAX {
+            // It says nothing of the store.
+            again += 1;
+            continue;
+        }
+        again = 0;
+        bracket.learn(rate, probe.held);
     }
     found.ops_per_sec = bracket.held().ok_or_else(|| nothing_held(&search, &found.probes))?;
-    found.spent_seconds = started.elapsed().as_secs_f64();
+    found.failed_ops_per_sec = bracket.failed;
+    found.spent_seconds = spent.0.as_secs_f64();
+    found.others_cores = meter.used().and_then(|used| used.others_cores);
     Ok(found)
+}
+
+/// What probes have taken.
+#[derive(Default)]
+struct Spent(Duration);
+
+impl Spent {
+    fn since(&mut self, started: Instant) {
+        self.0 += started.elapsed();
+    }
 }
 
 fn nothing_held(search: &Search, probes: &[Probe]) -> String {
@@ -157,7 +203,7 @@ pub fn judge(rate: f64, queue: &Queue, windows: &[Window], threads: usize, p99: 
     let queue_grew = grew(queue, windows, threads);
     let quick = p99.is_none_or(|limit| worst_p99_us.is_some_and(|worst| worst <= limit.as_secs_f64() * 1e6));
     let held = completed_share >= COMPLETED_MIN && !queue_grew && quick && queue.unfinished == 0;
-    Probe { rate, completed_share, queue_at_end: queue.at_end, queue_grew, worst_p99_us, held }
+    Probe { rate, completed_share, queue_at_end: queue.at_end, queue_grew, worst_p99_us, held, halted: false }
 }
 
 /// The queue grows if its shortest in the second half is longer than in the first by more than the threads hold and a

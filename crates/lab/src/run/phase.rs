@@ -272,8 +272,9 @@ fn difference(now: &Look, before: &Look) -> Sample {
         ..*n
     };
     let seconds = now.at.duration_since(before.at).as_secs_f64();
-    let others = before.cpu.zip(now.cpu).and_then(|(before, now)| now.others_cores_since(&before, seconds));
-    let stolen = before.cpu.zip(now.cpu).and_then(|(before, now)| now.stolen_since(&before));
+    let cpu = before.cpu.as_ref().zip(now.cpu.as_ref());
+    let others = cpu.and_then(|(before, now)| now.others_cores_since(before, seconds));
+    let stolen = cpu.and_then(|(before, now)| now.stolen_since(before));
     Sample { figures, others_cores: others, stolen_seconds: stolen }
 }
 

@@ -37,6 +37,8 @@ pub struct Steady {
     pub p999_us: Option<f64>,
     pub max_us: Option<f64>,
     pub worst_second_p99_us: Option<f64>,
+    #[serde(default)]
+    pub slowest_second_ops: Option<f64>,
     pub latency_us: BTreeMap<String, SteadyLatency>,
 }
 
@@ -77,6 +79,9 @@ impl Steady {
             }
         }
         let all = latency(&all);
+        let ops: BTreeMap<u64, u64> = windows.iter().map(|w| (w.second, w.ops)).collect();
+        let served = |second: u64| ops.get(&second).map_or(0.0, |ops| *ops as f64);
+        let slowest = (0..seconds as u64).filter(|second| !halts.left_out.contains(second)).map(served);
         let counted = |w: &&Window| (w.second + 1) as f64 <= seconds && !halts.left_out.contains(&w.second);
         Some(Steady {
             seconds: whole,
@@ -87,6 +92,7 @@ impl Steady {
             p999_us: all.map(|l| l.p999),
             max_us: all.map(|l| l.max),
             worst_second_p99_us: windows.iter().filter(counted).filter_map(|w| w.p99_us).reduce(f64::max),
+            slowest_second_ops: slowest.reduce(f64::min),
             latency_us: by_kind
                 .iter()
                 .filter_map(|(kind, h)| Some(((*kind).to_owned(), latency(h)?)))

@@ -12,11 +12,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::results::comparison::{
-    Better, Cell, ROUNDS_MIN, TAIL_RATIO, TAIL_ROUNDS_MIN, Unit, all_tell, why_disturbed,
+    Better, Cell, ROUNDS_MIN, TAIL_RATIO, TAIL_ROUNDS_MIN, Unit, all_tell, late, why_disturbed,
 };
 use crate::results::document::Document;
 use crate::results::settings::OURS;
-use crate::run::max_rate::COMPLETED_MIN;
 use crate::verdicts::cells::{Cell as LabCell, Finished};
 use crate::verdicts::expected::{Bar, Expected};
 use crate::verdicts::experiment::{Claim, Experiment, Take};
@@ -307,6 +306,9 @@ impl<'a> About<'a> {
         {
             return Some("the cells are not of one machine and disk".to_owned());
         }
+        if let Some(engine) = needed.iter().find(|engine| self.unfound(engine)) {
+            return Some(format!("the highest rate of {engine} was not found within the search's budget"));
+        }
         if bar.is_ratio() && self.late(baseline) {
             return Some(format!("{baseline} did not keep up with the load"));
         }
@@ -315,9 +317,13 @@ impl<'a> About<'a> {
 
     /// True if a run did not end what came. Where the highest rate was looked for, that says nothing.
     fn late(&self, engine: &str) -> bool {
-        let late =
-            |d: &Document| d.open_loop.as_ref().is_some_and(|load| load.completed_share < COMPLETED_MIN);
         self.claim.take != Take::HighestRate && self.documents(engine).any(late)
+    }
+
+    /// True if a search for the highest rate ended before a rate little higher had failed.
+    fn unfound(&self, engine: &str) -> bool {
+        let open = |d: &Document| d.max_rate.as_ref().is_some_and(|found| !found.is_narrow());
+        self.claim.take == Take::HighestRate && self.documents(engine).any(open)
     }
 
     fn engines(&self, base: &Cell) -> Vec<EngineFigure> {

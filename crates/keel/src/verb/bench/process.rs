@@ -184,7 +184,7 @@ pub fn ours(
         // The default keyspace has a log.
         flag("--keyspace", "bench");
     }
-    for (name, value) in in_our_words(&common(set)?, settings) {
+    for (name, value) in in_our_words(&common(set, settings)?, settings) {
         flag("--set", &format!("{name}={value}"));
     }
     own.iter().for_each(|assignment| flag("--set", assignment));
@@ -210,10 +210,11 @@ pub fn peer(
     Process { program: program.to_owned(), arguments }
 }
 
-fn common(set: &[String]) -> Result<Common, Failure> {
+fn common(set: &[String], settings: Settings) -> Result<Common, Failure> {
     let mut common = Common::default();
     for (name, value) in set.iter().filter_map(|assignment| assignment.split_once('=')) {
         common.set(name.trim(), value.trim()).map_err(Failure::usage)?;
+        Common::check(name.trim(), settings).map_err(Failure::usage)?;
     }
     Ok(common)
 }
@@ -298,7 +299,10 @@ mod tests {
 
     #[test]
     fn equal_settings_are_all_in_our_words() {
-        let common = common(&["background_threads=3".to_owned(), "memtable_bytes=8MiB".to_owned()]).unwrap();
+        let set = ["background_threads=3".to_owned(), "memtable_bytes=8MiB".to_owned()];
+        let Err(Failure::Usage(refused)) = common(&set, Settings::Recommended) else { panic!("it is taken") };
+        assert!(refused.contains("background_threads") && refused.contains("--settings equal"), "{refused}");
+        let common = common(&set, Settings::Equal).unwrap();
         let equal = in_our_words(&common, Settings::Equal);
         for (name, value) in &equal {
             let mut options = evenkeel::Options::default();

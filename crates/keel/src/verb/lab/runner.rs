@@ -92,11 +92,17 @@ impl Programs {
         Ok(Programs { ours: fingerprint(&this)?, peers })
     }
 
-    /// What tells a build of the program that measures this engine from another.
-    pub fn fingerprint(&self, engine: &str) -> &str {
+    /// What tells a build of this command from another.
+    pub fn ours(&self) -> &str {
+        &self.ours
+    }
+
+    /// What tells a build of the commands that measure from another: if one has changed, the cells of both are run again, for
+    /// engines are compared by what one build of the instrument saw in alternating rounds.
+    fn fingerprint(&self) -> String {
         match &self.peers {
-            Some((_, print)) if engine != OURS => print,
-            _ => &self.ours,
+            Some((_, peers)) => format!("{} {peers}", self.ours),
+            None => self.ours.clone(),
         }
     }
 
@@ -237,7 +243,7 @@ impl Runner<'_> {
             store: store.as_ref().map(|(_, process)| process.arguments()),
             crash: crash.as_ref().map(Process::arguments),
             device: cell.work.device,
-            program: self.programs.fingerprint(&cell.system.engine).to_owned(),
+            program: self.programs.fingerprint(),
         };
         Ok(Ready { cell, process, asked, store, crash })
     }

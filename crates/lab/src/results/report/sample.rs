@@ -127,6 +127,7 @@ fn steady(seconds: u64, latency: impl Fn(f64) -> Latency) -> Steady {
         p999_us: Some(550.0),
         max_us: Some(700.0),
         worst_second_p99_us: Some(35.0),
+        slowest_second_ops: Some(18_000.0),
         latency_us: BTreeMap::from([("read".to_owned(), of(7.0)), ("update".to_owned(), of(4.0))]),
     }
 }
