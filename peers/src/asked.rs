@@ -64,6 +64,18 @@ impl Asked {
         self.settings == Settings::Equal
     }
 
+    /// Refuses what somebody wants otherwise than usual, and this engine has no word for.
+    ///
+    /// # Errors
+    /// Which setting.
+    pub fn has_no(&self, engine: &str, names: &[&str]) -> Result<(), String> {
+        let (asked, usual) = (self.common.rows(self.settings), Common::default().rows(self.settings));
+        match names.iter().find(|name| asked.get(**name) != usual.get(**name)) {
+            Some(name) => Err(format!("{engine} has no {name}; leave --set {name} away, or the engine")),
+            None => Ok(()),
+        }
+    }
+
     /// The document's account of the settings: what was asked for, and in `options` what the engine was told, in its words.
     pub fn config(&self, options: &[(&str, Value)]) -> BTreeMap<String, Value> {
         let options = options.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();

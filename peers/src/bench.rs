@@ -202,12 +202,7 @@ fn common(set: &[String], settings: Settings) -> Result<Common, Failure> {
                 "--set {assignment}: peers have only what all engines have in common: {names}"
             )));
         }
-        let both = Common::NAMES.iter().any(|(known, both)| *known == name.trim() && *both);
-        if settings == Settings::Recommended && !both {
-            return Err(Failure::usage(format!(
-                "--set {assignment}: with the recommended settings only memory is common; see --settings equal"
-            )));
-        }
+        Common::check(name.trim(), settings).map_err(Failure::usage)?;
     }
     Ok(common)
 }

@@ -53,6 +53,7 @@ struct State {
 
 /// Opens one in an empty directory.
 pub fn open(asked: &Asked) -> Result<(Coordinode, BTreeMap<String, Value>), EngineError> {
+    asked.has_no("coordinode", &["background_threads"])?;
     let account = Account::new();
     let common = asked.common;
     let sequence = SequenceNumberCounter::default();
@@ -143,7 +144,9 @@ impl Shared {
             let mut state = self.lock();
             state.flushing = false;
             state.compaction_due = true;
-            state.failure = flushed.err().map(|error| format!("flush: {error}"));
+            if let Err(error) = flushed {
+                state.failure = Some(format!("flush: {error}"));
+            }
             drop(state);
             self.changed.notify_all();
         }

@@ -41,6 +41,8 @@ pub fn open(asked: &Asked) -> Result<(Fjall, BTreeMap<String, Value>), EngineErr
     let common = asked.common;
     let mut told =
         vec![("cache_size", common.cache_bytes.into()), ("max_memtable_size", common.memtable_bytes.into())];
+    asked.has_no("fjall", &["memtables"])?;
+    told.push(("memtables", "its own: writers halt when four are full".into()));
     let mut builder = Database::builder(&asked.dir).cache_size(common.cache_bytes);
     let mut options = KeyspaceCreateOptions::default().max_memtable_size(common.memtable_bytes);
     if asked.equal() {
@@ -133,10 +135,9 @@ impl Engine for Fjall {
     }
 
     fn write(&self, changes: &[Change<'_>]) -> Result<(), EngineError> {
-        let mut batch = self.db.batch();
-        if self.sync {
-            batch = batch.durability(Some(PersistMode::SyncData));
-        }
+        // A batch that says nothing stays in a buffer of this process, where a single put goes to the kernel.
+        let durability = if self.sync { PersistMode::SyncData } else { PersistMode::Buffer };
+        let mut batch = self.db.batch().durability(Some(durability));
         for change in changes {
             match change {
                 Change::Put(key, value) => {

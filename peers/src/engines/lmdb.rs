@@ -30,6 +30,7 @@ pub struct Lmdb {
 
 /// Opens one in an empty directory.
 pub fn open(asked: &Asked) -> Result<(Lmdb, BTreeMap<String, Value>), EngineError> {
+    asked.has_no("LMDB", &["block_bytes", "filter_bits", "background_threads"])?;
     let account = Account::new();
     let mut options = EnvOpenOptions::new();
     options.map_size(MAP_BYTES).max_readers(READERS);

@@ -25,6 +25,7 @@ pub struct Redb {
 
 /// Opens one in an empty directory.
 pub fn open(asked: &Asked) -> Result<(Redb, BTreeMap<String, Value>), EngineError> {
+    asked.has_no("redb", &["block_bytes", "filter_bits", "background_threads"])?;
     let account = Account::new();
     let cache_bytes = asked.common.memory_bytes();
     let db = Database::builder().set_cache_size(cache_bytes as usize).create(asked.dir.join("redb"))?;
