@@ -98,6 +98,7 @@ fn a_late_steer_and_a_late_drain_turn_no_time_back() {
 
     let mut drain = Drain::new(4 * SECOND);
     drain.set_busy(SECOND, true);
+    drain.drained(SECOND, 1.0);
     drain.drained(2 * SECOND, 1e6);
     let rate = drain.rate(2 * SECOND).unwrap();
     drain.drained(SECOND, 0.0);
