@@ -196,7 +196,8 @@ fn event_log(seed: u64) -> Vec<u8> {
 #[test]
 fn a_seed_gives_the_same_event_log_to_the_byte() {
     let layer = layer("determinism");
-    let seeds = layer.seeds(if layer.is_full() { 20 } else { 4 });
+    // Work is thrown away seldom: of so many seeds in some.
+    let seeds = layer.seeds(30);
     let mut logs: Vec<Vec<u8>> = Vec::new();
     for (done, seed) in (0..).zip(&seeds) {
         layer.progress(done, seeds.len() as u64);
