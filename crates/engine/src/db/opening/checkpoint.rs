@@ -15,11 +15,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::class::IoClass;
 use crate::base::error::{Error, Result};
-use crate::base::units::{MIB, SeqNo, TableId};
+use crate::base::units::{SeqNo, TableId};
 use crate::db::background::flushing::shape_of;
 use crate::db::files::file_ids::table_ids;
 use crate::db::recovery::inline_flush::flush_inline;
 use crate::db::recovery::replay::tidy_trees;
+use crate::db::recovery::salvage::copy_file;
 use crate::db::settings::options_file::{self, Stored};
 use crate::db::settings::strategies::stored;
 use crate::db::store::keyspace_state::KeyspaceState;
@@ -34,9 +35,6 @@ use crate::write::memtable::Memtable;
 
 /// What the directory under construction is called: the target's name and this.
 const UNDER_CONSTRUCTION: &str = ".checkpoint-tmp";
-/// Bytes copied at a time where there can be no link.
-const COPY_BYTES: u64 = MIB;
-
 /// What a checkpoint holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckpointReport {
@@ -287,18 +285,7 @@ impl<'a> Building<'a> {
             let what = format!("it has {} bytes instead of {bytes}", source.len());
             return Err(Error::corruption(from, source.len().min(bytes), what));
         }
-        let mut file = self.store.fs.create(to, IoClass::Client)?;
-        let mut buffer = vec![0; COPY_BYTES.min(bytes) as usize];
-        let mut at = 0;
-        while at < bytes {
-            let piece = (bytes - at).min(COPY_BYTES) as usize;
-            let part =
-                buffer.get_mut(..piece).ok_or_else(|| Error::invalid("a piece is larger than its buffer"))?;
-            source.read_at(at, part, IoClass::Client)?;
-            file.append(part)?;
-            at += piece as u64;
-        }
-        file.syncer().sync()
+        copy_file(&*self.store.fs, &*source, to, IoClass::Client)
     }
 
     fn write_memtables(&mut self, versions: &mut VersionSet) -> Result<()> {

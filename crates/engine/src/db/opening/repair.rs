@@ -382,7 +382,7 @@ impl Look {
                 if replaced != Some(name) {
                     moves.push((name, path, to, is_linked));
                 } else if !is_linked {
-                    copy_file(&*self.fs, &path, &to)?;
+                    copy_file(&*self.fs, &*self.fs.open(&path)?, &to, IoClass::Background(Class::Upkeep))?;
                 }
             }
         }

@@ -17,7 +17,7 @@ use crate::merge::merging_iterator::MergingIterator;
 use crate::merge::range_tombstones::{Coverage, RangeSource};
 use crate::merge::run_iterator::{PIECE_MAX, ReadMode, RunIterator};
 use crate::storage::file_name::FileName;
-use crate::storage::file_system::FileSystem;
+use crate::storage::file_system::{FileSystem, ReadFile};
 use crate::storage::record::{LogHeader, LogKind};
 use crate::storage::record_writer::RecordWriter;
 use crate::table::block::{Content, Layout};
@@ -211,17 +211,16 @@ pub fn merge_tables(
     writer.finish()
 }
 
-/// Copies a file as it is, damage included.
-pub fn copy_file(fs: &dyn FileSystem, from: &Path, to: &Path) -> Result<()> {
-    let source = fs.open(from)?;
-    let mut file = fs.create(to, CLASS)?;
-    let mut buffer = vec![0; PIECE_MAX];
+/// Copies a file as it is, damage included, and syncs the copy.
+pub fn copy_file(fs: &dyn FileSystem, source: &dyn ReadFile, to: &Path, class: IoClass) -> Result<()> {
+    let mut file = fs.create(to, class)?;
+    let mut buffer = vec![0; source.len().min(PIECE_MAX as u64) as usize];
     let mut at = 0;
     while at < source.len() {
         let piece = (source.len() - at).min(PIECE_MAX as u64) as usize;
         let part =
             buffer.get_mut(..piece).ok_or_else(|| Error::invalid("a piece is larger than its buffer"))?;
-        source.read_at(at, part, CLASS)?;
+        source.read_at(at, part, class)?;
         file.append(part)?;
         at += piece as u64;
     }
