@@ -211,6 +211,12 @@ fn an_l0_job_starts_beside_any_number_of_deep_ones() {
     assert_eq!(may(&bench.low()), "flush");
     bench.close(second);
     assert_eq!(may(&bench.low()), "flush intra-l0 l0-to-l1 deep upkeep");
+    // What is paused for the load has none: L0 would wait for the load too.
+    let mut bench = Bench::new("silk:victim=none,jobs=2");
+    bench.open(Class::Deep);
+    bench.open(Class::Deep);
+    assert_eq!(may(&bench.low()), "flush");
+    assert_eq!(may(&bench.high()), "flush intra-l0 l0-to-l1");
 }
 
 /// SILK-6: one is set aside for it, stays so, and has its place back afterwards.

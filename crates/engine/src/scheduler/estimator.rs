@@ -188,6 +188,13 @@ mod tests {
         }
     }
 
+    /// Nobody knows how large a pair is where nothing is written or got; what scans gave back is known.
+    #[test]
+    fn weights_do_not_hide_clients_that_only_scan() {
+        let scans = Usage { scans: 10, scan_bytes: 50_000, ..Usage::default() };
+        assert_eq!(Estimator::WeightedOps { get: 2.0, scan: 10.0 }.bytes(&scans), 50_000.0);
+    }
+
     #[test]
     fn what_background_work_moves_is_no_client_s() {
         let idle = Usage { internal: [1 << 30; Class::ALL.len()], ..Usage::default() };
