@@ -73,7 +73,7 @@ pub struct Options {
     pub wal_bytes_max: u64,
     /// Filter bits per key; 0 for no filters.
     pub filter_bits: f32,
-    /// How table blocks are compressed, by level and by whether older data lies below.
+    /// How table blocks are compressed, by level, and in L0 by whether there is time.
     pub compression: CompressionRule,
     /// Which prefixes filters hold beside whole keys: a scan within one prefix skips tables without it.
     pub prefix_filter: PrefixRule,
@@ -136,7 +136,7 @@ impl Default for Options {
             unlink_bytes_per_sec: 0,
             wal_bytes_max: GIB,
             filter_bits: 10.0,
-            compression: CompressionRule::Deep,
+            compression: CompressionRule::Auto,
             prefix_filter: PrefixRule::None,
             direct_flush: false,
             direct_compaction: false,
@@ -258,7 +258,7 @@ const TABLE: &[OptionInfo] = &[
     row!(filter_bits, "filter bits per key (0 to 32)", |n, t| bits(n, t, 32.0)),
     row!(
         compression,
-        "deep (lz4 for the oldest data and from the third level on), none, lz4, zstd:LEVEL (1 to 19), or one per level: none,none,lz4",
+        "auto (lz4; none in L0 while flushes are in a hurry), none, lz4, zstd:LEVEL (1 to 19), or one per level: none,none,lz4",
         parsed
     ),
     row!(
@@ -451,9 +451,9 @@ impl TableStyle {
         options.prefix_filter = self.prefix_filter;
     }
 
-    /// How tables for `level` are compressed, which lie above older data or are the oldest of their keys.
-    pub(crate) fn compression_at(&self, level: usize, is_above: bool, store: &Options) -> Compression {
-        self.compression.as_ref().unwrap_or(&store.compression).at(level, is_above)
+    /// How tables for `level` are compressed, while flushes are in a hurry or not.
+    pub(crate) fn compression_at(&self, level: usize, in_a_hurry: bool, store: &Options) -> Compression {
+        self.compression.as_ref().unwrap_or(&store.compression).at(level, in_a_hurry)
     }
 
     /// Which prefixes filters hold.

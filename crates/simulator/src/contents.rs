@@ -56,8 +56,8 @@ impl Sums {
     }
 
     /// The file's length.
-    pub fn table_bytes(&self, sizes: &Sizes, level: usize, is_above: bool) -> f64 {
-        sizes.table_bytes + sizes.in_table(level, is_above, self.entries as f64, self.user_bytes as f64)
+    pub fn table_bytes(&self, sizes: &Sizes, level: usize) -> f64 {
+        sizes.table_bytes + sizes.in_table(level, self.entries as f64, self.user_bytes as f64)
     }
 }
 

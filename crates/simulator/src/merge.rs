@@ -11,8 +11,6 @@ use crate::sizes::Sizes;
 pub struct Output {
     /// The slot it goes to.
     pub slot: usize,
-    /// It lies above older data.
-    pub is_above: bool,
     /// What it holds.
     pub entries: Vec<Entry>,
     /// What that comes to.
@@ -93,17 +91,14 @@ fn cut(merged: &[Entry], compaction: &Compaction, contents: &mut Contents, sizes
     let mut sums = Sums::default();
     // Most keys lie before the next bound, in a table that is not full: the engine need not be asked.
     let mut next = next_bound(&bounds);
-    let mut is_above = false;
     for entry in merged {
         // An entry stands for several, of which half would still have come into the table, in the mean.
         let half = sizes.in_table(
             level,
-            is_above,
             f64::from(entry.weight - 1),
             (entry.user_bytes() - u64::from(entry.bytes)) as f64,
         ) / 2.0;
-        let bytes =
-            if open.is_empty() { 0 } else { (sums.table_bytes(sizes, level, is_above) + half) as u64 };
+        let bytes = if open.is_empty() { 0 } else { (sums.table_bytes(sizes, level) + half) as u64 };
         if entry.key >= next || bytes >= compaction.table_bytes {
             let cuts = bounds.cuts_before(&entry.key_bytes(), bytes);
             next = next_bound(&bounds);
@@ -111,18 +106,15 @@ fn cut(merged: &[Entry], compaction: &Compaction, contents: &mut Contents, sizes
                 bounds.cut();
                 let entries = std::mem::replace(&mut open, contents.list());
                 let slot = bounds.slot_of(&entries[0].key_bytes());
-                outputs.push(Output { slot, is_above, entries, sums: std::mem::take(&mut sums) });
+                outputs.push(Output { slot, entries, sums: std::mem::take(&mut sums) });
             }
-        }
-        if open.is_empty() {
-            is_above = compaction.may_have_older(&entry.key_bytes());
         }
         open.push(*entry);
         sums.add(entry);
     }
     if !open.is_empty() {
         let slot = bounds.slot_of(&open[0].key_bytes());
-        outputs.push(Output { slot, is_above, entries: open, sums });
+        outputs.push(Output { slot, entries: open, sums });
     }
     outputs
 }

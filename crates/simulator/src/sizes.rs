@@ -26,9 +26,9 @@ pub struct Sizes {
     pub table_bytes: f64,
     /// Entries of a data block, in the mean.
     pub entries_per_block: f64,
-    /// By level, of the oldest data and of what lies above older data: bytes per byte of keys and values, and bytes per entry beside.
-    per_byte: [[f64; 2]; LEVELS],
-    per_entry: [[f64; 2]; LEVELS],
+    /// By level: bytes per byte of keys and values, and bytes per entry beside.
+    per_byte: [f64; LEVELS],
+    per_entry: [f64; LEVELS],
 }
 
 impl Sizes {
@@ -40,11 +40,11 @@ impl Sizes {
         let entry = record_bytes + TABLE_ENTRY_BYTES;
         // A block ends before the entry that would not fit.
         let entries_per_block = ((block - 40.0) / entry - 0.5).max(1.0);
-        let (mut per_byte, mut per_entry) = ([[1.0; 2]; LEVELS], [[0.0; 2]; LEVELS]);
-        for (level, is_above) in (0..LEVELS).flat_map(|level| [(level, false), (level, true)]) {
-            let packed = options.compression.at(level, is_above) != Compression::None;
-            per_byte[level][usize::from(is_above)] = if packed { compressed } else { 1.0 };
-            per_entry[level][usize::from(is_above)] =
+        let (mut per_byte, mut per_entry) = ([1.0; LEVELS], [0.0; LEVELS]);
+        for level in 0..LEVELS {
+            let packed = options.compression.at(level, false) != Compression::None;
+            per_byte[level] = if packed { compressed } else { 1.0 };
+            per_entry[level] =
                 TABLE_ENTRY_BYTES * if packed { 0.8 } else { 1.0 } + filter + BLOCK_BYTES / entries_per_block;
         }
         Sizes {
@@ -61,9 +61,9 @@ impl Sizes {
         user_bytes as f64 + MEMTABLE_ENTRY_BYTES
     }
 
-    /// Entries of a table of `level`, above older data or not, whose keys and values have `user_bytes` in all.
-    pub fn in_table(&self, level: usize, is_above: bool, entries: f64, user_bytes: f64) -> f64 {
-        let (level, place) = (level.min(LEVELS - 1), usize::from(is_above));
-        self.per_byte[level][place] * user_bytes + self.per_entry[level][place] * entries
+    /// Entries of a table of `level`, whose keys and values have `user_bytes` in all.
+    pub fn in_table(&self, level: usize, entries: f64, user_bytes: f64) -> f64 {
+        let level = level.min(LEVELS - 1);
+        self.per_byte[level] * user_bytes + self.per_entry[level] * entries
     }
 }

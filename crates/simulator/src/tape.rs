@@ -98,7 +98,7 @@ impl Tape {
         let counts = Counts::of(operations)?;
         let record_bytes = counts.user_bytes as f64 / counts.puts.max(1) as f64;
         let sizes = Sizes::new(options, record_bytes, sampling.compressed);
-        let in_table = sampling.table_bytes as f64 / sizes.in_table(0, true, 1.0, record_bytes);
+        let in_table = sampling.table_bytes as f64 / sizes.in_table(0, 1.0, record_bytes);
         let in_memtable = sizes.memtable_bytes / sizes.in_memtable(record_bytes as u64);
         let weight = (in_table.min(in_memtable) / sampling.sample.max(1) as f64).clamp(1.0, WEIGHT_MAX);
         let mut drawing = Drawing::new(&counts, weight, sizes.clone());

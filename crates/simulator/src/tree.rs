@@ -134,7 +134,7 @@ impl<'a> Tree<'a> {
         }
         self.put_bytes += sums.put_bytes;
         let sizes = &self.tape.sizes;
-        let bytes = sizes.in_table(0, true, memtable.keys as f64, memtable.key_value_bytes as f64);
+        let bytes = sizes.in_table(0, memtable.keys as f64, memtable.key_value_bytes as f64);
         let count = (bytes / self.strategy.cut.table_bytes as f64).ceil().max(1.0) as usize;
         let bytes = bytes + sizes.table_bytes * count as f64;
         self.tally.flushed(bytes as u64, count as u64);
@@ -303,8 +303,7 @@ impl<'a> Tree<'a> {
         let mut outputs: Vec<Vec<Arc<TableMeta>>> = vec![Vec::new(); compaction.slots.len()];
         let (mut written, tables_out) = (0, merged.len());
         for output in merged {
-            let bytes =
-                output.sums.table_bytes(&self.tape.sizes, compaction.target_level, output.is_above) as u64;
+            let bytes = output.sums.table_bytes(&self.tape.sizes, compaction.target_level) as u64;
             written += bytes;
             self.put_bytes += output.sums.put_bytes;
             let facts = Facts {

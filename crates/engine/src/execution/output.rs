@@ -62,15 +62,6 @@ pub trait TableIds: Send + Sync + std::fmt::Debug {
     fn unique_id(&self) -> u64;
 }
 
-/// What of a table goes by what lies below it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Packing {
-    /// Filter bits per key.
-    pub filter_bits: f32,
-    /// Of data blocks.
-    pub compression: Compression,
-}
-
 /// How a job's tables are to be.
 #[derive(Clone, Debug)]
 pub struct OutputShape {
@@ -80,12 +71,14 @@ pub struct OutputShape {
     pub born: Born,
     /// Cut at about this size.
     pub table_bytes: u64,
-    /// Of tables with the oldest data of their keys.
-    pub oldest: Packing,
+    /// Filter bits per key.
+    pub filter_bits: f32,
     /// Of tables that lie above older data.
-    pub above: Packing,
+    pub filter_bits_above: f32,
     /// What of them goes by reads.
     pub reads: Option<Arc<ReadProfile>>,
+    /// Of data blocks.
+    pub compression: Compression,
     /// The prefixes that filters hold.
     pub prefix_rule: PrefixRule,
     /// Past the page cache, where the file system can.
@@ -243,11 +236,10 @@ impl<T> TableOutput<T> {
         let path = FileName::Table(id.0).path(&context.dir);
         let file = context.files.create(&path, IoClass::Background(self.shape.class), self.shape.direct)?;
         self.unclaimed.push(id);
-        let packing = if self.is_above { self.shape.above } else { self.shape.oldest };
         let options = TableWriterOptions {
             block_bytes: context.block_bytes.load(Ordering::Relaxed) as usize,
-            compression: packing.compression,
-            filter_bits: packing.filter_bits,
+            compression: self.shape.compression,
+            filter_bits: if self.is_above { self.shape.filter_bits_above } else { self.shape.filter_bits },
             reads: self.shape.reads.clone(),
             prefix_rule: self.shape.prefix_rule,
             ..TableWriterOptions::new(id, context.ids.unique_id(), self.shape.born, context.clock.wall_ms())

@@ -92,10 +92,9 @@ impl fmt::Display for Compression {
 /// How the blocks of tables are compressed, by the level that a table is written for. Holds for tables written from then on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CompressionRule {
-    /// None where it is rewritten soon: in L0, and in the level below it as long as there is older data beneath. Else lz4, so
-    /// that the oldest data, which is most of every tree, is packed however few levels there are.
+    /// lz4; but nothing in L0 while flushes are in a hurry, for writers wait for them.
     #[default]
-    Deep,
+    Auto,
     /// Nowhere.
     None,
     /// lz4 everywhere.
@@ -105,12 +104,12 @@ pub enum CompressionRule {
 }
 
 impl CompressionRule {
-    /// How tables for `level` are compressed, which lie above older data or are the oldest of their keys.
-    pub fn at(&self, level: usize, is_above: bool) -> Compression {
+    /// How tables for `level` are compressed, while flushes are in a hurry or not.
+    pub fn at(&self, level: usize, in_a_hurry: bool) -> Compression {
         match self {
-            CompressionRule::Deep if level >= 2 || level == 1 && !is_above => Compression::Lz4,
-            CompressionRule::Deep | CompressionRule::None => Compression::None,
-            CompressionRule::Lz4 => Compression::Lz4,
+            CompressionRule::Auto if level == 0 && in_a_hurry => Compression::None,
+            CompressionRule::Auto | CompressionRule::Lz4 => Compression::Lz4,
+            CompressionRule::None => Compression::None,
             CompressionRule::Levels(levels) => {
                 levels.get(level).or(levels.last()).copied().unwrap_or_default()
             }
@@ -123,7 +122,7 @@ impl FromStr for CompressionRule {
 
     fn from_str(text: &str) -> Result<CompressionRule> {
         match text {
-            "deep" => return Ok(CompressionRule::Deep),
+            "auto" => return Ok(CompressionRule::Auto),
             "none" => return Ok(CompressionRule::None),
             "lz4" => return Ok(CompressionRule::Lz4),
             _ => {}
@@ -132,7 +131,7 @@ impl FromStr for CompressionRule {
             text.split(',').map(|method| method.trim().parse()).collect::<Result<_>>().map_err(|error| {
                 match error {
                     Error::InvalidArgument(what) => Error::invalid(format!(
-                        "compression: {what}; one word for all levels, a list like `none,none,lz4`, or `deep`"
+                        "compression: {what}; one word for all levels, a list like `none,none,lz4`, or `auto`"
                     )),
                     other => other,
                 }
@@ -147,7 +146,7 @@ impl FromStr for CompressionRule {
 impl fmt::Display for CompressionRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CompressionRule::Deep => f.write_str("deep"),
+            CompressionRule::Auto => f.write_str("auto"),
             CompressionRule::None => f.write_str("none"),
             CompressionRule::Lz4 => f.write_str("lz4"),
             CompressionRule::Levels(levels) => {

@@ -26,7 +26,7 @@ use super::trust::layer;
 const DIR: &str = "/store";
 
 /// What a store of this test is made of.
-const SHAPES: [(&str, &str); 3] = [("lo+1", "none"), ("tier", "lz4"), ("l-leveling", "deep")];
+const SHAPES: [(&str, &str); 3] = [("lo+1", "none"), ("tier", "lz4"), ("l-leveling", "auto")];
 
 /// Nothing that is done here takes a hundredth of it.
 const HANGS_AFTER: Duration = Duration::from_secs(120);

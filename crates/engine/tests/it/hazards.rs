@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use evenkeel::testing::{Random, SimulatedFileSystem};
-use evenkeel::{Db, Metrics, Options, Result, ScanRange, Snapshot};
+use evenkeel::{CompressionRule, Db, Metrics, Options, Result, ScanRange, Snapshot};
 
 use super::schedules::{KEYS, World, options, presets};
 use super::trust::{Attempt, layer};
@@ -139,7 +139,7 @@ fn a_merge_within_l0_keeps_its_tombstones() {
 #[test]
 fn chance_orders_the_background_and_no_answer_changes() {
     let layer = layer("simulation");
-    let seeds = layer.seeds(if layer.is_full() { 60 } else { 4 });
+    let seeds = layer.seeds(if layer.is_full() { 60 } else { 6 });
     let mut done = Done::default();
     for (n, seed) in (0..).zip(&seeds) {
         layer.progress(n, seeds.len() as u64);
@@ -152,7 +152,10 @@ fn chance_orders_the_background_and_no_answer_changes() {
          lost=0 wrong=0",
         seeds.len()
     ));
-    assert!(steps > 1000 && compactions > 10 && snapshots > 10 && kills > 2 && rates > 10);
+    assert!(
+        steps > 1000 && compactions > 10 && snapshots > 10 && kills > 2 && rates > 10,
+        "{steps} steps, {compactions} compactions, {snapshots} snapshots, {kills} kills, {rates} rates"
+    );
 }
 
 /// What a simulation came to.
@@ -181,7 +184,7 @@ const CORNERS: [fn(&mut Options); 10] = [
 ];
 
 fn in_corners(random: &mut Random) -> Options {
-    let mut options = options("unlimited");
+    let mut options = Options { compression: CompressionRule::Auto, ..options("unlimited") };
     CORNERS.iter().filter(|_| random.one_in(2)).for_each(|corner| corner(&mut options));
     options
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use evenkeel::fs::{Class, Device, DeviceFileSystem, FileSystem, IoClass};
 use evenkeel::testing::{ManualClock, Random, SimulatedFileSystem};
-use evenkeel::{Db, Event, Metrics, Options, ScanRange, schedule};
+use evenkeel::{CompressionRule, Db, Event, Metrics, Options, ScanRange, schedule};
 
 /// What the device can do, as the store is told.
 const T: u64 = 1_000_000;
@@ -28,6 +28,8 @@ pub fn options(schedule: &str) -> Options {
         memtables: 4,
         table_bytes: 4 << 10,
         block_bytes: 512,
+        // What is written here packs to next to nothing, and there would be little to schedule.
+        compression: CompressionRule::None,
         level_base_bytes: 32 << 10,
         level_ratio: 3,
         strategy: Some(STRATEGY.to_owned()),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::testing::{CrashPolicy, ManualClock, Random, SimulatedFileSystem};
-use evenkeel::{Db, Durability, Options, ScanRange, strategy};
+use evenkeel::{CompressionRule, Db, Durability, Options, ScanRange, strategy};
 
 const DIR: &str = "/store";
 const KEYS: u64 = 500;
@@ -20,6 +20,8 @@ pub fn options(strategy: Option<&str>) -> Options {
         memtable_bytes: 4 << 10,
         table_bytes: 2 << 10,
         block_bytes: 512,
+        // What is written here packs to next to nothing, and there would be no way to go.
+        compression: CompressionRule::None,
         level_base_bytes: 8 << 10,
         level_ratio: 3,
         l0_trigger: 3,

@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use evenkeel::fs::FileSystem;
+use evenkeel::fs::{Device, DeviceFileSystem, FileSystem};
 use evenkeel::testing::{ManualClock, Random, SimulatedFileSystem};
 use evenkeel::{Db, Event, KeyspaceOptions, Options, ScanRange};
 
@@ -57,8 +58,8 @@ fn compression_goes_by_the_target_level_and_by_the_keyspace() {
     for (rule, flushed_packed, merged_packed) in [
         ("none".to_owned(), false, false),
         ("lz4".to_owned(), true, true),
-        // The second level is the last here.
-        ("deep".to_owned(), false, true),
+        // How long a flush takes is not known before the first.
+        ("auto".to_owned(), false, true),
         (format!("none,{deepest}"), false, true),
         ("lz4,none".to_owned(), true, false),
     ] {
@@ -98,31 +99,28 @@ fn compression_goes_by_the_target_level_and_by_the_keyspace() {
     assert_eq!(db.create_keyspace("empty", wrong).unwrap_err().kind(), "InvalidArgument");
 }
 
-/// Where there is a third level, the second is rewritten soon: only what has nothing below it is packed.
+/// A flush that comes after a pause as long as it takes has time to pack, and one that others wait behind does not.
 #[test]
-fn by_default_the_oldest_data_is_packed_and_what_lies_above_it_is_not() {
-    let fs = SimulatedFileSystem::new();
-    let db = open(&fs, Options { level_base_bytes: 256 << 10, level_ratio: 4, ..small() });
-    // Bytes of an entry, of each level below L0.
-    let entry_bytes = |db: &Db| -> Vec<f64> {
-        let levels = &db.metrics().keyspaces[0].levels;
-        levels.iter().skip(1).filter(|l| l.entries > 0).map(|l| l.bytes as f64 / l.entries as f64).collect()
+fn by_default_flushes_pack_while_they_have_time() {
+    let clock = Arc::new(ManualClock::default());
+    let device = Device::on_manual_clock(1 << 20, Duration::ZERO, Arc::clone(&clock)).unwrap();
+    let fs = DeviceFileSystem::new(Arc::new(SimulatedFileSystem::new()), device);
+    let options = Options { memtable_bytes: 1 << 20, l0_trigger: 20, l0_limit: 40, ..small() };
+    let builder = Db::builder("/store").options(options).file_system(Arc::new(fs));
+    let db = builder.clock(Arc::clone(&clock) as _).without_threads().open().unwrap();
+    // Without a log, so that puts take no time on the device.
+    let own = KeyspaceOptions { no_wal: true, ..KeyspaceOptions::default() };
+    db.create_keyspace("own", own).unwrap();
+    let flushed_packed = || {
+        let before = levels(&db, "own").first().copied().unwrap_or(0);
+        fill(&db, "own", 0..1000);
+        levels(&db, "own")[0] - before < 1000 * 106 / 2
     };
-    let (mut rounds, mut found) = (0, Vec::new());
-    while found.len() < 2 {
-        assert!(rounds < 40, "no third level came to be: {found:?}");
-        for i in 0..2000 {
-            let key = (i * 7919 + rounds * 104_729) % 1_000_003;
-            db.put(format!("{key:07}").as_bytes(), &[i as u8; 100]).unwrap();
-        }
-        db.flush().unwrap();
-        db.wait_idle().unwrap();
-        found = entry_bytes(&db);
-        assert!(found.last().is_none_or(|oldest| *oldest < 60.0), "round {rounds}: {found:?}");
-        rounds += 1;
-    }
-    // Some tables of the second level may lie above nothing.
-    assert!(found[0] > 1.5 * found[1], "{found:?}");
+    assert!(!flushed_packed(), "nothing is known of how long a flush takes");
+    assert!(!flushed_packed(), "at once after another");
+    clock.advance(Duration::from_secs(1));
+    assert!(flushed_packed(), "after a pause");
+    assert!(!flushed_packed(), "at once after another that packed");
     db.verify().unwrap();
 }
 

@@ -194,7 +194,7 @@ fn rounds_of_one_engine_are_medians() {
         assert_eq!(contestant["config"]["settings"], group["settings"]);
         contestant["config"]["options"]["compression"].as_str().unwrap()
     });
-    assert_eq!(compressions.collect::<Vec<_>>(), ["none", "deep"]);
+    assert_eq!(compressions.collect::<Vec<_>>(), ["none", "auto"]);
     assert_eq!(list(keel.dir.path()), ["report", "result.json"], "the runs' stores are gone");
 }
 

@@ -12,12 +12,12 @@ use crate::db::jobs::memory::flush_early;
 use crate::db::jobs::pressure::{drained, flush_went_on, flushes_wait};
 use crate::db::jobs::stepping::Stepped;
 use crate::db::recovery::settling::settle;
-use crate::db::store::background::{OpenFlush, STEP_BYTES};
+use crate::db::store::background::{BackgroundState, OpenFlush, STEP_BYTES};
 use crate::db::store::keyspace_state::KeyspaceState;
 use crate::db::store::state::Store;
 use crate::execution::flush_job::FlushJob;
 use crate::execution::merge_loop::Progress;
-use crate::execution::output::{OutputShape, Packing};
+use crate::execution::output::OutputShape;
 use crate::observe::event::Event;
 use crate::observe::words;
 use crate::table::meta::Born;
@@ -53,7 +53,7 @@ pub fn step(store: &Store) -> Stepped {
                 open
             }
             None if state.flushing => return Stepped::Idle,
-            None => match next(store) {
+            None => match next(store, &mut state) {
                 None => {
                     state.flush_after_flush = false;
                     // What could not be flushed is gone with its keyspace.
@@ -151,6 +151,7 @@ fn finished(store: &Store, outcome: Result<(), Error>) -> Stepped {
     let stepped = match outcome {
         Ok(_) => {
             state.flush_error = None;
+            state.flush_ended_at = Some(store.clock.now());
             store.background.tell_none_due();
             Stepped::Worked
         }
@@ -176,16 +177,30 @@ fn count_cpu(store: &Store, since: Duration) {
 }
 
 /// The flush to begin now.
-fn next(store: &Store) -> Option<OpenFlush> {
+fn next(store: &Store, state: &mut BackgroundState) -> Option<OpenFlush> {
     let keyspaces = store.keyspaces.load();
     let waiting =
         keyspaces.by_name.values().filter_map(|k| Some((k, k.view.load().immutable.last().cloned()?)));
     let (keyspace, memtable) = waiting.min_by_key(|(_, memtable)| memtable.first_seq())?;
-    Some(begin(store, keyspace, memtable))
+    state.flushes_hurry = !has_rested(store, state.flush_ended_at, memtable.bytes());
+    Some(begin(store, keyspace, memtable, state.flushes_hurry))
 }
 
-fn begin(store: &Store, keyspace: &Arc<KeyspaceState>, memtable: Arc<Memtable>) -> OpenFlush {
-    let shape = shape_of(store, keyspace, &memtable);
+/// True if the lane has rested for at least as long as `bytes` will take it: as long as writers go on as they do, a flush then has
+/// twice the time that it needs.
+fn has_rested(store: &Store, since: Option<Duration>, bytes: u64) -> bool {
+    let now = store.clock.now();
+    let (Some(since), Some(rate)) = (since, store.admission.flushes.rate(now)) else { return false };
+    bytes as f64 <= rate * now.saturating_sub(since).as_secs_f64()
+}
+
+fn begin(
+    store: &Store,
+    keyspace: &Arc<KeyspaceState>,
+    memtable: Arc<Memtable>,
+    in_a_hurry: bool,
+) -> OpenFlush {
+    let shape = shape_of(store, keyspace, &memtable, in_a_hurry);
     // Listed now: the memtable takes no more writes, and all of them are published.
     let snapshots = store.snapshots.list();
     let (reason, bytes) = (reason(store, keyspace, &memtable), memtable.bytes());
@@ -195,23 +210,26 @@ fn begin(store: &Store, keyspace: &Arc<KeyspaceState>, memtable: Arc<Memtable>) 
     OpenFlush { keyspace: Arc::clone(keyspace), job, begun_at: store.clock.now() }
 }
 
-/// How the tables of a flushed memtable are to be.
-pub fn shape_of(store: &Store, keyspace: &KeyspaceState, memtable: &Memtable) -> OutputShape {
+/// How the tables of a flushed memtable are to be, where the flush is in a hurry or not.
+pub fn shape_of(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    memtable: &Memtable,
+    in_a_hurry: bool,
+) -> OutputShape {
     let strategy = keyspace.strategy.load();
     let view = keyspace.view.load();
     let options = store.options.load();
     let levels = view.version.levels.len();
-    let packing = Packing {
-        filter_bits: strategy.strategy.filter_bits_at(0, levels, true).of(options.filter_bits),
-        compression: keyspace.style.compression_at(0, true, &options),
-    };
+    let filter_bits = strategy.strategy.filter_bits_at(0, levels, true).of(options.filter_bits);
     OutputShape {
         class: Class::Flush,
         born: Born::Flush,
         table_bytes: strategy.strategy.cut.table_bytes,
-        oldest: packing,
-        above: packing,
+        filter_bits,
+        filter_bits_above: filter_bits,
         reads: keyspace.heat.read_profile(),
+        compression: keyspace.style.compression_at(0, in_a_hurry, &options),
         prefix_rule: keyspace.style.prefix_rule(&options),
         direct: options.direct_flush,
         oldest_tombstone_ms: memtable.oldest_tombstone_ms(),

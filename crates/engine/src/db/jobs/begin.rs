@@ -14,13 +14,12 @@ use crate::compaction::compaction::Compaction;
 use crate::compaction::level_sizes::level_below;
 use crate::compaction::picker::Rejected;
 use crate::compaction::placement::Picked;
-use crate::compaction::strategy::FilterBits;
 use crate::db::store::background::{JobWatch, OpenJob};
 use crate::db::store::decisions::words_of;
 use crate::db::store::keyspace_state::KeyspaceState;
 use crate::db::store::state::{Store, TreeState};
 use crate::execution::compaction_job::CompactionJob;
-use crate::execution::output::{OutputShape, Packing};
+use crate::execution::output::OutputShape;
 use crate::merge::run_iterator::PIECE_MAX;
 use crate::observe::event::Event;
 use crate::options::Options;
@@ -133,18 +132,16 @@ fn open(
 ) {
     let options = store.options.load();
     let of_burst = compaction.class == Class::IntraL0 && is_part_burst(store, keyspace.id);
+    let in_a_hurry = store.background.lock().flushes_hurry;
     let born = if of_burst { Born::Burst } else { Born::Merge };
-    let packing = |bits: FilterBits, is_above| Packing {
-        filter_bits: bits.of(options.filter_bits),
-        compression: keyspace.style.compression_at(compaction.target_level, is_above, &options),
-    };
     let shape = OutputShape {
         class: compaction.class,
         born,
         table_bytes: compaction.table_bytes,
-        oldest: packing(compaction.filter_bits, false),
-        above: packing(compaction.filter_bits_above, true),
+        filter_bits: compaction.filter_bits.of(options.filter_bits),
+        filter_bits_above: compaction.filter_bits_above.of(options.filter_bits),
         reads: keyspace.heat.read_profile(),
+        compression: keyspace.style.compression_at(compaction.target_level, in_a_hurry, &options),
         prefix_rule: keyspace.style.prefix_rule(&options),
         direct: options.direct_compaction,
         oldest_tombstone_ms: compaction.tables().filter_map(|t| t.meta.oldest_tombstone_ms).min(),

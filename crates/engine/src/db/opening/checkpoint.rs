@@ -303,7 +303,7 @@ impl<'a> Building<'a> {
         });
         for (keyspace, memtables) in std::mem::take(&mut self.frozen.memtables) {
             for memtable in memtables {
-                let shape = shape_of(store, &keyspace, &memtable);
+                let shape = shape_of(store, &keyspace, &memtable, false);
                 let written = flush_inline(&context, versions, keyspace.id, &memtable, shape)?;
                 self.report.tables_written += written.tables;
                 self.report.bytes_written += written.bytes;

@@ -30,7 +30,7 @@ use crate::db::recovery::salvage::{
 use crate::db::settings::in_force::settle;
 use crate::db::settings::options_file::{self, Stored};
 use crate::db::store::keyspace_state::DEFAULT_NAME;
-use crate::execution::output::{JobContext, OutputShape, Packing};
+use crate::execution::output::{JobContext, OutputShape};
 use crate::execution::sync_lane::InlineSyncLane;
 use crate::options::{Options, TableStyle};
 use crate::storage::current::read_current;
@@ -568,15 +568,14 @@ fn whole(facts: TableMeta) -> TableRef {
 
 fn shape(options: &Options, table: &TableMeta) -> OutputShape {
     let style = TableStyle::default();
-    let packing =
-        Packing { filter_bits: options.filter_bits, compression: style.compression_at(0, true, options) };
     OutputShape {
         class: Class::Upkeep,
         born: table.born,
         table_bytes: options.table_bytes,
-        oldest: packing,
-        above: packing,
+        filter_bits: options.filter_bits,
+        filter_bits_above: options.filter_bits,
         reads: None,
+        compression: style.compression_at(0, false, options),
         prefix_rule: style.prefix_rule(options),
         direct: false,
         oldest_tombstone_ms: table.oldest_tombstone_ms,

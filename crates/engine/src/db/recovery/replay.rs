@@ -19,7 +19,7 @@ use crate::base::error::{Error, Result};
 use crate::base::units::{COUNT_MAX, KeyspaceId, SeqNo, TableId};
 use crate::compaction::commit::recover;
 use crate::db::store::logged_deletes::recovered_since_ms;
-use crate::execution::output::{JobContext, OutputShape, Packing};
+use crate::execution::output::{JobContext, OutputShape};
 use crate::observe::event::Event;
 use crate::options::{Options, TableStyle};
 use crate::storage::file_name::FileName;
@@ -162,15 +162,15 @@ pub fn flush_replayed(
 ) -> Result<()> {
     let (options, none) = (&settings.options, TableStyle::default());
     let style = settings.styles.get(&id).unwrap_or(&none);
-    let packing =
-        Packing { filter_bits: options.filter_bits, compression: style.compression_at(0, true, options) };
     let shape = OutputShape {
         class: Class::Flush,
         born: Born::Flush,
         table_bytes: options.table_bytes,
-        oldest: packing,
-        above: packing,
+        filter_bits: options.filter_bits,
+        filter_bits_above: options.filter_bits,
         reads: None,
+        // An open waits for it.
+        compression: style.compression_at(0, true, options),
         prefix_rule: style.prefix_rule(options),
         direct: options.direct_flush,
         oldest_tombstone_ms: memtable.oldest_tombstone_ms(),

@@ -89,6 +89,10 @@ pub struct BackgroundState {
     pub look_at: Duration,
     /// True while the flush lane goes from one flush to the next.
     pub flush_after_flush: bool,
+    /// When it ended a flush last.
+    pub flush_ended_at: Option<Duration>,
+    /// True if the flush begun last had less than twice the time that it needs, or nobody knew.
+    pub flushes_hurry: bool,
     /// The compactions' rate.
     pub limiter: RateLimiter,
     /// The flushes' rate, in bytes of memtables.
@@ -219,6 +223,8 @@ impl Background {
                 directive: Directive::default(),
                 look_at: Duration::ZERO,
                 flush_after_flush: false,
+                flush_ended_at: None,
+                flushes_hurry: true,
                 limiter: RateLimiter::new(None),
                 flush_limiter: RateLimiter::new(None),
                 flush_error: None,

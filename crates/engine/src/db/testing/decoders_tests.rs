@@ -89,7 +89,7 @@ fn store(strategy: &str, compression: &str, closed: bool) -> SimulatedFileSystem
 fn seeds() -> Seeds {
     let mut seeds = Seeds::new();
     for (strategy, compression, closed) in
-        [("lo+1", "none", true), ("tier", "lz4", false), ("l-leveling", "deep", true)]
+        [("lo+1", "none", true), ("tier", "lz4", false), ("l-leveling", "auto", true)]
     {
         let fs = store(strategy, compression, closed);
         add_files(&mut seeds, &fs);

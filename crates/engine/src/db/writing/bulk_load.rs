@@ -24,7 +24,7 @@ use crate::db::background::handle::Handle;
 use crate::db::jobs::install::install_load;
 use crate::db::store::keyspace_state::KeyspaceState;
 use crate::db::store::state::Store;
-use crate::execution::output::{OutputShape, Packing, TableOutput};
+use crate::execution::output::{OutputShape, TableOutput};
 use crate::observe::event::Event;
 use crate::table::meta::{Born, TableMeta};
 use crate::write::batch::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -75,18 +75,15 @@ impl BulkLoad {
         let (strategy, options) = (keyspace.strategy.load(), store.options.load());
         let levels = keyspace.view.load().version.levels.len().max(2);
         let table_bytes = strategy.strategy.cut.table_bytes;
-        // It goes as far down as it can.
-        let packing = Packing {
-            filter_bits: strategy.strategy.filter_bits_at(levels - 1, levels, false).of(options.filter_bits),
-            compression: keyspace.style.compression_at(levels - 1, false, &options),
-        };
+        let filter_bits = strategy.strategy.filter_bits_at(levels - 1, levels, false).of(options.filter_bits);
         let shape = OutputShape {
             class: Class::Flush,
             born: Born::Load,
             table_bytes,
-            oldest: packing,
-            above: packing,
+            filter_bits,
+            filter_bits_above: filter_bits,
             reads: None,
+            compression: keyspace.style.compression_at(levels - 1, false, &options),
             prefix_rule: keyspace.style.prefix_rule(&options),
             direct: options.direct_flush,
             oldest_tombstone_ms: None,

@@ -6,7 +6,7 @@ use evenkeel::testing::Random;
 use evenkeel::{Durability, Options};
 
 pub const COMPRESSIONS: [&str; 4] =
-    ["none", "deep", "lz4", if cfg!(feature = "zstd") { "none,lz4,zstd:1,zstd" } else { "none,lz4,none" }];
+    ["none", "auto", "lz4", if cfg!(feature = "zstd") { "none,lz4,zstd:1,zstd" } else { "none,lz4,none" }];
 
 pub const PREFIXES: [&str; 5] = ["none", "fixed:1", "fixed:5", "delimiter:/", "delimiter::"];
 
