@@ -204,23 +204,22 @@ fn settings(out: &mut String, group: &Group) -> std::fmt::Result {
     Ok(())
 }
 
-/// What an engine was opened with, on one line.
+/// What an engine was opened with, on one line; what is set and in force is said once.
 pub fn settings_line(contestant: &Contestant) -> String {
-    let mut line = format!("{} {}:", contestant.engine, contestant.version);
-    let shown = contestant.config.iter().filter(|(name, _)| *name != "settings");
-    for (name, value) in shown {
+    let mut words = vec![format!("{} {}:", contestant.engine, contestant.version)];
+    let mut say = |name: &str, value: &serde_json::Value| {
+        let word = format!("{name}={}", plain(value));
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    };
+    for (name, value) in contestant.config.iter().filter(|(name, _)| *name != "settings") {
         match value {
-            serde_json::Value::Object(map) => {
-                for (name, value) in map {
-                    let _ = write!(line, " {name}={}", plain(value));
-                }
-            }
-            value => {
-                let _ = write!(line, " {name}={}", plain(value));
-            }
+            serde_json::Value::Object(map) => map.iter().for_each(|(name, value)| say(name, value)),
+            value => say(name, value),
         }
     }
-    line
+    words.join(" ")
 }
 
 fn plain(value: &serde_json::Value) -> String {

@@ -321,3 +321,16 @@ fn a_comparison_survives_json() {
     assert_eq!(back.groups[0].figures, c.groups[0].figures);
     assert_eq!(serde_json::to_string(&back).unwrap(), json);
 }
+
+#[test]
+fn what_is_set_and_in_force_is_said_once() {
+    let mut ours = run("evenkeel", 1000.0, 5.0);
+    let set = serde_json::json!({"memtable_bytes": "67108864", "workers": "1"});
+    ours.document.config.engine.insert("set".to_owned(), set);
+    let comparison = compare(&[ours, run("rocksdb", 900.0, 5.0)]).unwrap();
+    let lines = text(&comparison).replace("\n  ", " ");
+    let line = lines.lines().find(|line| line.starts_with("evenkeel 1.2.3:")).unwrap();
+    for name in ["memtable_bytes=67108864", "cache_bytes=268435456", "workers=1", "sync=os"] {
+        assert_eq!(line.matches(name).count(), 1, "{line}");
+    }
+}
