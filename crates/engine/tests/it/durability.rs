@@ -339,7 +339,7 @@ fn no_cut_of_a_closed_store_s_log_goes_unnoticed() {
 
 /// What one writer in mode `sync` costs others in mode `os`: prints ratios, decides nothing.
 #[test]
-#[ignore = "a measurement: cargo test --release -p evenkeel --test it -- --ignored --nocapture sync_beside"]
+#[ignore = "a measurement: cargo test --release -p evenkeel --test it -- --ignored --nocapture what_a_sync"]
 fn what_a_sync_writer_costs_os_writers() {
     let run = |beside: Option<Durability>| {
         let dir = tempfile::tempdir().unwrap();

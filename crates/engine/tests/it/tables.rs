@@ -99,6 +99,32 @@ fn compression_goes_by_the_target_level_and_by_the_keyspace() {
     assert_eq!(db.create_keyspace("empty", wrong).unwrap_err().kind(), "InvalidArgument");
 }
 
+/// Also what lies above older data.
+#[test]
+fn by_default_every_level_below_l0_is_packed() {
+    let fs = SimulatedFileSystem::new();
+    let db = open(&fs, Options { level_base_bytes: 256 << 10, level_ratio: 4, ..small() });
+    // Bytes of an entry, of each level below L0.
+    let entry_bytes = |db: &Db| -> Vec<f64> {
+        let levels = &db.metrics().keyspaces[0].levels;
+        levels.iter().skip(1).filter(|l| l.entries > 0).map(|l| l.bytes as f64 / l.entries as f64).collect()
+    };
+    let (mut rounds, mut found) = (0, Vec::new());
+    while found.len() < 2 {
+        assert!(rounds < 80, "no third level came to be: {found:?}");
+        for i in 0..2000 {
+            let key = (i * 7919 + rounds * 104_729) % 1_000_003;
+            db.put(format!("{key:07}").as_bytes(), &[i as u8; 100]).unwrap();
+        }
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+        found = entry_bytes(&db);
+        assert!(found.iter().all(|bytes| *bytes < 60.0), "round {rounds}: {found:?}");
+        rounds += 1;
+    }
+    db.verify().unwrap();
+}
+
 /// A flush that comes after a pause as long as it takes has time to pack, and one that others wait behind does not.
 #[test]
 fn by_default_flushes_pack_while_they_have_time() {

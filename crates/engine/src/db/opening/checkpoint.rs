@@ -35,6 +35,7 @@ use crate::write::memtable::Memtable;
 
 /// What the directory under construction is called: the target's name and this.
 const UNDER_CONSTRUCTION: &str = ".checkpoint-tmp";
+
 /// What a checkpoint holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckpointReport {
@@ -303,6 +304,7 @@ impl<'a> Building<'a> {
         });
         for (keyspace, memtables) in std::mem::take(&mut self.frozen.memtables) {
             for memtable in memtables {
+                // No writer waits for it.
                 let shape = shape_of(store, &keyspace, &memtable, false);
                 let written = flush_inline(&context, versions, keyspace.id, &memtable, shape)?;
                 self.report.tables_written += written.tables;

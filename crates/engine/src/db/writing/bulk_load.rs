@@ -75,6 +75,7 @@ impl BulkLoad {
         let (strategy, options) = (keyspace.strategy.load(), store.options.load());
         let levels = keyspace.view.load().version.levels.len().max(2);
         let table_bytes = strategy.strategy.cut.table_bytes;
+        // It goes as far down as it can.
         let filter_bits = strategy.strategy.filter_bits_at(levels - 1, levels, false).of(options.filter_bits);
         let shape = OutputShape {
             class: Class::Flush,
