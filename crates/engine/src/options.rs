@@ -58,7 +58,8 @@ pub struct Options {
     /// Runs in L0 there may be, each counted as a memtable. No wall: from half way between what the strategy wants and this on,
     /// writers are slowed; at three quarters they get what drains.
     pub l0_limit: u32,
-    /// Threads for compactions.
+    /// Threads for compactions; flushes have one of their own. By default as many as there are cores beside one, at least one and
+    /// at most two.
     pub workers: u32,
     /// Compaction before writes: a write waits while a memtable is being flushed or a compaction is due or open, in whichever
     /// keyspace. Trees are then always in shape, and the slowest write is as long as the longest row of compactions; for
@@ -130,7 +131,7 @@ impl Default for Options {
             level_ratio: 10,
             l0_trigger: 4,
             l0_limit: 20,
-            workers: cores.min(2),
+            workers: (cores - 1).clamp(1, 2),
             compaction_first: false,
             reserve_bytes: 128 * MIB,
             unlink_bytes_per_sec: 0,
