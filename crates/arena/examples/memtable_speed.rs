@@ -1,5 +1,5 @@
 //! Prints the cost of insert, get and scan at 500 000 entries of 16 + 100 bytes, the sizes and the order of
-//! `hotpaths` §1, alone and with a reader beside the writer: CPU time of the thread, best of some repeats. Run
+//! `docs/performance.md`, alone and with a reader beside the writer: CPU time of the thread, best of some repeats. Run
 //! it with `--release`, best on a quiet machine.
 #![cfg(not(loom))]
 

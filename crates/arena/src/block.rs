@@ -10,7 +10,7 @@
 //! chunks vacated, and moves or drops the blocks that say they lie in one. A block may outlive its pool.
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Std};
@@ -252,7 +252,8 @@ impl List {
             free_slots.into_iter().map(|(at, free)| (free, at)).collect();
         chunks.sort_unstable_by(|a, b| b.cmp(a));
         chunks.truncate(bytes.div_ceil(CHUNK_BYTES));
-        let leaves = |slot: &Slot| chunks.iter().any(|(_, chunk)| *chunk == Arc::as_ptr(&slot.chunk));
+        let leaving: HashSet<*const Chunk> = chunks.iter().map(|(_, chunk)| *chunk).collect();
+        let leaves = |slot: &Slot| leaving.contains(&Arc::as_ptr(&slot.chunk));
         self.fresh.take_if(|slot| leaves(slot));
         let mut free = 0;
         for slot in self.free.extract_if(.., |slot| leaves(slot)) {

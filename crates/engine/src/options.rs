@@ -242,7 +242,7 @@ const TABLE: &[OptionInfo] = &[
     row!(l0_limit, "runs in L0 there may be; writers slow from half way on (2 to 100000)", |n, t| count(
         n, t, 2, 100_000
     )),
-    row!(workers, "compaction threads (1 to 64)", |n, t| count(n, t, 1, 64)),
+    row!(workers, "compaction threads; flushes have one of their own (1 to 64)", |n, t| count(n, t, 1, 64)),
     row!(compaction_first, "writes wait while a flush or a compaction is due: true or false", yes_or_no),
     row!(reserve_bytes, "disk kept free for flushes (0 to 1 TiB)", |n, t| size(n, t, 0, 1024 * GIB)),
     row!(
@@ -298,7 +298,7 @@ const TABLE: &[OptionInfo] = &[
         |n, t| count(n, t, 0, 1_000_000_000)
     ),
     row!(heat_counts, "what makes a table hot: probes, candidates, probes+scans or candidates+scans", parsed),
-    row!(heat_operations, "heat is learnt anew after so many of these (64 to 1000000000)", |n, t| count(
+    row!(heat_operations, "heat is learnt anew after so many operations that count (64 to 1000000000)", |n, t| count(
         n,
         t,
         64,
@@ -306,13 +306,13 @@ const TABLE: &[OptionInfo] = &[
     )),
     row!(
         heat_compactions,
-        "or after so many compactions and an eighth of them; 0 for no matter how many (0 to 1000000)",
+        "or after so many compactions and an eighth of `heat_operations`; 0: whatever they are (0 to 1000000)",
         |n, t| count(n, t, 0, 1_000_000)
     ),
     row!(heat_seconds, "and after so many seconds at least (0 to 3600)", |n, t| count(n, t, 0, 3600)),
     row!(
         filter_heat,
-        "filter bits per key that go where reads come, from where not; 0 for none (0 to 8)",
+        "filters may differ from filter_bits by so many bits a key, more where reads come; 0: all alike (0 to 8)",
         |n, t| bits(n, t, 8.0)
     ),
     row!(at open control_socket, "answer questions at the socket SOCKET (true or false)", yes_or_no),

@@ -20,10 +20,10 @@ use crate::output::{Output, note};
 /// Which store and which part of it: flags of every verb.
 #[derive(Args, Debug)]
 pub struct Target {
-    /// Directory of the store.
+    /// Directory of the store, where the verb works on one.
     #[arg(long, global = true, value_name = "DIR", help_heading = "Store")]
     pub db: Option<PathBuf>,
-    /// Keyspace (column family) to work on.
+    /// Keyspace (column family) to work on, where the verb works on one.
     #[arg(long, global = true, value_name = "NAME", default_value = "default", help_heading = "Store")]
     pub keyspace: String,
 }

@@ -1,7 +1,7 @@
 //! Lines no longer than a terminal is wide, with what goes on below set under where its text begins.
 
 /// Text begins at this column or before: what looks like a gap behind it is part of the text.
-const TEXT_BEGINS_MAX: usize = 40;
+const TEXT_BEGINS_MAX: usize = 80;
 
 /// Breaks lines at blanks so that each has at most so many columns, if it has a blank to be broken at.
 pub fn wrap(text: &str, columns: usize) -> String {
@@ -76,5 +76,9 @@ mod tests {
         assert_eq!(wrap("a line of prose\nends", 8), "a line\nof prose\nends");
         assert_eq!(wrap(&"x".repeat(50), 20), "x".repeat(50));
         assert_eq!(wrap(text, 200), text);
+        // What is said of an example stays on its side, where half of the line begins at the latest.
+        let example = "  keel load --db shop.db --key-field id prices.json         values are JSON objects";
+        let expected = "  keel load --db shop.db --key-field id prices.json         values are\n                                   JSON objects";
+        assert_eq!(wrap(example, 70), expected);
     }
 }

@@ -21,6 +21,12 @@ impl Class {
     /// All classes, most urgent first.
     pub const ALL: [Class; 5] = [Class::Flush, Class::IntraL0, Class::L0ToL1, Class::Deep, Class::Upkeep];
 
+    /// Less is more urgent. Merges within L0 are as urgent as those out of it, first come first served (SILK-8): they are made while
+    /// one of these is under way, and would keep it from its end for ever.
+    pub fn urgency(self) -> u8 {
+        if self == Class::L0ToL1 { Class::IntraL0 as u8 } else { self as u8 }
+    }
+
     /// True for compactions that take tables of the first level.
     pub fn is_l0(self) -> bool {
         matches!(self, Class::IntraL0 | Class::L0ToL1)

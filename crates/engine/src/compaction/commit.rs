@@ -66,8 +66,9 @@ pub fn commit_part(
     let inputs = remaining_inputs(version, claims, job, compaction)?;
     check_legal(version, compaction, &inputs)?;
     let mut edit = VersionEdit::default();
-    // What these deleted may be in the consumed part of any input, and stays there until its file goes.
-    let under_deletes_ms = compaction.tables().filter_map(TableRef::oldest_delete_ms).min();
+    // What these deleted may be in the consumed part of any input, and stays there until its file goes; so does what is deleted from
+    // now on.
+    let under_deletes_ms = compaction.tables().filter_map(TableRef::oldest_delete_ms).chain([now_ms]).min();
     for pos in &inputs {
         let table = pos.get(version).ok_or_else(|| gone(job))?;
         take_consumed(&mut edit, table, part, under_deletes_ms)?;

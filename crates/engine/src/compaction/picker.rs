@@ -1,5 +1,5 @@
 //! What to compact next, as a pure function: candidates by score, seeds by granularity and movement, then place, close
-//! and check (architecture §5). No strategy has a picker of its own.
+//! and check (`docs/compaction.md`). No strategy has a picker of its own.
 //!
 //! 1. [`candidates`]: each group whose triggers fire, or that has more runs than its layout allows; most urgent first.
 //! 2. [`pick`]: for each candidate its plans in order; the first whose closure no open job holds wins. One that open jobs

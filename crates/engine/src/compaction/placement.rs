@@ -1,6 +1,6 @@
 //! Where a compaction's output goes, and the compaction made of it: place, close, check, and write it all down.
 //!
-//! Moving down, per target group (architecture §5 "Place"): an empty group → first run; one run allowed → into the oldest; with
+//! Moving down, per target group (`docs/compaction.md`): an empty group → first run; one run allowed → into the oldest; with
 //! `fill`, into the newest while that stays within its share; else on top while there is room, or where the arrival can be
 //! fused with the newest; else the target has to be compacted first. Below the last level a new one is born. Within a
 //! level, neighbouring runs collapse into the oldest of them.

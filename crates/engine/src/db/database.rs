@@ -9,6 +9,7 @@ use super::background::control_protocol;
 use super::background::handle::Handle;
 use super::background::pause::Paused;
 use super::background::running_trace::RunningTrace;
+use super::background::threads;
 use super::files::trace_file::Keys;
 #[cfg(any(test, feature = "testing"))]
 use super::jobs::scheduling::ask_to_yield;
@@ -237,7 +238,7 @@ impl Db {
     /// `InvalidArgument` for an unknown name (the nearest is suggested), a value out of range, a contradiction, or an option that is
     /// only read at open: nothing is changed.
     pub fn set_option(&self, name: &str, value: &str) -> Result<()> {
-        self.handle.set_option(name, value)
+        threads::set_option(&self.handle.store, name, value)
     }
 
     /// The options in force.

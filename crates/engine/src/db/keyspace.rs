@@ -107,7 +107,9 @@ impl Keyspace {
 
     /// A cursor over a range, as of now.
     pub fn cursor(&self, range: ScanRange) -> Result<Cursor> {
-        Ok(scan::cursor(&self.handle.store, &self.state, range))
+        let (view, at) = scan::current(&self.handle.store, &self.state);
+        let open = Arc::clone(&self.handle) as _;
+        Ok(scan::cursor_at(&self.handle.store, &self.state, &view, range, at, Some(open)))
     }
 
     /// Writes its memtables to tables and returns when they are durable.

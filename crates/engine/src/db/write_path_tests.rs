@@ -313,4 +313,28 @@ fn a_dropped_keyspace_reads_as_empty_but_for_older_snapshots() {
     assert!(gone.get(b"flushed").unwrap().is_none());
     assert!(gone.get(b"in memory").unwrap().is_none());
     assert!(gone.put(b"k", b"v").is_err());
+    // Its tables go with the last snapshot that sees them, though there is a handle still.
+    let tables = || {
+        db.step(&mut |_| None);
+        fs.list(Path::new("/db")).unwrap().iter().filter(|name| name.ends_with(".sst")).count()
+    };
+    let second = before.clone();
+    drop(before);
+    assert_eq!((tables(), second.get_in(&gone, b"flushed").unwrap().is_some()), (1, true));
+    drop(second);
+    assert_eq!(tables(), 0);
+    assert!(gone.get(b"flushed").unwrap().is_none());
+}
+
+/// An option that is changed from outside is changed as by `Db::set_option`, threads included.
+#[test]
+fn more_workers_are_started_whoever_asks() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), Options { workers: 1, ..options() }).unwrap();
+    let workers = || db.keyspace("default").unwrap().handle.store.background.threads().workers;
+    assert_eq!(workers(), 1);
+    db.control("set-option workers 3").unwrap();
+    assert_eq!(workers(), 3);
+    db.set_option("workers", "4").unwrap();
+    assert_eq!(workers(), 4);
 }

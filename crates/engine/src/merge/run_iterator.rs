@@ -8,6 +8,7 @@
 //! the start, the stream knows exactly how many entries of each table it has passed: what a prefix commit records.
 
 use std::cmp::Ordering;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use crate::base::class::{Class, IoClass};
@@ -19,7 +20,7 @@ use crate::table::access::sampled;
 use crate::table::meta::TableMeta;
 use crate::table::table_cache::TableCache;
 use crate::table::table_iterator::{TableIterator, TableReadOptions};
-use crate::version::run::TableRef;
+use crate::version::run::{SortedRun, TableRef};
 
 /// Whose reads they are.
 #[derive(Clone, Copy, Debug)]
@@ -83,10 +84,31 @@ impl ReadMode {
     }
 }
 
+/// The tables of a stream.
+#[derive(Debug)]
+enum Tables {
+    /// Of a run that goes as a whole when nobody holds it any more: nothing is copied.
+    Shared(Arc<SortedRun>, Range<usize>),
+    /// Each goes by itself.
+    Own(Vec<TableRef>),
+}
+
+impl Deref for Tables {
+    type Target = [TableRef];
+
+    #[inline]
+    fn deref(&self) -> &[TableRef] {
+        match self {
+            Tables::Shared(run, range) => run.tables.get(range.clone()).unwrap_or_default(),
+            Tables::Own(tables) => tables,
+        }
+    }
+}
+
 /// A cursor over a run's visible entries.
 #[derive(Debug)]
 pub struct RunIterator {
-    tables: Vec<TableRef>,
+    tables: Tables,
     cache: Arc<TableCache>,
     mode: ReadMode,
     /// The table that `entries` is of; meaningful while there is one.
@@ -101,6 +123,20 @@ pub struct RunIterator {
 impl RunIterator {
     /// Over tables that ascend and do not overlap.
     pub fn new(tables: Vec<TableRef>, cache: Arc<TableCache>, mode: ReadMode) -> RunIterator {
+        RunIterator::over(Tables::Own(tables), cache, mode)
+    }
+
+    /// Over tables of a run that all stay as long as this does.
+    pub fn of_run(
+        run: Arc<SortedRun>,
+        range: Range<usize>,
+        cache: Arc<TableCache>,
+        mode: ReadMode,
+    ) -> RunIterator {
+        RunIterator::over(Tables::Shared(run, range), cache, mode)
+    }
+
+    fn over(tables: Tables, cache: Arc<TableCache>, mode: ReadMode) -> RunIterator {
         RunIterator { tables, cache, mode, at: 0, entries: None, clipped: false, passed: 0 }
     }
 
@@ -128,7 +164,10 @@ impl RunIterator {
     pub fn release_before(&mut self, first: Option<TableId>) {
         let left = first.and_then(|id| self.tables.iter().position(|t| t.id() == id));
         let done = left.unwrap_or(self.tables.len());
-        self.tables.drain(..done);
+        match &mut self.tables {
+            Tables::Own(tables) => drop(tables.drain(..done)),
+            Tables::Shared(_, range) => range.start += done,
+        }
         self.at = self.at.saturating_sub(done);
     }
 

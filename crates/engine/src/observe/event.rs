@@ -231,7 +231,7 @@ pub enum Event {
     },
     /// A file that the store does not need could not be written; the store goes on without it.
     NotWritten {
-        /// `LOG`, `STATS`, `SOCKET`, or `trace` for the file of a trace.
+        /// `LOG`, `STATS`, `HEAT`, `SOCKET`, or `trace` for the file of a trace.
         file: &'static str,
         /// Why.
         error: String,

@@ -113,17 +113,17 @@ impl Drain {
         }
     }
 
-    /// So many bytes less.
+    /// So many bytes less. What goes while there is nothing to drain, as a compaction before its time, took no time that counts,
+    /// and does not count either.
     pub fn drained(&mut self, now: Duration, bytes: f64) {
         let now = self.latest(now);
-        let elapsed = self.since.map_or(0.0, |since| now.saturating_sub(since).as_secs_f64());
+        let Some(since) = self.since else { return };
+        let elapsed = now.saturating_sub(since).as_secs_f64();
         // Until the very first byte a file is made, and a thread gets its first turn: a limit by a rate with that in it would take
         // seconds to rise to the rate.
         let is_first = self.bytes == 0.0 && self.seconds == 0.0 && bytes > 0.0;
         let elapsed = if is_first { 0.0 } else { elapsed };
-        if self.since.is_some() {
-            self.since = Some(now);
-        }
+        self.since = Some(now);
         let kept = (-elapsed / self.memory.as_secs_f64()).exp();
         self.bytes = self.bytes * kept + bytes;
         self.seconds = self.seconds * kept + elapsed;

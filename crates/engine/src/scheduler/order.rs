@@ -121,16 +121,15 @@ pub struct Turn {
 
 impl Order {
     /// By this open jobs are sorted, who is stepped first in front; equal ones stay as they were opened.
-    pub fn key(self, job: &Turn) -> (u8, u64) {
-        // Merges within L0 are of one class with those out of it (SILK-8): they are made while one of these is under way, and would keep
-        // it from its end for ever.
-        let urgency = if job.class == Class::L0ToL1 { Class::IntraL0 } else { job.class } as u8;
+    pub fn key(self, job: &Turn) -> (u8, u64, u8) {
+        let urgency = job.class.urgency();
         match (self, job.class) {
-            (Order::Equal, _) => (0, job.served),
-            (Order::Deadline, _) => (0, u64::try_from(job.due.as_nanos()).unwrap_or(u64::MAX)),
-            (Order::Strict, _) | (_, Class::Flush | Class::IntraL0 | Class::L0ToL1) => (urgency, 0),
-            (Order::Fair, _) => (urgency, job.served),
-            (Order::ShortestRemaining, _) => (urgency, job.left),
+            (Order::Equal, _) => (0, job.served, 0),
+            // Of those that are late alike L0 comes first: writers wait for it.
+            (Order::Deadline, _) => (0, u64::try_from(job.due.as_nanos()).unwrap_or(u64::MAX), urgency),
+            (Order::Strict, _) | (_, Class::Flush | Class::IntraL0 | Class::L0ToL1) => (urgency, 0, 0),
+            (Order::Fair, _) => (urgency, job.served, 0),
+            (Order::ShortestRemaining, _) => (urgency, job.left, 0),
         }
     }
 }
@@ -190,6 +189,8 @@ mod tests {
         assert_eq!(next(Order::Equal, &open), Some(4));
         assert_eq!(next(Order::Deadline, &open), Some(1), "whatever its class is");
         assert_eq!(next(Order::Deadline, &open[2..]), Some(1));
+        let late = [job(Class::Deep, 0, 1000), job(Class::L0ToL1, 0, 1000)];
+        assert_eq!(next(Order::Deadline, &late), Some(1), "late alike");
         let deep = [open[0], open[3]];
         assert_eq!(next(Order::Strict, &deep), Some(0));
         assert_eq!(next(Order::Fair, &deep), Some(1));

@@ -145,7 +145,10 @@ impl BlockCache {
     pub fn insert(&self, table: TableId, offset: u64, block: &Block) {
         let bytes = cost(block);
         self.count_fill(block.len() as u64);
-        let Some(key) = pack(table, offset).filter(|_| bytes <= self.capacity()) else { return };
+        let capacity = self.capacity();
+        // Where all is taken by what is no block, it would be let go at once, by a search of all buckets.
+        let room = capacity.saturating_sub(free_room_of(capacity)).saturating_sub(self.table_bytes());
+        let Some(key) = pack(table, offset).filter(|_| bytes <= room) else { return };
         let Some(bucket) = self.bucket(self.place(key)) else { return };
         // Counted before it can be found, so that whoever evicts it never subtracts first.
         self.used.fetch_add(bytes, Ordering::Relaxed);
@@ -292,14 +295,15 @@ impl BlockCache {
     fn evict(&self) {
         self.sweep();
         let free = self.pool.free_bytes() as u64;
-        if free > self.free_room() * 2 + LITTLE_BYTES && !self.trimming.swap(true, Ordering::Acquire) {
-            self.trim(free - self.free_room());
+        let room = self.free_room();
+        if free > room * 2 + LITTLE_BYTES && !self.trimming.swap(true, Ordering::Acquire) {
+            self.trim(free - room);
             self.trimming.store(false, Ordering::Release);
         }
     }
 
     fn free_room(&self) -> u64 {
-        (self.capacity() / FREE_PART).min(FREE_BYTES_MAX)
+        free_room_of(self.capacity())
     }
 
     /// Empties chunks of about so many bytes: blocks in them move to free slots of others.
@@ -319,7 +323,8 @@ impl BlockCache {
     fn sweep(&self) {
         let buckets = 1usize << self.bits.load(Ordering::Relaxed);
         for _ in 0..buckets * 2 {
-            let mut excess = self.used().saturating_sub(self.capacity() - self.free_room());
+            let capacity = self.capacity();
+            let mut excess = self.used().saturating_sub(capacity - free_room_of(capacity));
             if excess == 0 || self.used.load(Ordering::Relaxed) == 0 {
                 return;
             }
@@ -401,6 +406,11 @@ impl std::fmt::Debug for BlockCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "BlockCache({} of {} bytes)", self.used(), self.capacity())
     }
+}
+
+/// What is kept free of so much.
+fn free_room_of(capacity: u64) -> u64 {
+    (capacity / FREE_PART).min(FREE_BYTES_MAX)
 }
 
 fn cost(block: &Block) -> u64 {

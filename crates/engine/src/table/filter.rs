@@ -1,4 +1,4 @@
-//! Cache-line blocked Bloom filters (`hotpaths`: one cold line a probe), one per partition of a table.
+//! Cache-line blocked Bloom filters (one cold line a probe), one per partition of a table.
 //!
 //! A filter is lines of 512 bits, then one byte with k. A key has one line and k bits in it, both from its hash, which
 //! the caller computes once for all tables. Each table's line can be prefetched before the first probe; that makes

@@ -12,7 +12,7 @@ use arc_swap::{ArcSwapOption, Guard};
 use super::block::{Content, Layout};
 use super::block_file::BlockFile;
 use super::filter::Filter;
-use super::format::BlockHandle;
+use super::format::{BLOCK_TRAILER_BYTES, BlockHandle};
 use crate::base::class::IoClass;
 use crate::base::coding::Decoder;
 use crate::base::error::Result;
@@ -145,5 +145,17 @@ impl Partition {
 
 /// Reads an index block, of a partition or the top.
 pub fn read_index(blocks: &BlockFile, handle: BlockHandle, class: IoClass) -> Result<(Box<[u8]>, Layout)> {
-    blocks.read(handle, class, |payload| Ok((payload.into(), Layout::check(payload, Content::Index)?)))
+    blocks.read(handle, class, |payload| {
+        check_unpacked(payload, handle)?;
+        Ok((payload.into(), Layout::check(payload, Content::Index)?))
+    })
+}
+
+/// Filters and indexes are never compressed, so they take as much memory as their handles say, which is what is counted.
+pub fn check_unpacked(payload: &[u8], handle: BlockHandle) -> Result<(), &'static str> {
+    if payload.len() + BLOCK_TRAILER_BYTES == handle.bytes as usize {
+        Ok(())
+    } else {
+        Err("a filter or an index is compressed")
+    }
 }

@@ -38,7 +38,7 @@ impl Pieces {
             spare.iter().position(fits).map(|at| spare.swap_remove(at))
         };
         let mut buffer = found.unwrap_or_else(|| {
-            let new = AlignedBuffer::zeroed(len.checked_next_power_of_two().unwrap_or(len));
+            let new = AlignedBuffer::zeroed(rounded(len));
             self.bytes.fetch_add(new.memory() as u64, Ordering::Relaxed);
             new
         });
@@ -64,6 +64,13 @@ impl Pieces {
     fn lock(&self) -> MutexGuard<'_, Vec<AlignedBuffer>> {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A little more than is asked for, so that others can use it again.
+fn rounded(len: usize) -> usize {
+    const STEP: usize = 64 << 10;
+    let rounded = if len < STEP { len.checked_next_power_of_two() } else { len.checked_next_multiple_of(STEP) };
+    rounded.unwrap_or(len)
 }
 
 #[cfg(test)]

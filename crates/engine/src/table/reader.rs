@@ -21,7 +21,7 @@ use super::block_file::BlockFile;
 use super::filter::Filter;
 use super::format::{BlockHandle, FOOTER_BYTES, Footer, FooterError, footer_checksum};
 use super::meta::{HowWritten, TableMeta};
-use super::partition::{IndexPartition, Partition, Slot, read_index};
+use super::partition::{IndexPartition, Partition, Slot, check_unpacked, read_index};
 use super::pieces::Pieces;
 use super::prefix_rule::PrefixRule;
 use super::range_block;
@@ -97,20 +97,10 @@ pub struct TableReader {
 /// Where a table may have a key: which partition, and the filter's line, already on its way to the processor.
 pub struct TableProbe {
     partition: usize,
+    /// `None` where it is not in memory: it is read when its turn comes, for it may not.
     filter: Option<Guard<Option<Arc<Filter>>>>,
     line: usize,
     hash: u64,
-}
-
-impl TableProbe {
-    /// False if the table does not have the key.
-    #[inline]
-    pub fn may_contain(&self) -> bool {
-        match self.filter.as_ref().and_then(|guard| guard.as_ref()) {
-            Some(filter) => filter.may_contain(self.line, self.hash),
-            None => self.partition != usize::MAX,
-        }
-    }
 }
 
 impl TableReader {
@@ -175,20 +165,36 @@ impl TableReader {
         }))
     }
 
-    /// Finds where the table may have `key`, and starts to bring the filter's line near. A partition that is not in
-    /// memory is read.
+    /// Finds where the table may have `key`, and starts to bring the filter's line near, if the filter is in memory.
     #[inline]
-    pub fn probe(&self, key: &[u8], hash: u64, class: IoClass) -> Result<TableProbe> {
+    pub fn probe(&self, key: &[u8], hash: u64) -> TableProbe {
         let Some(partition) = self.partition_for(key) else {
-            return Ok(TableProbe { partition: usize::MAX, filter: None, line: 0, hash });
+            return TableProbe { partition: usize::MAX, filter: None, line: 0, hash };
         };
-        let filter = self.filter(partition, class)?;
+        let filter = self.partitions.get(partition).and_then(|partition| partition.filter.get());
         let mut line = 0;
         if let Some(filter) = filter.as_ref().and_then(|guard| guard.as_ref()) {
             line = filter.line(hash);
             filter.prefetch(line);
         }
-        Ok(TableProbe { partition, filter, line, hash })
+        TableProbe { partition, filter, line, hash }
+    }
+
+    /// False if the table does not have the key that `probe` was made for. A filter that was not in memory is read.
+    #[inline]
+    pub fn may_contain(&self, probe: &TableProbe, class: IoClass) -> Result<bool> {
+        match probe.filter.as_ref().and_then(|guard| guard.as_ref()) {
+            Some(filter) => Ok(filter.may_contain(probe.line, probe.hash)),
+            None if probe.partition == usize::MAX => Ok(false),
+            None => self.may_contain_by_file(probe, class),
+        }
+    }
+
+    #[inline(never)]
+    fn may_contain_by_file(&self, probe: &TableProbe, class: IoClass) -> Result<bool> {
+        let guard = self.filter(probe.partition, class)?;
+        let filter = guard.as_ref().and_then(|guard| guard.as_ref());
+        Ok(filter.is_none_or(|filter| filter.may_contain(filter.line(probe.hash), probe.hash)))
     }
 
     /// The newest entry of exactly `key` with a trailer of at most `max_trailer`; asks the filter first.
@@ -201,8 +207,8 @@ impl TableReader {
         class: IoClass,
         stats: &mut ReadStats,
     ) -> Result<Option<(Trailer, PinnedValue)>> {
-        let probe = self.probe(key, hash, class)?;
-        if !probe.may_contain() {
+        let probe = self.probe(key, hash);
+        if !self.may_contain(&probe, class)? {
             stats.filter_negatives += 1;
             return Ok(None);
         }
@@ -331,7 +337,10 @@ impl TableReader {
     /// Reads a filter from the file.
     pub fn read_filter(&self, partition: usize, class: IoClass) -> Result<Filter> {
         let handle = self.partitions.get(partition).map(|p| p.filter.handle).unwrap_or_default();
-        self.blocks.read(handle, class, |payload| Filter::decode(payload).ok_or("the filter makes no sense"))
+        self.blocks.read(handle, class, |payload| {
+            check_unpacked(payload, handle)?;
+            Filter::decode(payload).ok_or("the filter makes no sense")
+        })
     }
 
     /// False if no key of the table has the prefix, by this rule, that all keys of `range` have. True where a filter cannot tell, or

@@ -506,3 +506,33 @@ fn readers_on_many_threads_agree_while_partitions_come_and_go() {
     drop(reader);
     assert_eq!(cache.used(), 0);
 }
+
+/// A block that unpacks to much more than its handle says would take memory that nobody counts.
+#[test]
+fn a_filter_or_an_index_that_is_compressed_is_refused() {
+    use crate::table::block_builder::BlockBuilder;
+    use crate::table::block_file::BlockFile;
+    use crate::table::compression::{Compression, Compressor};
+    use crate::table::format::{BlockHandle, seal_block};
+    use crate::table::partition::read_index;
+    let mut builder = BlockBuilder::default();
+    for i in 0..100_u32 {
+        let key = [&[b'k'; 100][..], &i.to_be_bytes()].concat();
+        builder.add(&key, Trailer(u64::from(i)), &100_u32.to_le_bytes());
+    }
+    let mut plain = Vec::new();
+    builder.finish(&mut plain);
+    let mut compressor = Compressor::default();
+    let packed = compressor.pack(&plain, Compression::Lz4).expect("it saves much").clone();
+    for (mut block, kind, is_fine) in
+        [(plain, Compression::None.kind(), true), (packed, Compression::Lz4.kind(), false)]
+    {
+        seal_block(&mut block, kind, 9, 0);
+        let handle = BlockHandle { offset: 0, bytes: block.len() as u32 };
+        let end = block.len() as u64;
+        let blocks = BlockFile::new(Arc::new(MemRead { bytes: block, fail: false.into() }), 9, end);
+        let read = read_index(&blocks, handle, CLIENT);
+        assert_eq!(read.is_ok(), is_fine, "{read:?}");
+        assert!(read.err().is_none_or(|e| e.to_string().contains("compressed")));
+    }
+}

@@ -1,4 +1,4 @@
-//! The invariants of architecture §4 that can be seen without opening a file.
+//! The invariants of a tree that can be seen without opening a file.
 //!
 //! - [`check_shape`]: groups tile, runs are sorted and disjoint, bounds are inside their group and their table. Cheap
 //!   enough for release builds after every edit: one pass, nothing allocated.

@@ -80,7 +80,7 @@ pub enum EditStep {
         bounds: KeyRange,
         /// Entries now consumed.
         consumed: u64,
-        /// When the oldest delete of the job's inputs was acknowledged, if they have any.
+        /// Since when deletes may have taken what is trimmed.
         under_deletes_ms: Option<u64>,
     },
     /// A table goes.

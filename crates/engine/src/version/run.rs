@@ -22,8 +22,8 @@ pub struct TableRef {
     pub consumed: u64,
     /// When it came to its level, wall milliseconds (CDS-4).
     pub entered_level_ms: u64,
-    /// When the oldest delete was acknowledged whose job took a part of this file: what it deleted may be in that part still,
-    /// unseen, until the file goes. `None` if no job with deletes has trimmed it.
+    /// Since when deletes may have taken what is still in the trimmed part of this file, unseen, until the file goes: when the oldest
+    /// delete was acknowledged whose job trimmed it, or when it was trimmed. `None` if nothing is trimmed.
     pub under_deletes_ms: Option<u64>,
 }
 
@@ -76,6 +76,7 @@ pub struct SortedRun {
     /// Ascending, disjoint.
     pub tables: Vec<TableRef>,
     totals: OnceLock<Totals>,
+    has_range_tombstones: OnceLock<bool>,
 }
 
 /// From so many tables on heads of their bounds are searched, and not the bounds.
@@ -110,7 +111,7 @@ impl Clone for SortedRun {
 impl SortedRun {
     /// A run of these tables, which ascend and do not overlap.
     pub fn new(id: RunId, tables: Vec<TableRef>) -> SortedRun {
-        SortedRun { id, tables, totals: OnceLock::new() }
+        SortedRun { id, tables, totals: OnceLock::new(), has_range_tombstones: OnceLock::new() }
     }
 
     /// What its tables add up to.
@@ -133,7 +134,13 @@ impl SortedRun {
     /// To be called by whoever changes tables.
     pub fn changed(&mut self) -> &mut SortedRun {
         self.totals = OnceLock::new();
+        self.has_range_tombstones = OnceLock::new();
         self
+    }
+
+    /// True if a table has range tombstones, whether they are visible or not.
+    pub fn has_range_tombstones(&self) -> bool {
+        *self.has_range_tombstones.get_or_init(|| self.tables.iter().any(|t| t.meta.range_tombstones > 0))
     }
 
     /// The table whose visible part covers `key`.

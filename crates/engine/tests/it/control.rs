@@ -452,3 +452,17 @@ fn a_bulk_load_goes_on_beside_writers_and_jobs() {
     let loaded = db.scan(ScanRange::all()).unwrap().map(Result::unwrap);
     assert_eq!(loaded.filter(|(key, value)| key.ends_with(b"-load") && value == b"load 7").count(), 400);
 }
+
+/// What only memory holds is flushed before a store is closed, paused or not.
+#[test]
+fn closing_a_paused_store_loses_nothing_without_a_log() {
+    let (fs, clock, db) = quiet(tiny());
+    let unlogged = KeyspaceOptions { no_wal: true, ..KeyspaceOptions::default() };
+    let keyspace = db.create_keyspace("unlogged", unlogged).unwrap();
+    keyspace.put(b"k", b"v").unwrap();
+    let paused = db.pause_background().unwrap();
+    db.clone().close().unwrap();
+    drop((paused, keyspace, db));
+    let db = open_on(&fs, &clock, tiny());
+    assert_eq!(db.keyspace("unlogged").unwrap().get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
+}

@@ -124,10 +124,11 @@ fn check_gone(db: &Db, fs: &SimulatedFileSystem, what: &str) {
 
 #[test]
 fn an_idle_store_is_rid_of_every_delete_in_time() {
-    for strategy in strategies() {
+    for (strategy, workers) in strategies().into_iter().flat_map(|s| [(s.clone(), "1"), (s, "2")]) {
         let (fs, clock) = (SimulatedFileSystem::new(), Arc::new(ManualClock::default()));
         clock.advance(Duration::from_secs(1_000_000));
         let db = create(&fs, &clock, &strategy);
+        db.set_option("workers", workers).unwrap();
         // Another keyspace, which wants nothing of the kind, has its writes in the same log.
         let other = db.create_keyspace("other", KeyspaceOptions::default()).unwrap();
         other.put(b"a", b"b").unwrap();
@@ -135,7 +136,7 @@ fn an_idle_store_is_rid_of_every_delete_in_time() {
         assert!(!files_with(&fs, VICTIM).is_empty(), "nothing to be found: the test is blind");
         delete_victims(&db);
         idle(&db, &clock, TTL);
-        check_gone(&db, &fs, &strategy);
+        check_gone(&db, &fs, &format!("{workers} workers: {strategy}"));
         assert_eq!(&*other.get(b"a").unwrap().unwrap(), b"b");
         db.close().unwrap();
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use evenkeel::fs::FileSystem;
 use evenkeel::testing::{CallKind, Fault, FaultError, FaultKind, SimulatedFileSystem};
-use evenkeel::{Durability, Event, KeyspaceOptions};
+use evenkeel::{Db, Durability, Event, KeyspaceOptions, Options, ScanRange};
 
 use crate::failures::{Content, DIR, builder, open, put, scanned};
 
@@ -148,4 +148,26 @@ fn a_stray_file_does_not_make_numbers_wrap() {
     assert!(error.to_string().contains("72057594037927936.dbtmp"), "{error}");
     fs.remove(&at("72057594037927936.dbtmp")).unwrap();
     assert_eq!(scanned(&open(&fs).unwrap()), content);
+}
+
+/// A cursor opens tables as it comes to them: nobody else may have the store meanwhile and remove them.
+#[test]
+fn a_cursor_keeps_its_store_open() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = || Options { memtable_bytes: 16 << 10, table_bytes: 4 << 10, ..Options::default() };
+    let db = Db::open(directory.path(), options()).unwrap();
+    (0..2000_u32).for_each(|i| db.put(&i.to_be_bytes(), &[7; 100]).unwrap());
+    db.flush().unwrap();
+    let mut cursor = db.cursor(ScanRange::all()).unwrap();
+    cursor.seek_to_first().unwrap();
+    drop(db);
+    assert_eq!(Db::open(directory.path(), options()).unwrap_err().kind(), "Locked");
+    let mut seen = 0;
+    while cursor.valid() {
+        seen += 1;
+        cursor.next().unwrap();
+    }
+    assert_eq!(seen, 2000);
+    drop(cursor);
+    assert_eq!(Db::open(directory.path(), options()).unwrap().scan(ScanRange::all()).unwrap().count(), 2000);
 }

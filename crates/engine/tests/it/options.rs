@@ -378,6 +378,22 @@ fn the_table_and_the_names_are_the_same() {
 }
 
 #[test]
+fn the_documentation_has_every_option() {
+    let page = include_str!("../../../../docs/options.md");
+    for info in Options::names() {
+        let begin = format!("| `{}` | ", info.name);
+        let when = if info.live { "live" } else { "at open" };
+        let rest = format!(" | {} | {when} | ", info.what);
+        let lines: Vec<&str> = page.lines().filter(|l| l.starts_with(&begin) && l.contains(&rest)).collect();
+        assert_eq!(lines.len(), 1, "{begin}…{rest}: {lines:?}");
+        let word = lines[0].rsplit('|').nth(1).unwrap().trim().trim_matches('`');
+        assert!(word.is_empty() || Options::info(word).unwrap().name == info.name, "{}: {word}", info.name);
+    }
+    let rows = page.lines().filter(|l| l.starts_with("| `"));
+    assert_eq!(rows.count(), Options::names().len());
+}
+
+#[test]
 fn every_change_on_a_running_store_is_remembered() {
     for row in ROWS.iter().filter(|row| Options::info(row.name).unwrap().live) {
         let world = World::new();

@@ -409,3 +409,19 @@ fn fill_with_noise(db: &Db, round: u32, model: &mut BTreeSet<Vec<u8>>) {
     }
     db.flush().unwrap();
 }
+
+/// A get reads a part of a filter when it comes to that table, and many end before.
+#[test]
+fn filters_are_read_when_their_turn_comes() {
+    let fs = SimulatedFileSystem::new();
+    let options = Options { l0_trigger: 8, ..small() };
+    let db = open(&fs, options.clone());
+    (0..3).for_each(|_| fill(&db, "default", 0..100));
+    db.close().unwrap();
+    let db = open(&fs, options);
+    assert_eq!(db.metrics().filter_misses, 0);
+    db.get(b"000007").unwrap().unwrap();
+    assert_eq!(db.metrics().filter_misses, 1, "the newest table has it");
+    assert!(db.get(b"0000075").unwrap().is_none());
+    assert_eq!(db.metrics().filter_misses, 3);
+}

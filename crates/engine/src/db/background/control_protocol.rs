@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::threads::set_option;
 use super::trace;
 use crate::base::error::{Error, Result};
 use crate::base::units::JobId;
@@ -42,7 +43,7 @@ const DECISIONS: usize = 10;
 const OPERATIONS_MAX: usize = 64;
 
 /// Answers a line; an error is an answer too: `{"error":{"kind":...,"message":...}}`.
-pub fn answer(store: &Store, line: &str) -> String {
+pub fn answer(store: &Arc<Store>, line: &str) -> String {
     request(store, line).unwrap_or_else(|error| error_json(&error))
 }
 
@@ -56,7 +57,7 @@ pub fn error_json(error: &Error) -> String {
 ///
 /// # Errors
 /// `InvalidArgument` for what is not understood, and whatever the store says.
-pub fn request(store: &Store, line: &str) -> Result<String> {
+pub fn request(store: &Arc<Store>, line: &str) -> Result<String> {
     let (verb, rest) = split(line.trim());
     match verb {
         "ping" => nothing_after(verb, rest, || {
@@ -119,7 +120,7 @@ pub fn request(store: &Store, line: &str) -> Result<String> {
             if value.is_empty() {
                 return Err(Error::invalid("the form is `set-option OPTION VALUE`"));
             }
-            in_force::change(store, &unescape(name)?, value)?;
+            set_option(store, &unescape(name)?, value)?;
             Ok(options(&store.options.load()))
         }
         "trace" => Err(Error::invalid(TRACE_FORM)),

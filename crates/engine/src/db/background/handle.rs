@@ -1,63 +1,41 @@
 //! What keeps a store open: every `Db`, `Keyspace`, snapshot and cursor holds one. The last one to go closes the store.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::control::flush;
 #[cfg(unix)]
 use super::control_socket;
-use super::threads::{start_threads, start_workers};
+use super::threads::start_threads;
 use super::ticker;
 use super::trace;
 use super::unlinks::unlink_at_close;
 use crate::base::error::{Error, Result};
-use crate::base::locks::{Mutex, MutexGuard};
-use crate::db::settings::in_force;
-use crate::db::store::background::Threads;
 use crate::db::store::state::{CLOSED, Store};
-use crate::observe::event::Event;
 
 /// An open store and its threads.
 #[derive(Debug)]
 pub struct Handle {
     /// The store.
     pub store: Arc<Store>,
-    threads: Mutex<Threads>,
 }
 
 impl Handle {
     /// A handle on a store that has no threads yet.
     pub fn new(store: Arc<Store>) -> Handle {
-        Handle { store, threads: Mutex::default() }
+        Handle { store }
     }
 
     /// Starts the store's threads, and the control socket where it is wanted. After an error the handle is there to be dropped:
     /// that ends what runs and lets go of the store.
     pub fn start(&self) -> Result<()> {
         if self.store.background.threaded {
-            start_threads(&self.store, &mut self.threads())?;
+            start_threads(&self.store)?;
         }
         #[cfg(unix)]
         if self.store.opened.answers {
             let socket = control_socket::start(&self.store);
-            self.threads().handles.extend(socket);
-        }
-        Ok(())
-    }
-
-    fn threads(&self) -> MutexGuard<'_, Threads> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Changes an option; more workers are started here, fewer end by themselves. Those that cannot be started are told of and
-    /// done without.
-    pub fn set_option(&self, name: &str, value: &str) -> Result<()> {
-        in_force::change(&self.store, name, value)?;
-        if self.store.background.threaded {
-            let started = start_workers(&self.store, &mut self.threads());
-            if let Err(error) = started {
-                self.store.event(&Event::BackgroundError { error: error.to_string() });
-            }
+            self.store.background.threads().handles.extend(socket);
         }
         Ok(())
     }
@@ -70,6 +48,7 @@ impl Handle {
             return Ok(());
         }
         // No write is taken any more.
+        store.background.end_pauses();
         let flushed = if store.read_only { Ok(()) } else { flush_unlogged(store) };
         trace::close(store);
         store.background.stop();
@@ -82,7 +61,7 @@ impl Handle {
         if store.opened.answers {
             control_socket::wake(&store.dir);
         }
-        let threads = std::mem::take(&mut *self.threads());
+        let threads = std::mem::take(&mut *store.background.threads());
         threads.join();
         let jobs = std::mem::take(&mut store.background.lock().jobs);
         let flush = store.background.lock().flush.take();

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use super::handle::Handle;
 use crate::base::error::Result;
 
-/// Background work is paused while this lives. Several may: work goes on when the last one is dropped. Keeps the store open.
+/// Background work is paused while this lives. Several may: work goes on when the last one is dropped, or
+/// the store is closed. Keeps the store open.
 #[derive(Debug)]
 pub struct Paused {
     handle: Arc<Handle>,

@@ -23,6 +23,7 @@ use crate::base::locks::thread::JoinHandle;
 use crate::db::jobs::pressure::L0Debt;
 use crate::db::jobs::scheduling;
 use crate::db::jobs::stepping::{self, Stepped};
+use crate::db::settings::in_force;
 use crate::db::store::background::Threads;
 use crate::db::store::priority::ThreadPriority;
 use crate::db::store::state::Store;
@@ -31,8 +32,10 @@ use crate::observe::event::Event;
 /// A thread with nothing to do looks again after this long, should it have missed a wake-up.
 const IDLE: Duration = Duration::from_millis(500);
 
-/// Starts the flush lane, the workers, the two lanes, and who tells the listener, if there is one. After an error those in `threads` run.
-pub fn start_threads(store: &Arc<Store>, threads: &mut Threads) -> Result<()> {
+/// Starts the flush lane, the workers, the two lanes, and who tells the listener, if there is one. After an error those that were
+/// started run.
+pub fn start_threads(store: &Arc<Store>) -> Result<()> {
+    let threads = &mut *store.background.threads();
     threads.handles.push(start(store, "keel-flush", flush_loop)?);
     start_workers(store, threads)?;
     threads.handles.push(start(store, "keel-lane", lane_loop)?);
@@ -51,8 +54,19 @@ pub fn start_threads(store: &Arc<Store>, threads: &mut Threads) -> Result<()> {
     Ok(())
 }
 
+/// Changes an option; more workers are started here, fewer rest. Those that cannot be started are told of and done without.
+pub fn set_option(store: &Arc<Store>, name: &str, value: &str) -> Result<()> {
+    in_force::change(store, name, value)?;
+    if store.background.threaded
+        && let Err(error) = start_workers(store, &mut store.background.threads())
+    {
+        store.event(&Event::BackgroundError { error: error.to_string() });
+    }
+    Ok(())
+}
+
 /// Starts the workers that the options want and that are not there yet. After an error there are fewer.
-pub fn start_workers(store: &Arc<Store>, threads: &mut Threads) -> Result<()> {
+fn start_workers(store: &Arc<Store>, threads: &mut Threads) -> Result<()> {
     let wanted = store.options.load().workers;
     // A store that is being closed has its threads counted and joined.
     while threads.workers < wanted && !store.background.is_stopping() {

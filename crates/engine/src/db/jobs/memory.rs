@@ -106,13 +106,12 @@ fn largest_for_memory(store: &Store) -> Option<KeyspaceId> {
     if keyspaces.by_name.values().any(|k| !k.view.load().immutable.is_empty()) {
         return None;
     }
-    let (bytes, largest) = keyspaces
-        .by_name
-        .values()
-        .map(|k| (k.view.load().active.bytes(), k.id))
-        .max_by_key(|(bytes, _)| *bytes)?;
-    // What readers hold may keep the sum high: then nothing is won by flushing crumbs.
-    (bytes >= memory.for_memtables() / 16).then_some(largest)
+    let active = || keyspaces.by_name.values().map(|k| (k.view.load().active.bytes(), k.id));
+    let (bytes, largest) = active().max_by_key(|(bytes, _)| *bytes)?;
+    // Readers may hold what was flushed: then the sum stays high, and nothing is won by flushing crumbs. Many keyspaces that have
+    // little each are no crumbs together.
+    let all: u64 = active().map(|(bytes, _)| bytes).sum();
+    (bytes >= memory.for_memtables() / 16 || all >= memory.memtables / 2).then_some(largest)
 }
 
 fn switch_early(store: &Store, commit: &mut CommitState, largest: KeyspaceId) {

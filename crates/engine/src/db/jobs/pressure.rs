@@ -219,7 +219,11 @@ fn memtable_pressure(store: &Store, keyspace: &KeyspaceState, now: Duration) -> 
     (
         pressure,
         Box::new(move || {
-            format!("because we have {count} memtables waiting for their flush ({used} of {of} MiB)")
+            let waiting = match count {
+                1 => "1 memtable waiting for its flush".to_owned(),
+                _ => format!("{count} memtables waiting for their flush"),
+            };
+            format!("because we have {waiting} ({used} of {of} MiB)")
         }),
     )
 }

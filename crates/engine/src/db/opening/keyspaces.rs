@@ -87,7 +87,7 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     let metas = tables.iter().flat_map(|v| v.tables().map(|(_, t)| Arc::clone(&t.meta)).collect::<Vec<_>>());
     tree.obsolete.extend(metas);
     // A handle's view would keep the tables, which only open snapshots are entitled to.
-    state.drop_contents(store.snapshots.list().last().copied());
+    state.drop_contents(&store.snapshots);
     drop(tables);
     drop(tree);
     drop(commit);

@@ -22,7 +22,8 @@ use crate::table::access::{Access, sampled};
 use crate::table::filter::hash_key;
 use crate::table::reader::{PinnedValue, ReadStats, TableProbe, TableReader};
 
-/// A value as the store holds it: a slice of a block or a memtable, pinned for as long as this lives.
+/// A value as the store holds it: a slice of a block or a memtable, pinned for as long as this lives. Copy what is to be kept for
+/// long (`to_vec`): a slice of a memtable keeps all of its memory, 64 MiB unless set otherwise, beside what the store counts.
 #[derive(Clone, Debug)]
 pub struct Value(Pinned);
 
@@ -141,15 +142,15 @@ fn get_in_tables(
         let mut n = 0;
         for (place, table) in probes.iter_mut().zip(covering.by_ref()) {
             let (reader, access) = (store.tables.reader(&table.meta, IoClass::Client)?, &table.meta.access);
-            if counted {
-                access.note(store.clock.wall_ms());
-            }
-            *place = Some((reader, access, reader.probe(key, hash, IoClass::Client)?));
+            *place = Some((reader, access, reader.probe(key, hash)));
             n += 1;
         }
         for (reader, access, probe) in probes.iter().flatten() {
+            if counted {
+                access.note(store.clock.wall_ms());
+            }
             let covered = reader.ranges().and_then(|ranges| ranges.newest(key, at)).unwrap_or_default();
-            if probe.may_contain() {
+            if reader.may_contain(probe, IoClass::Client)? {
                 let reads = stats.block_reads;
                 let found = reader.get_probed(probe, key, Trailer::seek(at), IoClass::Client, &mut stats)?;
                 if stats.block_reads > reads {

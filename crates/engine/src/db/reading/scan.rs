@@ -25,11 +25,14 @@ use crate::observe::slow::{Op, SlowOperations};
 use crate::table::access::sampled;
 use crate::table::filter::hash_prefix;
 use crate::table::prefix_rule::PrefixRule;
-use crate::version::run::TableRef;
-use crate::write::memtable::MemtableCursor;
+use crate::version::group::Group;
+use crate::version::run::{SortedRun, TableRef};
+use crate::write::memtable::{Memtable, MemtableCursor};
 
 /// What a cursor's part over one source takes, the block it pins aside.
 const CURSOR_BYTES: u64 = 512;
+/// Tables of a run that a cursor copies.
+const COPIED_MAX: usize = 8;
 
 /// Which keys: from one, inclusive, to another, exclusive; and whether reading them fills the block cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -256,12 +259,6 @@ pub fn current(store: &Store, keyspace: &KeyspaceState) -> (Arc<ReadView>, SeqNo
     }
 }
 
-/// A cursor over what is visible now.
-pub fn cursor(store: &Store, keyspace: &KeyspaceState, range: ScanRange) -> Cursor {
-    let (view, at) = current(store, keyspace);
-    cursor_at(store, keyspace, &view, range, at, None)
-}
-
 /// A cursor as of `at`, over a view that holds everything up to there.
 pub fn cursor_at(
     store: &Store,
@@ -281,27 +278,18 @@ pub fn cursor_at(
     let rule = keyspace.style.prefix_rule(&options);
     let prefix = rule.prefix_of_all(&range).map(hash_prefix);
     let memtables = [&view.active].into_iter().chain(&view.immutable).filter(|m| !m.is_empty());
-    let mut sources: Vec<Source> = Vec::new();
-    let mut ranges: Vec<(usize, RangeSource)> = Vec::new();
-    for memtable in memtables {
-        let pieces = memtable.ranges().pieces().into_iter();
-        ranges.extend(pieces.map(|piece| (sources.len(), RangeSource::of_memtable(piece))));
-        sources.push(Source::Memtable(memtable.cursor()));
-    }
-    for group in view.version.levels.iter().flat_map(|level| &level.groups) {
-        for run in &group.runs {
-            let mut tables = run.overlapping(&range).to_vec();
-            if let Some(prefix) = prefix {
-                skip_tables(store, &mut tables, &range, rule, prefix);
-            }
-            if !tables.is_empty() {
-                let of_run = RangeSource::of_run(&tables, &store.tables, IoClass::Client);
-                ranges.extend(of_run.map(|source| (sources.len(), source)));
-                sources.push(Source::Run(RunIterator::new(tables, Arc::clone(&store.tables), mode)));
-            }
+    let mut streams = Streams::default();
+    memtables.for_each(|memtable| streams.add_memtable(memtable));
+    let of_memtables = streams.sources.len();
+    let tables = TableStreams { store, range: &range, mode, prefix: prefix.map(|hash| (rule, hash)) };
+    for level in &view.version.levels {
+        match level.groups_over(&range).1 {
+            [only] => only.runs.iter().for_each(|run| tables.add_run(run, &mut streams)),
+            groups => tables.add_groups(groups, &mut streams),
         }
     }
-    let runs = sources.iter().filter(|s| matches!(s, Source::Run(_))).count() as u64;
+    let Streams { sources, ranges } = streams;
+    let runs = (sources.len() - of_memtables) as u64;
     let bytes = CURSOR_BYTES * sources.len() as u64 + runs * store.options.load().block_bytes;
     let traced = store.trace.cursor(keyspace.id.0, &range.lo);
     let counted = store.client_ops.is_counting().then(|| Arc::clone(&store.client_ops));
@@ -317,23 +305,84 @@ pub fn cursor_at(
     }
 }
 
-/// Leaves out the tables whose filters deny the prefix that all keys of the range have. One with range deletes stays: they are not
-/// in its filter.
-fn skip_tables(
-    store: &Store,
-    tables: &mut Vec<TableRef>,
-    range: &KeyRange,
-    rule: PrefixRule,
-    prefix_hash: u64,
-) {
-    let before = tables.len();
-    tables.retain(|table| {
-        let reader = store.tables.reader(&table.meta, IoClass::Client);
-        // What cannot be opened is told to who reads it.
-        table.meta.range_tombstones > 0
-            || reader.map_or(true, |r| r.may_have_prefix(range, rule, prefix_hash, IoClass::Client))
-    });
-    store.tables.block_cache().count_skipped((before - tables.len()) as u64);
+/// What a cursor merges, newest first, and the range tombstones of each stream by its number.
+#[derive(Default)]
+struct Streams {
+    sources: Vec<Source>,
+    ranges: Vec<(usize, RangeSource)>,
+}
+
+impl Streams {
+    fn add_memtable(&mut self, memtable: &Memtable) {
+        let pieces = memtable.ranges().pieces().into_iter();
+        self.ranges.extend(pieces.map(|piece| (self.sources.len(), RangeSource::of_memtable(piece))));
+        self.sources.push(Source::Memtable(memtable.cursor()));
+    }
+
+    fn add(&mut self, tables: RunIterator, ranges: Option<RangeSource>) {
+        self.ranges.extend(ranges.map(|ranges| (self.sources.len(), ranges)));
+        self.sources.push(Source::Run(tables));
+    }
+}
+
+/// How a cursor reads tables.
+struct TableStreams<'a> {
+    store: &'a Store,
+    range: &'a KeyRange,
+    mode: ReadMode,
+    /// The prefix that all keys of the range have, hashed, and by which rule.
+    prefix: Option<(PrefixRule, u64)>,
+}
+
+impl TableStreams<'_> {
+    /// Of a run: a few tables are copied, so that the others may go; many are not, for that would cost more than a short scan.
+    fn add_run(&self, run: &Arc<SortedRun>, streams: &mut Streams) {
+        let part = run.overlapping_range(self.range);
+        let tables = run.tables.get(part.clone()).unwrap_or_default();
+        if self.prefix.is_some() || tables.len() <= COPIED_MAX {
+            return self.add_tables(tables.to_vec(), streams);
+        }
+        let cache = Arc::clone(&self.store.tables);
+        let ranges = run.has_range_tombstones().then(|| self.ranges(tables)).flatten();
+        streams.add(RunIterator::of_run(Arc::clone(run), part, cache, self.mode), ranges);
+    }
+
+    /// Of groups of a level: their newest runs one behind the other, then the next ones. Groups share no key, and in each the order
+    /// of its runs stays; so there are as many streams as a group has runs, whatever the number of groups.
+    fn add_groups(&self, groups: &[Arc<Group>], streams: &mut Streams) {
+        let most = groups.iter().map(|group| group.runs.len()).max().unwrap_or(0);
+        for i in 0..most {
+            let runs = groups.iter().filter_map(|group| group.runs.get(i));
+            let tables = runs.flat_map(|run| run.overlapping(self.range));
+            self.add_tables(tables.cloned().collect(), streams);
+        }
+    }
+
+    fn add_tables(&self, mut tables: Vec<TableRef>, streams: &mut Streams) {
+        self.skip_tables(&mut tables);
+        if !tables.is_empty() {
+            let ranges = self.ranges(&tables);
+            streams.add(RunIterator::new(tables, Arc::clone(&self.store.tables), self.mode), ranges);
+        }
+    }
+
+    fn ranges(&self, tables: &[TableRef]) -> Option<RangeSource> {
+        RangeSource::of_run(tables, &self.store.tables, IoClass::Client)
+    }
+
+    /// Leaves out the tables whose filters deny the prefix that all keys of the range have. One with range deletes stays: they are
+    /// not in its filter.
+    fn skip_tables(&self, tables: &mut Vec<TableRef>) {
+        let Some((rule, hash)) = self.prefix else { return };
+        let before = tables.len();
+        tables.retain(|table| {
+            let reader = self.store.tables.reader(&table.meta, IoClass::Client);
+            // What cannot be opened is told to who reads it.
+            table.meta.range_tombstones > 0
+                || reader.map_or(true, |r| r.may_have_prefix(self.range, rule, hash, IoClass::Client))
+        });
+        self.store.tables.block_cache().count_skipped((before - tables.len()) as u64);
+    }
 }
 
 /// Keys and values of a range, from both ends.

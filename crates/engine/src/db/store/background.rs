@@ -60,6 +60,10 @@ pub struct Background {
     pub urgent: AtomicBool,
     /// Pauses in force: while there is one no step begins. Grows under the lock.
     pauses: AtomicUsize,
+    /// The store is being closed, and no pause holds any more.
+    pauses_over: AtomicBool,
+    /// The threads; who closes the store ends them.
+    threads: Mutex<Threads>,
     /// False where a test steps.
     pub threaded: bool,
 }
@@ -248,6 +252,8 @@ impl Background {
             priorities: Priorities::default(),
             urgent: AtomicBool::new(false),
             pauses: AtomicUsize::new(0),
+            pauses_over: AtomicBool::new(false),
+            threads: Mutex::default(),
             threaded,
         }
     }
@@ -446,7 +452,18 @@ impl Background {
 
     /// Pauses in force.
     pub fn pauses(&self) -> usize {
-        self.pauses.load(Ordering::Relaxed)
+        if self.pauses_over.load(Ordering::Relaxed) { 0 } else { self.pauses.load(Ordering::Relaxed) }
+    }
+
+    /// Ends all pauses for good: what is only in memory is to be flushed before the store is closed.
+    pub fn end_pauses(&self) {
+        self.pauses_over.store(true, Ordering::Relaxed);
+        self.work_changed();
+    }
+
+    /// The threads.
+    pub fn threads(&self) -> MutexGuard<'_, Threads> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells the threads to end.

@@ -194,11 +194,9 @@ impl DrainMeter {
         DrainMeter { drain: Mutex::new(Drain::new(memory)), known: AtomicU64::new(UNKNOWN) }
     }
 
-    /// There is something to drain, or not any more. Skipped if somebody holds the meter: it is said again soon.
+    /// There is something to drain, or not any more.
     pub fn set_busy(&self, now: Duration, busy: bool) {
-        if let Ok(mut drain) = self.drain.try_lock() {
-            drain.set_busy(now, busy);
-        }
+        self.drain.lock().unwrap_or_else(PoisonError::into_inner).set_busy(now, busy);
     }
 
     /// So many bytes less.

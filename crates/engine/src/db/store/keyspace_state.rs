@@ -10,10 +10,12 @@ use arc_swap::ArcSwap;
 
 use super::gate::{DrainMeter, Gate};
 use super::heat::Heat;
+use super::snapshots::{Kept, Snapshots};
 use crate::base::locks::{Mutex, others_may_go_on};
 use crate::base::units::{KeyspaceId, SeqNo};
 use crate::compaction::duplicates::space_amplification;
 use crate::compaction::strategy::Strategy;
+use crate::hotness::access_window::Operations;
 use crate::options::TableStyle;
 use crate::version::version::Version;
 use crate::write::memtable::Memtable;
@@ -81,8 +83,8 @@ pub struct KeyspaceState {
     covered_checked: Mutex<Option<(Weak<Version>, Vec<SeqNo>)>>,
     /// Superseded bytes per other byte, of which tree.
     space_amp: Mutex<(Weak<Version>, f64)>,
-    /// What it held when it was dropped, and the last sequence then: for snapshots that are older.
-    dropped: OnceLock<(SeqNo, Arc<ReadView>)>,
+    /// What it held when it was dropped, for snapshots up to that sequence; kept as long as one of them is open.
+    dropped: OnceLock<(SeqNo, Weak<ReadView>)>,
 }
 
 impl KeyspaceState {
@@ -96,6 +98,8 @@ impl KeyspaceState {
         view: ReadView,
         strategy: NamedStrategy,
     ) -> KeyspaceState {
+        // What was there before counts from now on, wherever it moves.
+        view.version.tables().for_each(|(_, table)| table.meta.access.begin(Operations::default()));
         KeyspaceState {
             gate: Gate::default(),
             heat: Heat::default(),
@@ -128,20 +132,29 @@ impl KeyspaceState {
 
     /// A view that holds everything up to `at`, for a snapshot: of a keyspace dropped since, what it held.
     pub fn view_for_snapshot(&self, at: SeqNo) -> Arc<ReadView> {
+        // The view first: whoever sees the empty one sees why.
+        let view = self.view.load_full();
+        others_may_go_on();
         match self.dropped.get() {
-            Some((last, view)) if at <= *last => Arc::clone(view),
-            _ => self.view.load_full(),
+            Some((last, held)) if at <= *last => held.upgrade().unwrap_or(view),
+            _ => view,
         }
     }
 
-    /// The keyspace was dropped: it reads as empty, except for snapshots up to `last`, if there are any.
-    pub fn drop_contents(&self, last: Option<SeqNo>) {
-        if let Some(last) = last {
-            self.dropped.get_or_init(|| (last, self.view.load_full()));
-        }
-        let (_, empty) = Memtable::new(b"", 0, self.view.load().active.memory());
-        self.update_view(|view| {
-            *view = ReadView { active: empty, immutable: Vec::new(), version: Arc::default() }
+    /// The keyspace was dropped: it reads as empty, except for those of these snapshots that are open.
+    pub fn drop_contents(&self, snapshots: &Snapshots) {
+        let held = self.view.load_full();
+        let (_, empty) = Memtable::new(b"", 0, held.active.memory());
+        snapshots.take_from_others(|last| {
+            let kept = last.map(|last| {
+                let view = self.view.load_full();
+                self.dropped.get_or_init(|| (last, Arc::downgrade(&view)));
+                view as Kept
+            });
+            self.update_view(|view| {
+                *view = ReadView { active: empty, immutable: Vec::new(), version: Arc::default() }
+            });
+            kept
         });
         self.set_l0(&Version::default());
     }

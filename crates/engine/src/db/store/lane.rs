@@ -97,6 +97,8 @@ impl Lane {
     ) {
         let _ending = Ending(self);
         let mut rest = IDLE;
+        // When upkeep was done last, and whether something was synced since: neither keeps the other waiting for long.
+        let (mut looked_at, mut synced_since) = (clock.now(), false);
         loop {
             let next = {
                 let mut state = self.lock();
@@ -105,8 +107,14 @@ impl Lane {
                     state =
                         self.changed.wait_timeout(state, longest).map_or_else(|e| e.into_inner().0, |s| s.0);
                 }
-                if self.longest_wait(clock).is_zero() && !state.stopped {
-                    // The log comes before tables: it has been promised by a time.
+                let is_late = state.poked || clock.now() >= looked_at + IDLE;
+                let flush_waits = state.syncs.front().is_some_and(|(class, ..)| *class == Class::Flush);
+                // The log comes before tables: it has been promised by a time. What frees disk does not wait for the end of a long
+                // row of syncs.
+                let upkeep_first =
+                    self.longest_wait(clock).is_zero() || (is_late && synced_since && !flush_waits);
+                if upkeep_first && !state.stopped {
+                    state.poked = false;
                     None
                 } else {
                     let sync = state.syncs.front().cloned();
@@ -128,9 +136,11 @@ impl Lane {
                     state.syncs.pop_front();
                     state.in_hands = false;
                 }
+                synced_since = true;
                 synced();
             } else {
                 rest = upkeep().map_or(IDLE, |soon| soon.min(IDLE));
+                (looked_at, synced_since) = (clock.now(), false);
             }
         }
     }
@@ -168,7 +178,7 @@ impl SyncLane for Lane {
         let mut state = self.lock();
         if self.threaded && !state.stopped {
             let first = usize::from(state.in_hands);
-            let at = state.syncs.iter().skip(first).position(|(other, ..)| *other > class);
+            let at = state.syncs.iter().skip(first).position(|(other, ..)| other.urgency() > class.urgency());
             let at = at.map_or(state.syncs.len(), |at| at + first);
             state.syncs.insert(at, (class, syncer, ticket.clone()));
             drop(state);
@@ -236,6 +246,47 @@ mod tests {
             || None,
         );
         assert_eq!(*order.lock().unwrap(), ["flush 1", "flush 2", "l0", "deep 1", "deep 2", "upkeep"]);
+    }
+
+    /// Merges within L0 are made while older runs move down, and do not keep these from their end.
+    #[test]
+    fn in_l0_who_comes_first_is_synced_first() {
+        let (lane, order) = (Lane::new(true), Arc::default());
+        for (class, name) in [(Class::Deep, "deep"), (Class::L0ToL1, "down"), (Class::IntraL0, "within")] {
+            lane.submit(class, Arc::new(Noted(name, Arc::clone(&order))));
+        }
+        lane.stop();
+        lane.run(&ManualClock::default(), || (), || (), || None);
+        assert_eq!(*order.lock().unwrap(), ["down", "within", "deep"]);
+    }
+
+    /// Tables that are gone are unlinked and logs sealed while a long job has one sync after the other; a flush waits for neither.
+    #[test]
+    fn upkeep_has_its_turn_between_syncs() {
+        let (lane, order) = (Lane::new(true), Arc::<Mutex<Vec<&'static str>>>::default());
+        let submit = |class, name| lane.submit(class, Arc::new(Noted(name, Arc::clone(&order))));
+        for name in ["deep 1", "deep 2", "deep 3"] {
+            submit(Class::Deep, name);
+        }
+        lane.run(
+            &ManualClock::default(),
+            || (),
+            || match order.lock().unwrap().len() {
+                1 => lane.poke(),
+                3 => {
+                    lane.poke();
+                    submit(Class::Flush, "flush");
+                }
+                6 => lane.stop(),
+                _ => {}
+            },
+            || {
+                order.lock().unwrap().push("upkeep");
+                None
+            },
+        );
+        let expected = ["deep 1", "upkeep", "deep 2", "flush", "upkeep", "deep 3"];
+        assert_eq!(*order.lock().unwrap(), expected);
     }
 
     /// A bulk load once waited for ever for a thread that a listener's panic had ended.

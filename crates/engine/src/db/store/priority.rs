@@ -34,21 +34,25 @@ impl ThreadPriority {
     /// Runs as everyone does from now on. Any thread may ask for it.
     pub fn raise(&self) {
         if self.may_rise && !self.raised.swap(true, Ordering::SeqCst) {
-            self.set(Priority::Normal);
-            // It may have lowered itself meanwhile, and have come first with the system.
-            if !self.is_raised() {
-                self.set(self.low);
-            }
+            self.settle();
         }
     }
 
     /// Runs low again.
     pub fn lower(&self) {
         if self.raised.swap(false, Ordering::SeqCst) {
-            self.set(self.low);
-            // Who raised it meanwhile may have come first with the system.
-            if self.is_raised() {
-                self.set(Priority::Normal);
+            self.settle();
+        }
+    }
+
+    /// Tells the system what is wanted. Somebody who wants the other may come first with it and be told last, so whoever finds that
+    /// it has changed tells again.
+    fn settle(&self) {
+        loop {
+            let raised = self.is_raised();
+            self.set(if raised { Priority::Normal } else { self.low });
+            if self.is_raised() == raised {
+                return;
             }
         }
     }

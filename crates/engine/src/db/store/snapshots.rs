@@ -4,7 +4,7 @@
 //! a compaction's list and the entries it then drops.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use super::locks::{Mutex, MutexGuard};
 use crate::base::units::SeqNo;
@@ -12,8 +12,18 @@ use crate::base::units::SeqNo;
 /// The open snapshots, counted by sequence.
 #[derive(Debug, Default)]
 pub struct Snapshots {
-    open: Mutex<BTreeMap<SeqNo, Open>>,
+    state: Mutex<State>,
 }
+
+#[derive(Debug, Default)]
+struct State {
+    open: BTreeMap<SeqNo, Open>,
+    /// What is kept for snapshots at or below a sequence, until the last of them is closed.
+    kept: Vec<(SeqNo, Kept)>,
+}
+
+/// Whatever snapshots need that nobody else does.
+pub type Kept = Arc<dyn std::fmt::Debug + Send + Sync>;
 
 /// Snapshots at one sequence.
 #[derive(Debug)]
@@ -35,36 +45,52 @@ pub struct OldestSnapshot {
 impl Snapshots {
     /// Registers a snapshot of what is visible now, which `visible` says when nobody can list.
     pub fn open(&self, visible: impl FnOnce() -> SeqNo, now_ms: u64) -> SeqNo {
-        let mut open = self.lock();
+        let mut state = self.lock();
         let seq = visible();
-        open.entry(seq).or_insert(Open { count: 0, since_ms: now_ms }).count += 1;
+        state.open.entry(seq).or_insert(Open { count: 0, since_ms: now_ms }).count += 1;
         seq
     }
 
     /// Ends one registered by `open`.
     pub fn close(&self, seq: SeqNo) {
-        let mut open = self.lock();
+        let mut state = self.lock();
+        let State { open, kept } = &mut *state;
         if let Some(at) = open.get_mut(&seq) {
             at.count -= 1;
             if at.count == 0 {
                 open.remove(&seq);
             }
         }
+        let is_needed = |last: SeqNo| open.first_key_value().is_some_and(|(first, _)| *first <= last);
+        let gone: Vec<_> = kept.extract_if(.., |(last, _)| !is_needed(*last)).collect();
+        // It may be much, and others open snapshots.
+        drop(state);
+        drop(gone);
+    }
+
+    /// Takes something away from all but the snapshots that are open: `take` is told the last of them, and answers what they still
+    /// need. Nobody opens one meanwhile.
+    pub fn take_from_others(&self, take: impl FnOnce(Option<SeqNo>) -> Option<Kept>) {
+        let mut state = self.lock();
+        let last = state.open.last_key_value().map(|(seq, _)| *seq);
+        let kept = take(last);
+        state.kept.extend(last.zip(kept));
     }
 
     /// All that are open, ascending.
     pub fn list(&self) -> Vec<SeqNo> {
-        self.lock().keys().copied().collect()
+        self.lock().open.keys().copied().collect()
     }
 
     /// The oldest one, which holds back the disposal of all that it sees.
     pub fn oldest(&self) -> OldestSnapshot {
-        let open = self.lock();
+        let state = self.lock();
+        let open = &state.open;
         let oldest = open.first_key_value().map(|(seq, at)| (*seq, at.since_ms));
         OldestSnapshot { count: open.values().map(|at| at.count as u64).sum(), oldest }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<SeqNo, Open>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

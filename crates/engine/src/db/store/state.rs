@@ -170,8 +170,6 @@ pub struct Keyspaces {
     pub by_name: BTreeMap<String, Arc<KeyspaceState>>,
 }
 
-impl Keyspaces {}
-
 /// What the tree lock guards.
 #[derive(Debug)]
 pub struct TreeState {
