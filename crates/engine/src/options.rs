@@ -298,12 +298,11 @@ const TABLE: &[OptionInfo] = &[
         |n, t| count(n, t, 0, 1_000_000_000)
     ),
     row!(heat_counts, "what makes a table hot: probes, candidates, probes+scans or candidates+scans", parsed),
-    row!(heat_operations, "heat is learnt anew after so many operations that count (64 to 1000000000)", |n, t| count(
-        n,
-        t,
-        64,
-        1_000_000_000
-    )),
+    row!(
+        heat_operations,
+        "heat is learnt anew after so many operations that count (64 to 1000000000)",
+        |n, t| count(n, t, 64, 1_000_000_000)
+    ),
     row!(
         heat_compactions,
         "or after so many compactions and an eighth of `heat_operations`; 0: whatever they are (0 to 1000000)",

@@ -88,7 +88,7 @@ impl ReadMode {
 #[derive(Debug)]
 enum Tables {
     /// Of a run that goes as a whole when nobody holds it any more: nothing is copied.
-    Shared(Arc<SortedRun>, Range<usize>),
+    Shared(Arc<SortedRun>, Range<u32>),
     /// Each goes by itself.
     Own(Vec<TableRef>),
 }
@@ -99,7 +99,9 @@ impl Deref for Tables {
     #[inline]
     fn deref(&self) -> &[TableRef] {
         match self {
-            Tables::Shared(run, range) => run.tables.get(range.clone()).unwrap_or_default(),
+            Tables::Shared(run, part) => {
+                run.tables.get(part.start as usize..part.end as usize).unwrap_or_default()
+            }
             Tables::Own(tables) => tables,
         }
     }
@@ -133,7 +135,8 @@ impl RunIterator {
         cache: Arc<TableCache>,
         mode: ReadMode,
     ) -> RunIterator {
-        RunIterator::over(Tables::Shared(run, range), cache, mode)
+        // No run has as many tables as that.
+        RunIterator::over(Tables::Shared(run, range.start as u32..range.end as u32), cache, mode)
     }
 
     fn over(tables: Tables, cache: Arc<TableCache>, mode: ReadMode) -> RunIterator {
@@ -166,7 +169,7 @@ impl RunIterator {
         let done = left.unwrap_or(self.tables.len());
         match &mut self.tables {
             Tables::Own(tables) => drop(tables.drain(..done)),
-            Tables::Shared(_, range) => range.start += done,
+            Tables::Shared(_, part) => part.start += done as u32,
         }
         self.at = self.at.saturating_sub(done);
     }

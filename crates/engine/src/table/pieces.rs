@@ -69,7 +69,8 @@ impl Pieces {
 /// A little more than is asked for, so that others can use it again.
 fn rounded(len: usize) -> usize {
     const STEP: usize = 64 << 10;
-    let rounded = if len < STEP { len.checked_next_power_of_two() } else { len.checked_next_multiple_of(STEP) };
+    let rounded =
+        if len < STEP { len.checked_next_power_of_two() } else { len.checked_next_multiple_of(STEP) };
     rounded.unwrap_or(len)
 }
 

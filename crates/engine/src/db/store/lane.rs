@@ -271,14 +271,17 @@ mod tests {
         lane.run(
             &ManualClock::default(),
             || (),
-            || match order.lock().unwrap().len() {
-                1 => lane.poke(),
-                3 => {
-                    lane.poke();
-                    submit(Class::Flush, "flush");
+            || {
+                let done = order.lock().unwrap().len();
+                match done {
+                    1 => lane.poke(),
+                    3 => {
+                        lane.poke();
+                        submit(Class::Flush, "flush");
+                    }
+                    6 => lane.stop(),
+                    _ => {}
                 }
-                6 => lane.stop(),
-                _ => {}
             },
             || {
                 order.lock().unwrap().push("upkeep");

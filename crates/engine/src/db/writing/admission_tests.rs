@@ -224,7 +224,8 @@ fn a_full_disk_slows_nobody_where_memory_is_what_is_short() {
     assert!(metrics.memory.memtables >= MIB, "{:?}", metrics.memory);
 }
 
-/// Many keyspaces, each far from full, together take the memory: the largest goes to tables early, and the cache yields first.
+/// Many keyspaces, each far from full, together take the memory: the largest goes to tables early, and the cache yields first. Once none
+/// of 40 was large enough for that.
 #[test]
 fn many_small_memtables_stay_within_the_memory_together() {
     for count in [6, 40] {
@@ -243,27 +244,6 @@ fn many_small_memtables_stay_within_the_memory_together() {
         assert!(metrics.early_flushes > 0, "{count}");
         assert!(smallest_cache < 4 * MIB, "the cache has yielded");
     }
-}
-
-/// Once nobody was large enough to be flushed, and all crawled at the least limit for ever.
-#[test]
-fn writers_to_many_keyspaces_are_not_slowed_for_good() {
-    let mut world = World::new(Options { memtable_bytes: 4 * MIB, ..options() });
-    let keyspaces = keyspaces(&world, 40);
-    let begun = world.clock.now();
-    for round in 0..1000 {
-        for keyspace in &keyspaces {
-            world.put(keyspace, 1000);
-        }
-        // Those that have much, and one that goes on alone.
-        if round > 100 {
-            for _ in 0..10 {
-                world.put(&keyspaces[0], 1000);
-            }
-        }
-    }
-    let took = world.clock.now() - begun;
-    assert!(took < Duration::from_secs(60), "{took:?} for 50 MB on a disk of {DISK} bytes a second");
 }
 
 fn keyspaces(world: &World, count: usize) -> Vec<Keyspace> {
