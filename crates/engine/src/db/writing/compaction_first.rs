@@ -105,8 +105,8 @@ mod tests {
                 beside += u64::from(is_due(&keyspace.handle.store));
             }
             let metrics = db.metrics();
-            assert!(metrics.compactions > 4, "there was something to wait for");
             if compaction_first {
+                assert!(metrics.compactions > 4, "there was something to wait for");
                 // The last write of a memtable finds the one before in the tree, and L0 merged.
                 assert!(beside <= metrics.flushes + 1, "{beside}");
                 assert!(metrics.keyspaces[0].levels[0].runs <= 2);
