@@ -305,7 +305,7 @@ const TABLE: &[OptionInfo] = &[
     ),
     row!(
         heat_compactions,
-        "or after so many compactions and an eighth of `heat_operations`; 0: whatever they are (0 to 1000000)",
+        "or after so many compactions and an eighth of heat_operations; 0: whatever they are (0 to 1000000)",
         |n, t| count(n, t, 0, 1_000_000)
     ),
     row!(heat_seconds, "and after so many seconds at least (0 to 3600)", |n, t| count(n, t, 0, 3600)),

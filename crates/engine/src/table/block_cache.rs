@@ -145,9 +145,8 @@ impl BlockCache {
     pub fn insert(&self, table: TableId, offset: u64, block: &Block) {
         let bytes = cost(block);
         self.count_fill(block.len() as u64);
-        let capacity = self.capacity();
         // Where all is taken by what is no block, it would be let go at once, by a search of all buckets.
-        let room = capacity.saturating_sub(free_room_of(capacity)).saturating_sub(self.table_bytes());
+        let room = self.usable().saturating_sub(self.table_bytes());
         let Some(key) = pack(table, offset).filter(|_| bytes <= room) else { return };
         let Some(bucket) = self.bucket(self.place(key)) else { return };
         // Counted before it can be found, so that whoever evicts it never subtracts first.
@@ -295,15 +294,17 @@ impl BlockCache {
     fn evict(&self) {
         self.sweep();
         let free = self.pool.free_bytes() as u64;
-        let room = self.free_room();
+        let room = free_room_of(self.capacity());
         if free > room * 2 + LITTLE_BYTES && !self.trimming.swap(true, Ordering::Acquire) {
             self.trim(free - room);
             self.trimming.store(false, Ordering::Release);
         }
     }
 
-    fn free_room(&self) -> u64 {
-        free_room_of(self.capacity())
+    /// What may be in use, of one look at the capacity: others change it meanwhile.
+    fn usable(&self) -> u64 {
+        let capacity = self.capacity();
+        capacity - free_room_of(capacity)
     }
 
     /// Empties chunks of about so many bytes: blocks in them move to free slots of others.
@@ -323,8 +324,7 @@ impl BlockCache {
     fn sweep(&self) {
         let buckets = 1usize << self.bits.load(Ordering::Relaxed);
         for _ in 0..buckets * 2 {
-            let capacity = self.capacity();
-            let mut excess = self.used().saturating_sub(capacity - free_room_of(capacity));
+            let mut excess = self.used().saturating_sub(self.usable());
             if excess == 0 || self.used.load(Ordering::Relaxed) == 0 {
                 return;
             }

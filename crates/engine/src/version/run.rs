@@ -76,6 +76,7 @@ pub struct SortedRun {
     /// Ascending, disjoint.
     pub tables: Vec<TableRef>,
     totals: OnceLock<Totals>,
+    /// Apart from the totals, which clients do not make.
     has_range_tombstones: OnceLock<bool>,
 }
 

@@ -17,6 +17,7 @@ use crate::db::store::gate::Gate;
 use crate::db::store::keyspace_state::KeyspaceState;
 use crate::db::store::state::Store;
 use crate::observe::event::Event;
+use crate::observe::words;
 use crate::scheduler::admission::Pressure;
 
 /// A limit is measured anew after this long.
@@ -219,11 +220,8 @@ fn memtable_pressure(store: &Store, keyspace: &KeyspaceState, now: Duration) -> 
     (
         pressure,
         Box::new(move || {
-            let waiting = match count {
-                1 => "1 memtable waiting for its flush".to_owned(),
-                _ => format!("{count} memtables waiting for their flush"),
-            };
-            format!("because we have {waiting} ({used} of {of} MiB)")
+            let memtables = words::count(count as u64, "memtable");
+            format!("because we have {memtables} waiting for a flush ({used} of {of} MiB)")
         }),
     )
 }

@@ -143,13 +143,13 @@ impl KeyspaceState {
 
     /// The keyspace was dropped: it reads as empty, except for those of these snapshots that are open.
     pub fn drop_contents(&self, snapshots: &Snapshots) {
+        // The caller lets nobody change it meanwhile. What only this has goes when the list of snapshots is free again.
         let held = self.view.load_full();
         let (_, empty) = Memtable::new(b"", 0, held.active.memory());
         snapshots.take_from_others(|last| {
             let kept = last.map(|last| {
-                let view = self.view.load_full();
-                self.dropped.get_or_init(|| (last, Arc::downgrade(&view)));
-                view as Kept
+                self.dropped.get_or_init(|| (last, Arc::downgrade(&held)));
+                Arc::clone(&held) as Kept
             });
             self.update_view(|view| {
                 *view = ReadView { active: empty, immutable: Vec::new(), version: Arc::default() }

@@ -113,20 +113,15 @@ impl Lane {
                 // row of syncs.
                 let upkeep_first =
                     self.longest_wait(clock).is_zero() || (is_late && synced_since && !flush_waits);
-                if upkeep_first && !state.stopped {
-                    state.poked = false;
-                    None
-                } else {
-                    let sync = state.syncs.front().cloned();
-                    state.in_hands = sync.is_some();
-                    if sync.is_none() && state.stopped {
+                let sync = state.syncs.front().filter(|_| !upkeep_first || state.stopped).cloned();
+                state.in_hands = sync.is_some();
+                if sync.is_none() {
+                    if state.stopped {
                         return;
                     }
-                    if sync.is_none() {
-                        state.poked = false;
-                    }
-                    sync
+                    state.poked = false;
                 }
+                sync
             };
             begin();
             if let Some((_, syncer, ticket)) = next {
