@@ -9,8 +9,9 @@
 //! where deletes have a time                                                half of what is kept for the work
 //! ```
 //! Time follows from bytes: how much may still come in, over how fast clients write, soon as now and later as in the mean. The rate is that of the
-//! earliest deadlines first: the most, over all deadlines, of the bytes due by then over the time until then. Beyond it goes only what
-//! clients leave when they do less than in the mean, all of it when they do less than half of that.
+//! earliest deadlines first: the most, over all deadlines, of the bytes due by then over the time until then. What clients use it takes
+//! only as L0's room runs out. Beyond it goes only what clients leave when they do less than in the mean, all of it when they do less
+//! than half of that.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -143,14 +144,22 @@ impl Pace {
 /// Bytes to move, and seconds from now until they should and must have been.
 #[derive(Clone, Copy, Debug)]
 struct Demand {
-    wanted_in: f64,
-    needed_in: f64,
     bytes: f64,
+    wanted_in: f64,
+    /// Until writers are slowed for it.
+    slows_in: f64,
+    /// Whatever clients do.
+    needed_in: f64,
 }
 
 impl Demand {
-    fn of(bytes: f64, wanted_in: f64, needed_in: f64) -> Demand {
-        Demand { bytes, wanted_in: wanted_in.min(needed_in).max(0.0), needed_in: needed_in.max(0.0) }
+    fn of(bytes: f64, wanted_in: f64, slows_in: f64, needed_in: f64) -> Demand {
+        let (slows_in, needed_in) = (slows_in.max(0.0), needed_in.max(0.0));
+        Demand { bytes, wanted_in: wanted_in.min(slows_in).min(needed_in).max(0.0), slows_in, needed_in }
+    }
+
+    fn must_in(&self) -> f64 {
+        self.slows_in.min(self.needed_in)
     }
 }
 
@@ -179,20 +188,24 @@ impl PlanState {
         let pending = backlog.trees.iter().flat_map(|tree| self.of_tree(tree, horizon));
         let demands: Vec<Demand> = jobs.iter().copied().chain(pending).filter(|d| d.bytes > 0.0).collect();
         let wanted = rate(demands.iter().map(|demand| (demand.wanted_in, demand.bytes)));
-        let needed = rate(demands.iter().map(|demand| (demand.needed_in, demand.bytes)));
+        let needed = rate(demands.iter().map(|demand| (demand.must_in(), demand.bytes)));
         let left = sample.device.map(|speed| {
             let speed = speed as f64;
             (speed * (1.0 - EPSILON) - self.device.now()).max(speed * FLOOR)
         });
         let is_squeezed = left.is_some_and(|left| wanted > left);
+        let needed = left.map_or(needed, |left| {
+            let at_least = rate(demands.iter().map(|demand| (demand.needed_in, demand.bytes)));
+            eased(needed, left, backlog.trees.iter().map(scarcity).fold(0.0, f64::max)).max(at_least)
+        });
         let planned = needed.max(left.map_or(wanted, |left| wanted.min(left)));
         let idle = self.client.idleness();
         let rest = left.map_or(if idle >= 1.0 { f64::INFINITY } else { 0.0 }, |left| left * idle);
-        let late = demands.iter().any(|demand| demand.needed_in <= SOON);
+        let late = demands.iter().any(|demand| demand.must_in() <= SOON);
         let at_most = self.at_most(sample.device, backlog.workers);
         let unlimited = backlog.waited_for || late;
         // Where there is too little for what is wanted, what is needed goes first.
-        let due = |demand: &Demand| if is_squeezed { demand.needed_in } else { demand.wanted_in };
+        let due = |demand: &Demand| if is_squeezed { demand.must_in() } else { demand.wanted_in };
         Plan {
             rate: self.settle(0, if unlimited { f64::INFINITY } else { planned.max(rest) }),
             flush_rate: self.flush_rate(backlog, rest),
@@ -252,7 +265,7 @@ impl PlanState {
         let bytes = 2.0 * job.left as f64;
         let horizon = horizon.as_secs_f64();
         let Some(tree) = backlog.trees.iter().find(|tree| tree.keyspace == job.keyspace) else {
-            return Demand::of(bytes, horizon - open, f64::INFINITY);
+            return Demand::of(bytes, horizon - open, f64::INFINITY, f64::INFINITY);
         };
         let until = |bytes| self.until(tree.keyspace, bytes);
         let ttl = tree.ttl.map_or(f64::INFINITY, |ttl| ttl.as_secs_f64() - open);
@@ -262,12 +275,12 @@ impl PlanState {
         match job.class {
             Class::Flush | Class::IntraL0 | Class::L0ToL1 => {
                 let wanted_in = (until(tree.l0_round) - open).min(horizon - open);
-                Demand::of(bytes, wanted_in, needed_in.min(until(tree.l0_room)))
+                Demand::of(bytes, wanted_in, until(tree.l0_room), needed_in)
             }
             Class::Deep if job.below_l0 => {
-                Demand::of(bytes, (horizon - open).min(until(tree.l0_due)), needed_in)
+                Demand::of(bytes, (horizon - open).min(until(tree.l0_due)), f64::INFINITY, needed_in)
             }
-            Class::Deep | Class::Upkeep => Demand::of(bytes, horizon - open, needed_in),
+            Class::Deep | Class::Upkeep => Demand::of(bytes, horizon - open, f64::INFINITY, needed_in),
         }
     }
 
@@ -278,8 +291,8 @@ impl PlanState {
         let ttl = tree.ttl.map_or(f64::INFINITY, |ttl| ttl.as_secs_f64());
         let (l0, deep) = (tree.l0_pending as f64, tree.deep_pending as f64);
         [
-            Demand::of(l0, until(tree.l0_round).min(horizon), until(tree.l0_room).min(ttl)),
-            Demand::of(deep, horizon, ttl),
+            Demand::of(l0, until(tree.l0_round).min(horizon), until(tree.l0_room), ttl),
+            Demand::of(deep, horizon, f64::INFINITY, ttl),
         ]
     }
 
@@ -334,6 +347,18 @@ fn rate(demands: impl Iterator<Item = (f64, f64)>) -> f64 {
         most = most.max(bytes / due_in.max(SOON));
     }
     most * MARGIN
+}
+
+/// What is done so that writers are not slowed later. Where it is more than clients leave, taking it slows them now, and a peak may be
+/// over before it is needed: so it is taken the more, the less room there is.
+fn eased(needed: f64, left: f64, scarcity: f64) -> f64 {
+    if needed <= left { needed } else { left + (needed - left) * scarcity }
+}
+
+/// How much of L0's room is used up, from 0 to 1, small until most of it is.
+fn scarcity(tree: &TreeBacklog) -> f64 {
+    let used = 1.0 - tree.l0_room as f64 / tree.l0_room_most.max(1) as f64;
+    used.clamp(0.0, 1.0).powi(2)
 }
 
 fn seconds(seconds: f64) -> Duration {

@@ -76,9 +76,11 @@ pub struct TreeBacklog {
     pub flush_room: u64,
     /// Bytes that may come in until writers are let in no faster than L0 drains.
     pub l0_room: u64,
+    /// What that is while L0 holds no more than it should.
+    pub l0_room_most: u64,
     /// Bytes that come in between two compactions of L0.
     pub l0_round: u64,
-    /// Bytes that may come in until L0 is due.
+    /// Bytes that may come in until L0 is due, beside what a job takes already.
     pub l0_due: u64,
     /// Bytes to move out of L0 that is due, and no job has.
     pub l0_pending: u64,

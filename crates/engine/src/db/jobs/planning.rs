@@ -27,8 +27,12 @@ fn tree(store: &Store, keyspace: &KeyspaceState, state: &BackgroundState) -> Tre
     let unit = keyspace.memtable_bytes();
     let L0Debt { debt, slack, runs, wanted, bytes, .. } = L0Debt::of(store, keyspace);
     let most = wanted.max(1);
+    let (taken_runs, taken_bytes) = taken(keyspace, state, 0);
+    // What an open job takes is on its way.
+    let (runs, bytes) = (runs.saturating_sub(taken_runs), bytes.saturating_sub(taken_bytes));
     let is_due = runs > most || bytes >= capacity_bytes(&strategy.size, version, 0);
     let to_come = (most + 1).saturating_sub(runs).saturating_mul(unit);
+    let l0_most = slack / 4 * 3;
     let (flush_left, flush_room) = flush(store, keyspace, &view);
     TreeBacklog {
         keyspace: keyspace.id,
@@ -36,7 +40,8 @@ fn tree(store: &Store, keyspace: &KeyspaceState, state: &BackgroundState) -> Tre
         flush_left,
         flush_room,
         // At three quarters of the slack writers are let in no faster than L0 drains.
-        l0_room: (slack / 4 * 3).saturating_sub(debt),
+        l0_room: l0_most.saturating_sub(debt),
+        l0_room_most: l0_most,
         l0_round: most.saturating_mul(unit),
         l0_due: if is_due { 0 } else { to_come.saturating_sub(view.active.bytes()).max(unit / 4) },
         l0_pending: if is_due { l0_pending(keyspace, strategy, version, state) } else { 0 },
@@ -86,11 +91,6 @@ fn deep_pending(
     version: &Version,
     state: &BackgroundState,
 ) -> u64 {
-    let taken = |level: usize| -> u64 {
-        let jobs = state.jobs.iter().filter(|job| job.keyspace.id == keyspace.id);
-        let inputs = jobs.flat_map(|job| &job.compaction.inputs).filter(|input| input.level == level);
-        inputs.flat_map(|input| &input.tables).map(TableRef::bytes).sum()
-    };
     let last = version.levels.iter().rposition(|level| !level.is_empty()).unwrap_or(0);
     let mut pending = 0_u64;
     for level in 1..=last {
@@ -99,7 +99,7 @@ fn deep_pending(
         if bytes <= capacity {
             continue;
         }
-        let beyond = bytes.saturating_sub(taken(level));
+        let beyond = bytes.saturating_sub(taken(keyspace, state, level).1);
         let excess = beyond.saturating_sub(goal_bytes(&strategy.size, version, level));
         let below = level_below(&strategy.size, version, level);
         // Each byte takes its share of what it is merged with along.
@@ -107,4 +107,13 @@ fn deep_pending(
         pending = pending.saturating_add((excess as f64 * (1.0 + share)) as u64 * READ_AND_WRITTEN);
     }
     pending
+}
+
+/// Runs of a level that open jobs take from, and the bytes that they take.
+fn taken(keyspace: &KeyspaceState, state: &BackgroundState, level: usize) -> (u64, u64) {
+    let jobs = state.jobs.iter().filter(|job| job.keyspace.id == keyspace.id);
+    let inputs = jobs.flat_map(|job| &job.compaction.inputs).filter(|input| input.level == level);
+    inputs.fold((0, 0), |(runs, bytes), input| {
+        (runs + 1, bytes + input.tables.iter().map(TableRef::bytes).sum::<u64>())
+    })
 }
