@@ -14,6 +14,41 @@
 
 use std::time::Duration;
 
+use crate::base::error::{Error, Result};
+
+/// How writers are slowed for what L0 holds too much. Full memtables always slow them on a slope: memory is bounded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Slowing {
+    /// The less room is left, the slower.
+    #[default]
+    Slope,
+    /// From half the slack on to one rate, and at its end nearly to a halt: RocksDB's slowdown and stop.
+    Steps {
+        /// The rate.
+        bytes_per_sec: u64,
+    },
+    /// Not at all: L0 has no limit.
+    Never,
+}
+
+/// RocksDB's `delayed_write_rate`.
+pub const STEP_RATE: u64 = 16 << 20;
+
+impl Slowing {
+    /// Refuses a rate at which nobody gets on.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub fn check(self) -> Result<()> {
+        match self {
+            Slowing::Steps { bytes_per_sec } if bytes_per_sec < LIMIT_MIN as u64 => {
+                Err(Error::invalid("admission=steps lets in 1 KiB a second or more, like steps@16MiB"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Where writers meet a limit: bytes written and not yet drained, against the bytes there may be.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pressure {
@@ -27,6 +62,8 @@ pub struct Pressure {
     pub room: Option<u64>,
     /// Measured drain, bytes per second; `None` before anything was measured.
     pub drain: Option<f64>,
+    /// No slope: this many bytes per second, until the slack is gone.
+    pub step: Option<u64>,
 }
 
 /// The least limit, bytes per second: a limit is never 0, and from here it is soon back where it was.
@@ -43,6 +80,9 @@ impl Pressure {
         if !self.is_pressed() {
             return None;
         }
+        if let Some(step) = self.step {
+            return Some(if self.debt < self.slack { (step as f64).max(LIMIT_MIN) } else { LIMIT_MIN });
+        }
         let grace = self.grace();
         let left = self.slack as f64 - self.debt as f64;
         // Beyond the slack the room left goes on falling, and stays above nothing.
@@ -58,6 +98,9 @@ impl Pressure {
     /// Where a limit begins: so far above the drain that halving each second still spends no more than the grace.
     pub fn begin(&self) -> Option<f64> {
         let aim = self.aim()?;
+        if self.step.is_some() {
+            return Some(aim);
+        }
         let (drain, grace) = (self.drain.unwrap_or(0.0), self.grace());
         // From s × drain, halved each second down to the drain, at most (s - 1)² / 2 ln 2 seconds of drain are let in too many;
         // from s, halved to nothing, s / ln 2.
@@ -143,7 +186,7 @@ impl Drain {
     }
 }
 
-/// A limit that changes at most twofold within a second, also across a time without one.
+/// A limit that changes at most twofold within a second, also across a time without one; but for steps, which are none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limit {
     now: Option<f64>,
@@ -161,11 +204,15 @@ impl Limit {
     pub fn steer(&mut self, now: Duration, pressures: &[Pressure]) {
         // Of two who steer at once, the one who asked for the time first may come last.
         let now = self.last.map_or(now, |(_, at)| at.max(now));
-        let aim = pressures.iter().filter_map(Pressure::aim).reduce(f64::min);
-        let Some(aim) = aim else {
+        let aims = pressures.iter().filter_map(|pressure| Some((pressure.aim()?, pressure.step)));
+        let Some((aim, step)) = aims.reduce(|a, b| if b.0 < a.0 { b } else { a }) else {
             self.now = None;
             return;
         };
+        if step.is_some() {
+            (self.now, self.last) = (Some(aim), None);
+            return;
+        }
         let wanted = match self.now {
             Some(_) => aim,
             None => pressures.iter().filter_map(Pressure::begin).reduce(f64::min).unwrap_or(aim),

@@ -13,6 +13,7 @@ fn pressure(debt: u64) -> Pressure {
         relief: 64 * MIB,
         room: Some((512 * MIB).saturating_sub(debt)),
         drain: Some(5e7),
+        step: None,
     }
 }
 
@@ -34,6 +35,7 @@ fn the_limit_falls_with_the_debt_and_is_never_zero() {
             relief: random.below(1 << 32),
             room: (random.below(2) == 0).then(|| random.below(1 << 33)),
             drain: (random.below(4) > 0).then(|| random.below(1 << 31) as f64),
+            step: None,
         };
         let more = Pressure {
             debt: base.debt + random.below(1 << 32),
@@ -63,6 +65,7 @@ fn a_limit_changes_at_most_twofold_within_a_second() {
                 relief: random.below(64 * MIB),
                 room: Some(random.below(512 * MIB)),
                 drain: (random.below(3) > 0).then(|| random.below(1 << 30) as f64),
+                step: None,
             };
             limit.steer(now, &[wild]);
             let Some(rate) = limit.get() else { continue };
@@ -85,6 +88,7 @@ fn a_late_steer_and_a_late_drain_turn_no_time_back() {
         relief: 64 * MIB,
         room: None,
         drain: Some(drain),
+        step: None,
     };
     let mut limit = Limit::default();
     limit.steer(10 * SECOND, &[at(100, 1e8)]);
@@ -227,6 +231,7 @@ impl World {
             relief: being,
             room: Some(self.memory.saturating_sub(debt)),
             drain: self.drain.rate(self.now),
+            step: None,
         };
         self.limit.steer(self.now, &[pressure]);
         self.turnstile.set_limit(self.now, self.limit.get());
@@ -331,4 +336,26 @@ fn turns_come_in_order_and_a_limit_that_goes_lets_all_go() {
     gate.set_limit(when, Some(2000.0));
     assert_eq!(gate.enter(when + 60 * SECOND, 1000), Ok(()));
     assert!(gate.enter(when + 60 * SECOND, 1000).is_err());
+}
+
+/// RocksDB's slowdown and stop: a rate from half the slack on, and nearly nothing where it is gone, at once; a slope after it begins anew.
+#[test]
+fn steps_are_no_slope() {
+    let at = |debt: u64| Pressure { step: Some(16 * MIB), ..pressure(debt * MIB) };
+    let rate = (16 * MIB) as f64;
+    for (debt, aim) in
+        [(63, None), (64, Some(rate)), (127, Some(rate)), (128, Some(LIMIT_MIN)), (900, Some(LIMIT_MIN))]
+    {
+        assert_eq!((at(debt).aim(), at(debt).begin()), (aim, aim), "{debt}");
+    }
+    let mut limit = Limit::default();
+    for (debt, expected) in [(64, Some(rate)), (128, Some(LIMIT_MIN)), (100, Some(rate)), (10, None)] {
+        limit.steer(SECOND, &[at(debt)]);
+        assert_eq!(limit.get(), expected, "{debt}");
+    }
+    limit.steer(SECOND, &[pressure(70 * MIB)]);
+    assert!(limit.get().unwrap() > 4e7, "{limit:?}");
+    // The stricter of the two counts.
+    limit.steer(SECOND, &[pressure(70 * MIB), at(130)]);
+    assert_eq!(limit.get(), Some(LIMIT_MIN));
 }

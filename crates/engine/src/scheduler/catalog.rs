@@ -1,5 +1,6 @@
 //! Schedulers by name, as data: the papers' and their baselines. Knobs follow the name: `silk:floor=20%,every=20ms`.
 
+use super::admission::Slowing;
 use super::budget::{ARTIFACT_FLOOR, Budget, EPSILON, FLOOR, MIN_CHANGE, RATE_MIN};
 use super::classifier::{DLC_EVERY, DLC_HIGH, DLC_LOW, DLC_SOFTNESS, LoadRule, SILK_EVERY, SILK_HIGH};
 use super::estimator::{Estimator, GAMMA};
@@ -132,6 +133,7 @@ pub fn unlimited() -> SchedulingPolicy {
         on_conflict: OnConflict::Yield,
         l0_room: L0Room::Preempts(Victim::Youngest),
         slots: Slots::Workers,
+        admission: Slowing::Slope,
     }
 }
 
@@ -153,6 +155,7 @@ fn silk() -> SchedulingPolicy {
         on_conflict: OnConflict::Discard,
         l0_room: L0Room::Preempts(Victim::Random),
         slots: Slots::ByBandwidth { bytes_per_sec: BYTES_PER_SLOT },
+        admission: Slowing::Slope,
     }
 }
 
@@ -200,6 +203,7 @@ fn dlc() -> SchedulingPolicy {
         on_conflict: OnConflict::Yield,
         l0_room: L0Room::Preempts(Victim::Youngest),
         slots: Slots::Workers,
+        admission: Slowing::Slope,
     }
 }
 

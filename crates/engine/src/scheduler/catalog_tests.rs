@@ -35,6 +35,15 @@ fn knobs_change_one_value_each() {
     assert_eq!((floor, every.as_millis()), (Rate::OfDevice(0.2), 20));
     assert_eq!(policy.l0_room, L0Room::Preempts(Victim::Youngest));
     assert_eq!((policy.on_conflict, policy.slots), (OnConflict::Yield, Slots::Exactly(3)));
+    for (text, slowing) in [
+        ("steps", Slowing::Steps { bytes_per_sec: 16 << 20 }),
+        ("steps@1MiB", Slowing::Steps { bytes_per_sec: 1 << 20 }),
+        ("none", Slowing::Never),
+        ("slope", Slowing::Slope),
+    ] {
+        assert_eq!(parse(&format!("unlimited:admission={text}")).unwrap().admission, slowing);
+    }
+    assert!(parse("unlimited:admission=steps@7").unwrap_err().to_string().contains("1 KiB"));
     assert_eq!(parse("dlc-full:l0=within").unwrap(), parse("dlc-part").unwrap());
     assert_eq!(parse("dlc-full:burst-runs=20").unwrap(), parse("dlc-burst-full").unwrap());
     for (name, _) in super::super::parameters::KNOBS {

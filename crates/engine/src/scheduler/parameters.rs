@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::admission::{STEP_RATE, Slowing};
 use super::budget::Budget;
 use super::estimator::{BYTES_PER_GET, Estimator, GAMMA};
 use super::gates::{Act, Burst, Gate};
@@ -36,6 +37,10 @@ pub const KNOBS: &[(&str, &str)] = &[
     (
         "victim",
         "the deep job that makes room for L0: random, youngest, least-progress, largest-remaining, extra or none",
+    ),
+    (
+        "admission",
+        "writers beside too many runs in L0: slope, steps[@RATE] (RocksDB's slowdown and stop) or none (no limit)",
     ),
     ("jobs", "jobs side by side: workers, workers+N, a number, or bandwidth@RATE a job"),
 ];
@@ -91,6 +96,7 @@ fn set(policy: &mut SchedulingPolicy, name: &str, value: &str) -> Option<bool> {
         "order" => policy.order = order(value)?,
         "conflict" => policy.on_conflict = conflict(value)?,
         "victim" => policy.l0_room = room(value)?,
+        "admission" => policy.admission = admission(value)?,
         "jobs" => policy.slots = slots(value)?,
         _ => return None,
     }
@@ -223,6 +229,19 @@ fn room(text: &str) -> Option<L0Room> {
         "extra" => L0Room::Extra,
         "none" => L0Room::Waits,
         _ => return None,
+    })
+}
+
+fn admission(text: &str) -> Option<Slowing> {
+    Some(match text.split_once('@') {
+        Some(("steps", rate)) => Slowing::Steps { bytes_per_sec: parse_size(rate)? },
+        Some(_) => return None,
+        None => match text {
+            "slope" => Slowing::Slope,
+            "steps" => Slowing::Steps { bytes_per_sec: STEP_RATE },
+            "none" => Slowing::Never,
+            _ => return None,
+        },
     })
 }
 

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::admission::Slowing;
 use super::budget::Budget;
 use super::classifier::LoadRule;
 use super::estimator::Estimator;
@@ -33,6 +34,8 @@ pub struct SchedulingPolicy {
     pub l0_room: L0Room,
     /// How many jobs run side by side.
     pub slots: Slots,
+    /// How writers are slowed for L0.
+    pub admission: Slowing,
 }
 
 impl SchedulingPolicy {
@@ -90,6 +93,7 @@ impl SchedulingPolicy {
             ));
         }
         self.slots.check()?;
+        self.admission.check()?;
         if self.order == Order::Deadline && !self.plans() {
             return Err(Error::invalid(
                 "`order=deadline` needs a plan that says when jobs are due, as `paced` makes one",

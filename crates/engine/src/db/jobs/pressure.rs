@@ -18,7 +18,7 @@ use crate::db::store::keyspace_state::KeyspaceState;
 use crate::db::store::state::Store;
 use crate::observe::event::Event;
 use crate::observe::words;
-use crate::scheduler::admission::Pressure;
+use crate::scheduler::admission::{Pressure, Slowing};
 
 /// A limit is measured anew after this long.
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
@@ -74,6 +74,7 @@ pub fn sample_memory(store: &Store) {
         relief: store.admission.flush_left.load(Ordering::Relaxed),
         room: Some(slack.saturating_sub(memory.memtables)),
         drain: store.admission.flushes.rate(now),
+        step: None,
     };
     let failures = Failures::look(store, &store.admission.gate);
     // As for a keyspace: what fails is no measure of speed.
@@ -214,8 +215,8 @@ fn memtable_pressure(store: &Store, keyspace: &KeyspaceState, now: Duration) -> 
     let memory = in_use(store);
     let room = memory.for_memtables().saturating_sub(memory.memtables);
     let sharing = admission.pressed.load(Ordering::Relaxed).max(1) as u64;
-    let pressure =
-        Pressure { debt, slack, relief, room: Some(room / sharing), drain: admission.flushes.rate(now) };
+    let drain = admission.flushes.rate(now);
+    let pressure = Pressure { debt, slack, relief, room: Some(room / sharing), drain, step: None };
     let (count, used, of) = (view.immutable.len(), mib(debt), mib(slack));
     (
         pressure,
@@ -252,7 +253,11 @@ impl L0Debt {
         let limit = u64::from(store.options.load().l0_limit).max(wanted + 2);
         let capacity = strategy.strategy.size.l0_bytes.max(wanted.saturating_mul(unit));
         let debt = bytes.saturating_sub(capacity).max(runs.saturating_sub(wanted).saturating_mul(unit));
-        L0Debt { debt, slack: (limit - wanted).saturating_mul(unit), runs, wanted, bytes, limit }
+        let slack = match store.admission.slowing() {
+            Slowing::Never => u64::MAX,
+            _ => (limit - wanted).saturating_mul(unit),
+        };
+        L0Debt { debt, slack, runs, wanted, bytes, limit }
     }
 
     /// True if writers are slowed for it.
@@ -270,6 +275,10 @@ fn l0_pressure(store: &Store, keyspace: &KeyspaceState, now: Duration) -> (Press
         relief: debt.saturating_sub(slack / 2),
         room: None,
         drain: keyspace.l0_drain.rate(now),
+        step: match store.admission.slowing() {
+            Slowing::Steps { bytes_per_sec } => Some(bytes_per_sec),
+            _ => None,
+        },
     };
     let bytes = mib(bytes);
     (

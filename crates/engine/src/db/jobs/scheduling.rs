@@ -205,6 +205,7 @@ pub fn check_schedule(options: &Options) -> Result<()> {
 pub fn set_schedule(store: &Store, text: &str) -> Result<()> {
     let policy = parse(text)?;
     store.client_ops.count(policy.counts_operations());
+    store.admission.set_slowing(policy.admission);
     {
         let mut state = store.background.lock();
         state.policy = policy;

@@ -466,7 +466,8 @@ impl Builder {
         let wal = Wal::new(Arc::clone(&wal_files));
         let client_ops = ClientOps::default();
         client_ops.count(policy.counts_operations());
-        let compaction_first = self.options.compaction_first;
+        let admission = Admission::new(self.threaded, self.options.compaction_first);
+        admission.set_slowing(policy.admission);
         let store = Store {
             ticker: Mutex::new(Ticker::new(opened.at)),
             slow: Arc::new(SlowOperations::new(Arc::clone(&self.clock), self.options.slow_us.into())),
@@ -500,7 +501,7 @@ impl Builder {
             wal_files,
             deletes: LoggedDeletes::default(),
             memory: Arc::clone(&context.memory),
-            admission: Admission::new(self.threaded, compaction_first),
+            admission,
             job_context: context,
             inline_context,
             background: Background::new(policy, schedule, self.threaded),

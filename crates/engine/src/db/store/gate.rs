@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::base::error::Error;
 use crate::base::locks::{Condvar, Mutex, MutexGuard};
-use crate::scheduler::admission::{Drain, Limit, Pressure, Turnstile, wakes};
+use crate::scheduler::admission::{Drain, Limit, Pressure, Slowing, Turnstile, wakes};
 
 /// How long what was measured of a flush, or of L0's compactions, counts.
 const FLUSH_MEMORY: Duration = Duration::from_secs(4);
@@ -215,6 +215,10 @@ impl DrainMeter {
     }
 }
 
+/// No rate of steps is one of these.
+const SLOPE: u64 = 0;
+const NEVER: u64 = u64::MAX;
+
 /// What is shared by all keyspaces.
 #[derive(Debug)]
 pub struct Admission {
@@ -230,6 +234,8 @@ pub struct Admission {
     pub timed: AtomicBool,
     /// Every writer waits while a compaction is due.
     pub compaction_first: AtomicBool,
+    /// The schedule's [`Slowing`]: its rate of steps, or one of the two ends.
+    slowing: AtomicU64,
 }
 
 impl Admission {
@@ -242,6 +248,26 @@ impl Admission {
             flush_left: AtomicU64::new(0),
             timed: AtomicBool::new(timed),
             compaction_first: AtomicBool::new(compaction_first),
+            slowing: AtomicU64::new(SLOPE),
         }
+    }
+
+    /// How writers are slowed for L0.
+    pub fn slowing(&self) -> Slowing {
+        match self.slowing.load(Ordering::Relaxed) {
+            SLOPE => Slowing::Slope,
+            NEVER => Slowing::Never,
+            bytes_per_sec => Slowing::Steps { bytes_per_sec },
+        }
+    }
+
+    /// From the next look on.
+    pub fn set_slowing(&self, slowing: Slowing) {
+        let coded = match slowing {
+            Slowing::Slope => SLOPE,
+            Slowing::Never => NEVER,
+            Slowing::Steps { bytes_per_sec } => bytes_per_sec.clamp(SLOPE + 1, NEVER - 1),
+        };
+        self.slowing.store(coded, Ordering::Relaxed);
     }
 }

@@ -11,6 +11,7 @@ use crate::base::clock::{Clock, ManualClock, spawn};
 use crate::base::units::{KIB, MIB};
 use crate::db::background::flushing;
 use crate::db::database::Db;
+use crate::db::jobs::pressure;
 use crate::db::jobs::stepping::Stepped;
 use crate::db::keyspace::Keyspace;
 use crate::db::reading::scan::ScanRange;
@@ -141,6 +142,33 @@ fn a_fill_far_faster_than_the_disk_is_slowed_and_never_stopped() {
     }
     assert!(world.heard("Stalling writes") > 0);
     assert_eq!(world.heard("Stopping writes"), 0);
+}
+
+/// Ten runs where four are wanted: the schedule says how writers are slowed for it.
+#[test]
+fn a_schedule_says_how_l0_slows_writers() {
+    let mut world = World::new(options());
+    let keyspace = world.db.keyspace("default").unwrap();
+    world.db.set_option("l0_limit", "40").unwrap();
+    while keyspace.state().l0().0 < 10 {
+        world.put(&keyspace, 1000);
+        while world.db.step(&mut |_| None) {}
+    }
+    let store = world.store();
+    let limit = |schedule: &str, l0_limit: u32| {
+        world.db.set_schedule(schedule).unwrap();
+        world.db.set_option("l0_limit", &l0_limit.to_string()).unwrap();
+        pressure::sample(&store, keyspace.state());
+        // For longer than a second nothing has left L0: so slowly it drains.
+        world.clock.manual.advance(Duration::from_secs(60));
+        pressure::sample(&store, keyspace.state());
+        keyspace.state().gate.limit()
+    };
+    let limits = |schedule| [40, 14, 10].map(|l0_limit| limit(schedule, l0_limit));
+    assert_eq!(limits("unlimited:admission=steps@1MiB"), [None, Some(MIB as f64), Some(1024.0)]);
+    assert_eq!(limits("unlimited:admission=none"), [None; 3]);
+    let slope = limits("unlimited");
+    assert!(matches!(slope, [None, Some(first), Some(last)] if first < 1e5 && last == 1024.0), "{slope:?}");
 }
 
 #[test]
@@ -321,7 +349,7 @@ fn a_keyspace_dropped_under_pressure_presses_nobody_and_lets_its_writers_go() {
     world.db.drop_keyspace("gone").unwrap();
     assert_eq!(store.admission.pressed.load(Ordering::Relaxed), 0);
     // One that has measured before, and steers after.
-    let high = Pressure { debt: 10, slack: 1, relief: 10, room: None, drain: Some(1.0) };
+    let high = Pressure { debt: 10, slack: 1, relief: 10, room: None, drain: Some(1.0), step: None };
     gate.steer(now, vec![(high, String::new())], None);
     assert!(!gate.is_pressed());
     assert_eq!(gate.lock().turnstile.ask(now, place), Ok(()));
