@@ -1,4 +1,4 @@
-//! The engine's byte counters beside the kernel's (CDS-16): over a run of flushes, compactions, gets and scans, what it counts
+//! The engine's byte counters beside the kernel's: over a run of flushes, compactions, gets and scans, what it counts
 //! as read and written is what `/proc/self/io` counts, within one part in a hundred.
 //!
 //! The log is a mapping of a file, which the kernel does not count as written, so the records go to a keyspace without one.

@@ -21,7 +21,7 @@ impl Class {
     /// All classes, most urgent first.
     pub const ALL: [Class; 5] = [Class::Flush, Class::IntraL0, Class::L0ToL1, Class::Deep, Class::Upkeep];
 
-    /// Less is more urgent. Merges within L0 are as urgent as those out of it, first come first served (SILK-8): they are made while
+    /// Less is more urgent. Merges within L0 are as urgent as those out of it, first come first served: they are made while
     /// one of these is under way, and would keep it from its end for ever.
     pub fn urgency(self) -> u8 {
         if self == Class::L0ToL1 { Class::IntraL0 as u8 } else { self as u8 }

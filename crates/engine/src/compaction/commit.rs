@@ -112,7 +112,7 @@ pub fn end_job(version: &Version, claims: &Claims, job: JobId) -> Result<Committ
     tidy(version, claims, VersionEdit::default(), &held_runs(compaction), Some(job))
 }
 
-/// Moves the inputs to their place by metadata alone (CDS-14); needs no claim. Includes what the pick wants before.
+/// Moves the inputs to their place by metadata alone; needs no claim. Includes what the pick wants before.
 pub fn move_tables(version: &Version, claims: &Claims, picked: &Picked, now_ms: u64) -> Result<Committed> {
     let compaction = &picked.compaction;
     if !compaction.trivial_move || !claims.blockers(compaction).is_empty() {

@@ -69,7 +69,7 @@ pub struct Compaction {
     pub range: KeyRange,
     /// The output's place per target group that `range` touches, ascending.
     pub slots: Vec<Slot>,
-    /// True if the inputs, all of one run, need only change their place (CDS-14).
+    /// True if the inputs, all of one run, need only change their place.
     pub trivial_move: bool,
     /// Where older data for a key may lie outside the inputs: there, tombstones stay (I4). Ascending, disjoint.
     pub older: Vec<KeyRange>,
@@ -83,7 +83,7 @@ pub struct Compaction {
     pub filter_bits: FilterBits,
     /// For those among them that lie above older data.
     pub filter_bits_above: FilterBits,
-    /// Where the round-robin movement goes on, if that movement chose the seed (CDS-10).
+    /// Where the round-robin movement goes on, if that movement chose the seed.
     pub cursor: Option<(usize, Box<[u8]>)>,
 }
 

@@ -1,4 +1,4 @@
-//! By when a delete must have left each level so that it is gone from every file in time (CDS-6).
+//! By when a delete must have left each level so that it is gone from every file in time.
 //!
 //! ```text
 //! acknowledged      memory flushed      leaves L0           leaves L1                 rewritten     gone

@@ -143,7 +143,7 @@ fn overlap_bytes(level: &Level, table: &TableRef) -> u64 {
     runs.flat_map(|r| r.overlapping(&table.bounds)).map(TableRef::bytes).sum()
 }
 
-/// The level to measure with. Near the bottom, where there is no grandparent, the parent counts (CDS-11).
+/// The level to measure with. Near the bottom, where there is no grandparent, the parent counts.
 fn overlapped_level<'a>(around: &Surroundings<'a>, relative: Relative) -> Option<&'a Level> {
     let level = |steps| around.version.levels.get(around.level + steps).filter(|l: &&Level| !l.is_empty());
     match relative {

@@ -105,7 +105,7 @@ impl HeatRule {
 pub enum Saturation {
     /// Bytes against the capacity.
     Bytes,
-    /// Tables against the capacity in tables of the usual size (CDS-3).
+    /// Tables against the capacity in tables of the usual size.
     Count,
 }
 
@@ -116,17 +116,17 @@ pub enum Trigger {
     Saturation(Saturation),
     /// A group has as many runs as it may have.
     Runs,
-    /// A table has been in its level for so long (CDS-4).
+    /// A table has been in its level for so long.
     Staleness {
         /// The longest stay.
         limit_ms: u64,
     },
-    /// What is superseded has so many times the bytes of what is not (CDS-5).
+    /// What is superseded has so many times the bytes of what is not.
     SpaceAmp {
         /// Superseded bytes per byte that is not.
         limit: f32,
     },
-    /// A delete has not come far enough down to be gone in time (CDS-6).
+    /// A delete has not come far enough down to be gone in time.
     TombstoneTtl {
         /// Gone from every file so long after it was acknowledged.
         ttl_ms: u64,
@@ -153,7 +153,7 @@ pub enum Trigger {
 /// How much one compaction takes (CDS §3.1.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Granularity {
-    /// The whole level, in one job (CDS-9).
+    /// The whole level, in one job.
     Level,
     /// All runs of a group.
     Runs,
@@ -187,13 +187,13 @@ pub enum Heat {
 /// Which table goes first (data movement policy, CDS §3.1.4).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Movement {
-    /// The next one in key order after the last (CDS-10).
+    /// The next one in key order after the last.
     RoundRobin,
-    /// The one with the least overlapping bytes per own byte (CDS-11).
+    /// The one with the least overlapping bytes per own byte.
     LeastOverlap(Relative),
-    /// The coldest one (CDS-12).
+    /// The coldest one.
     Coldest(Heat),
-    /// The one with the smallest sequence number (CDS-13).
+    /// The one with the smallest sequence number.
     Oldest,
     /// The one with the most tombstones (CDS Table 2, TSD).
     MostTombstones,
@@ -377,7 +377,7 @@ impl Trigger {
 }
 
 impl LevelPolicy {
-    /// What it comes to for a group. A cold group waits for all its runs and goes as a whole (LTG-11); that a hot one has several
+    /// What it comes to for a group. A cold group waits for all its runs and goes as a whole; that a hot one has several
     /// is no reason to send it down, but to merge them.
     pub fn of_group(&self, group: &Group) -> Cow<'_, LevelPolicy> {
         let Layout::ByHeat(rule) = self.layout else { return Cow::Borrowed(self) };

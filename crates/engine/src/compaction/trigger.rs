@@ -1,4 +1,4 @@
-//! When a compaction starts: each trigger is a normalised score, and fires at 1 or more (CDS-2).
+//! When a compaction starts: each trigger is a normalised score, and fires at 1 or more.
 //!
 //! A score leaves out what open jobs are already taking away, so that one cause starts one job. A trigger is about a group
 //! ([`score`]) or about single tables ([`table_score`]), which are then what is compacted. New triggers are one arm there and one

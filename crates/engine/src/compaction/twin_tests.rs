@@ -92,7 +92,7 @@ fn a_rule_that_is_switched_off_is_noticed() {
     assert!(convexity, "inputs that are not convex");
 }
 
-/// A tree in some strategy's shape comes to rest under every other strategy, with nothing left to do (CDS-15).
+/// A tree in some strategy's shape comes to rest under every other strategy, with nothing left to do.
 #[test]
 fn every_switch_of_strategy_comes_to_rest_in_shape() {
     let all = strategies();

@@ -131,7 +131,7 @@ mod tests {
         assert!((1_000_000..1_100_000).contains(&moved), "{moved}");
     }
 
-    /// SILK-3, SILK-7: beside flushes that move twice the rate, half of it is left; after them all of it.
+    /// Beside flushes that move twice the rate, half of it is left; after them all of it.
     #[test]
     fn flushes_take_theirs_first_and_leave_half() {
         let mut limiter = RateLimiter::new(Some(1_000_000));

@@ -19,7 +19,7 @@ use crate::base::units::TableId;
 /// What counts as a look into a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LooksOf {
-    /// The table's filter let the get pass, so a block was read (LTG-2).
+    /// The table's filter let the get pass, so a block was read.
     #[default]
     Probes,
     /// The get's key is within the table's bounds.

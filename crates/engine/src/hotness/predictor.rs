@@ -18,7 +18,7 @@ pub struct Learning {
     pub ridge: f64,
     /// What a sample still counts for after a further training, from 0 to 1.
     pub keep: f64,
-    /// Nothing is foretold before so many gets were seen (LTG-6: cold start).
+    /// Nothing is foretold before so many gets were seen (cold start).
     pub gets_min: u64,
 }
 

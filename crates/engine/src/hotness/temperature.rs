@@ -1,4 +1,4 @@
-//! Hot or cold: which tables and groups of a level are read enough to be worth leveling (LTG §III.A, LTG-7 and LTG-10).
+//! Hot or cold: which tables and groups of a level are read enough to be worth leveling (LTG §III.A).
 //!
 //! The paper's θ is a share of gets, which hardly a table of a large level reaches; a relative θ is a share of the level's bytes,
 //! the coldest. What is hot turns cold a little below θ, what is cold turns hot a little above, so that nothing turns with
@@ -107,7 +107,7 @@ impl Band {
     }
 }
 
-/// What a division into hot and cold is worth: the hot part α of the bytes receives the share β of the looks (LTG §II.B, LTG-16).
+/// What a division into hot and cold is worth: the hot part α of the bytes receives the share β of the looks (LTG §II.B).
 /// The larger β is for its α the better; β = α is what chance would do.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Quality {

@@ -133,6 +133,10 @@ pub struct Counters {
     pub step_us: Histogram,
     /// Microseconds from a compaction's pick to its end.
     pub compaction_us: Histogram,
+    /// Microseconds from a memtable's last write to its flush's begin.
+    pub flush_wait_us: Histogram,
+    /// Microseconds from the pick of a compaction of L0 to its first step.
+    pub l0_wait_us: Histogram,
     /// Microseconds from a flush's begin to its end.
     pub flush_us: Histogram,
     /// Waits of writers by reason, and their nanoseconds; index as [`StallReason`].

@@ -1,4 +1,4 @@
-//! Bytes read and written, by class (SILK-1): whoever touches a file says whose bytes they are.
+//! Bytes read and written, by class: whoever touches a file says whose bytes they are.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

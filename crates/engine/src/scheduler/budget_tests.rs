@@ -28,7 +28,7 @@ fn trace(rates: &[u64]) -> (Vec<u64>, BudgetState) {
     (out.split_off(1), state)
 }
 
-/// SILK-2: a step from nothing to 60 % of the device.
+/// A step from nothing to 60 % of the device.
 #[test]
 fn a_step_of_load_is_followed_within_three_intervals() {
     let (rates, state) = trace(&[0, 0, 120, 120, 120, 120]);
@@ -36,7 +36,7 @@ fn a_step_of_load_is_followed_within_three_intervals() {
     assert_eq!(state.changes, 1);
 }
 
-/// SILK-2: the limiter is left alone while the load varies by less than it takes.
+/// The limiter is left alone while the load varies by less than it takes.
 #[test]
 fn small_changes_change_nothing() {
     let load: Vec<u64> = (0..300).map(|i| 100 + [0, 9, 3, 7, 1, 8][i % 6]).collect();
@@ -47,7 +47,6 @@ fn small_changes_change_nothing() {
     assert_eq!(state.changes, 5, "a change of the least size is made each time");
 }
 
-/// SILK-3.
 #[test]
 fn the_floor_holds_however_much_clients_use() {
     let (rates, _) = trace(&[199, 200, 400, 10_000, 0]);

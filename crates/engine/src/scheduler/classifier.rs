@@ -170,7 +170,6 @@ mod tests {
         out
     }
 
-    /// DLC-4.
     #[test]
     fn one_high_sample_is_high_and_only_three_low_ones_are_low() {
         let table: [(&[u64], &str); 7] = [

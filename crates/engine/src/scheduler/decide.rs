@@ -240,7 +240,7 @@ impl Places<'_> {
         aside
     }
 
-    /// Jobs of L0 that may not have started now, and hold tables that a later one will want whole (DLC-8: the papers are silent).
+    /// Jobs of L0 that may not have started now, and hold tables that a later one will want whole (the papers are silent).
     fn let_go(&self, bursts: &[(KeyspaceId, Phase)]) -> Vec<JobId> {
         let stopped = |class| self.acts_on(class).any(|act| act == Act::NoStart);
         let bursting = |job: &&OpenJob| bursts.iter().any(|(id, _)| *id == job.keyspace);

@@ -219,7 +219,7 @@ fn an_l0_job_starts_beside_any_number_of_deep_ones() {
     assert_eq!(may(&bench.high()), "flush intra-l0 l0-to-l1");
 }
 
-/// SILK-6: one is set aside for it, stays so, and has its place back afterwards.
+/// One is set aside for it, stays so, and has its place back afterwards.
 #[test]
 fn an_l0_job_takes_the_place_of_a_deep_one() {
     let mut bench = Bench::new("silk:jobs=2");
@@ -240,7 +240,7 @@ fn an_l0_job_takes_the_place_of_a_deep_one() {
     }
 }
 
-/// SILK-7, SILK-9: at high load all deep jobs are set aside and none of L0.
+/// At high load all deep jobs are set aside and none of L0.
 #[test]
 fn silk_pauses_the_pool_and_never_l0() {
     let mut bench = Bench::new("silk");
@@ -256,7 +256,7 @@ fn silk_pauses_the_pool_and_never_l0() {
     assert_eq!(bench.decide().aside(deep[0]), None);
 }
 
-/// SILK-2, in time: ten milliseconds are an interval.
+/// Of the clock: an interval is ten milliseconds.
 #[test]
 fn silk_follows_a_step_of_load_within_three_intervals() {
     let mut bench = Bench::new("silk");
@@ -265,7 +265,7 @@ fn silk_follows_a_step_of_load_within_three_intervals() {
     assert_eq!(rates.last(), Some(&Some(122)), "{rates:?}");
 }
 
-/// DLC-4: while a flush takes the device clients seem to use little; that is no low load.
+/// While a flush takes the device clients seem to use little; that is no low load.
 #[test]
 fn a_dip_during_a_flush_opens_no_gate() {
     let mut bench = Bench::new("dlc-full");
@@ -275,7 +275,7 @@ fn a_dip_during_a_flush_opens_no_gate() {
     }
 }
 
-/// DLC-5 and DLC-6, DLC-8: what runs when the load rises commits what it has and lets go, where it may not have started.
+/// What runs when the load rises commits what it has and lets go, where it may not have started.
 #[test]
 fn work_in_l0_lets_go_when_the_load_rises() {
     for (schedule, class, lets_go) in [
@@ -294,7 +294,6 @@ fn work_in_l0_lets_go_when_the_load_rises() {
     }
 }
 
-/// DLC-7.
 #[test]
 fn at_high_load_one_deep_job_goes_on() {
     let mut bench = Bench::new("dlc-full");
@@ -307,7 +306,7 @@ fn at_high_load_one_deep_job_goes_on() {
     assert_eq!(bench.high().aside, [], "the other has its turn");
 }
 
-/// DLC-9: within an interval of low load.
+/// And not an interval later.
 #[test]
 fn delayed_work_resumes_with_the_low_sample() {
     let mut bench = Bench::new("dlc-full");
@@ -317,7 +316,7 @@ fn delayed_work_resumes_with_the_low_sample() {
     assert_eq!(may(&bench.second(1)), "flush intra-l0 l0-to-l1 deep upkeep");
 }
 
-/// DLC-11: a burst brings L0 down, once, from the threshold on.
+/// A burst brings L0 down, once, from the threshold on.
 #[test]
 fn a_full_burst_begins_at_the_threshold_and_ends_with_its_job() {
     let mut bench = Bench::new("dlc-burst-full");
@@ -345,7 +344,7 @@ fn a_full_burst_begins_at_the_threshold_and_ends_with_its_job() {
     assert_eq!(bench.state.bursts.under_way().count(), 0);
 }
 
-/// DLC-12 and DLC-13: four parts, which count flushed runs alone, then all.
+/// Four parts, which count flushed runs alone, then all.
 #[test]
 fn after_four_parts_comes_a_full_burst() {
     let mut bench = Bench::new("dlc-burst-part");
@@ -369,7 +368,7 @@ fn after_four_parts_comes_a_full_burst() {
     assert_eq!(bench.state.bursts.begun, [8, 2]);
 }
 
-/// DLC-14: by count, by bytes, or whichever comes first.
+/// By count, by bytes, or whichever comes first.
 #[test]
 fn bursts_begin_by_count_or_by_bytes() {
     for (knobs, runs, begins) in [

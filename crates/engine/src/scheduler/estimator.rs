@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// DLC-1: the same interval by each of them.
+    /// The same interval by each of them.
     #[test]
     fn each_estimator_counts_what_its_equation_says() {
         let table = [
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    /// DLC-2: the fitted weights foretell within 15 %, beside noise of 10 %.
+    /// The fitted weights foretell within 15 %, beside noise of 10 %.
     #[test]
     fn weights_are_fitted_from_intervals() {
         let interval = |gets: u64, scans: u64, noise: f64| Usage {

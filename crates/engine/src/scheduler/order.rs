@@ -198,7 +198,6 @@ mod tests {
         assert_eq!(next(Order::Strict, &[]), None);
     }
 
-    /// SILK-8.
     #[test]
     fn of_two_jobs_of_l0_the_first_one_goes_on() {
         let open = [job(Class::Deep, 0, 1), job(Class::L0ToL1, 50, 90), job(Class::IntraL0, 0, 20)];
@@ -207,7 +206,7 @@ mod tests {
         }
     }
 
-    /// SILK-12: whoever has moved least goes on, so shares stay within a step of each other.
+    /// Whoever has moved least goes on, so shares stay within a step of each other.
     #[test]
     fn deep_jobs_share_equally() {
         let mut jobs = [0, 0, 700].map(|served| job(Class::Deep, served, 1 << 30));
@@ -220,7 +219,7 @@ mod tests {
         assert!(most.unwrap() - least.unwrap() < 300, "{jobs:?}");
     }
 
-    /// SILK-12: upkeep that was set aside long ago gives a new deep job no claim to all that the others have had since.
+    /// Upkeep that was set aside long ago gives a new deep job no claim to all that the others have had since.
     #[test]
     fn who_comes_later_has_no_more_coming_to_it_than_the_others() {
         assert_eq!(served_at_first([(true, 5), (false, 900), (false, 700)].into_iter()), 700);
@@ -228,7 +227,6 @@ mod tests {
         assert_eq!(served_at_first(std::iter::empty()), 0);
     }
 
-    /// SILK-11.
     #[test]
     fn jobs_side_by_side_follow_from_the_bandwidth() {
         let by = Slots::ByBandwidth { bytes_per_sec: BYTES_PER_SLOT };

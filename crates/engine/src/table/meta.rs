@@ -53,7 +53,7 @@ pub const HISTOGRAM_KEYS_MAX: usize = 15;
 pub const HISTOGRAM_KEY_BYTES: usize = 32;
 
 /// Equal-depth samples of a table's keys: `keys[i]` is the key at (i + 1) / (n + 1) of its entries, cut to 32 bytes.
-/// LTG's φ over any intervals is estimated from it (LTG-4).
+/// LTG's φ over any intervals is estimated from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyHistogram {
     /// At most 15 keys, ascending.

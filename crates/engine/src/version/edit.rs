@@ -150,7 +150,7 @@ pub struct VersionEdit {
     pub steps: Vec<EditStep>,
     /// Every write of the keyspace up to here is in tables.
     pub flushed_through: Option<SeqNo>,
-    /// Round-robin cursors by level (CDS-10): hints, losing one changes speed only.
+    /// Round-robin cursors by level: hints, losing one changes speed only.
     pub cursors: Vec<(usize, Box<[u8]>)>,
 }
 

@@ -20,7 +20,7 @@ pub struct TableRef {
     pub bounds: KeyRange,
     /// Entries below `bounds.lo` that compactions have already taken; exact.
     pub consumed: u64,
-    /// When it came to its level, wall milliseconds (CDS-4).
+    /// When it came to its level, wall milliseconds.
     pub entered_level_ms: u64,
     /// Since when deletes may have taken what is still in the trimmed part of this file, unseen, until the file goes: when the oldest
     /// delete was acknowledged whose job trimmed it, or when it was trimmed. `None` if nothing is trimmed.

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use evenkeel_arena::{Cursor, PinnedValue, Spare, Tree, Writer};
 
@@ -27,6 +28,8 @@ pub struct Memtable {
     /// Kept by cursors too: they keep the tree.
     charge: Arc<Charge>,
     being_flushed: AtomicBool,
+    /// When it took its last write, microseconds of the store's clock.
+    full_at_us: AtomicU64,
 }
 
 impl Memtable {
@@ -62,6 +65,7 @@ impl Memtable {
             memory: Arc::clone(memory),
             charge: Arc::new(Charge::new(memory, MemoryClass::Memtables, 0)),
             being_flushed: AtomicBool::new(false),
+            full_at_us: AtomicU64::new(0),
         });
         (MemtableWriter { writer, ranges: RangeWriter::default(), table: Arc::clone(&table) }, table)
     }
@@ -107,6 +111,16 @@ impl Memtable {
     /// Entries.
     pub fn entries(&self) -> u64 {
         self.tree.len() as u64
+    }
+
+    /// It takes no more writes.
+    pub fn set_full_at(&self, now: Duration) {
+        self.full_at_us.store(now.as_micros() as u64, Ordering::Relaxed);
+    }
+
+    /// Since when it has taken no more.
+    pub fn full_at(&self) -> Duration {
+        Duration::from_micros(self.full_at_us.load(Ordering::Relaxed))
     }
 
     /// Its flush has begun.

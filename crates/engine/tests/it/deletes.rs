@@ -1,4 +1,4 @@
-//! Deletes that are gone in time (CDS-6): no table, no trimmed part and no log holds the bytes of what was deleted, however idle the
+//! Deletes that are gone in time: no table, no trimmed part and no log holds the bytes of what was deleted, however idle the
 //! store, whatever the strategy does with tables on their way down.
 
 use std::path::Path;

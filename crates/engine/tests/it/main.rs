@@ -1,6 +1,8 @@
 //! The engine's integration tests, one binary. Each module names its suite.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+/// Cores that others keep busy.
+mod busy_cores;
 /// Compactions by hand, pauses, bulk loads, paced unlinks.
 mod control;
 /// The corpora of the fuzz targets.

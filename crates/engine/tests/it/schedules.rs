@@ -249,7 +249,7 @@ fn every_schedule_takes_a_mixed_load_and_does_the_same_again() {
     }
 }
 
-/// SILK-7 and SILK-3: a client that never pauses and uses all of the device stops neither flushes nor L0, and deep jobs wait.
+/// A client that never pauses and uses all of the device stops neither flushes nor L0, and deep jobs wait.
 #[test]
 fn under_a_load_without_end_flushes_and_l0_go_on() {
     let mut world = World::new("silk", 3);
@@ -267,6 +267,12 @@ fn under_a_load_without_end_flushes_and_l0_go_on() {
         assert!(progress(&["intra-l0", "l0-to-l1"]) > 0, "second {second}");
         before = now;
     }
+    // A flush begins within 20 ms, a compaction of L0 is stepped within 50.
+    for (what, most) in [("flush_wait", 20_000.0), ("l0_wait", 50_000.0)] {
+        let waits = before.latencies.iter().find(|latency| latency.what == what).unwrap();
+        let [_, _, p99, _] = waits.quantiles_us;
+        assert!(waits.count > 0 && p99 < most, "{waits:?}");
+    }
     // The floor is a quarter of the device.
     let together = moved(&before, &["flush", "intra-l0", "l0-to-l1"])
         - moved(&first, &["flush", "intra-l0", "l0-to-l1"]);
@@ -274,7 +280,7 @@ fn under_a_load_without_end_flushes_and_l0_go_on() {
     world.finish();
 }
 
-/// SILK-7 and SILK-8: where more comes in than L0 takes, merges within L0 do not keep the way out of it from its end.
+/// Where more comes in than L0 takes, merges within L0 do not keep the way out of it from its end.
 #[test]
 fn merges_within_l0_do_not_starve_the_way_out_of_it() {
     let mut world = World::with(Options { strategy: Some("tier".to_owned()), ..options("silk") }, 9);
@@ -288,7 +294,7 @@ fn merges_within_l0_do_not_starve_the_way_out_of_it() {
     world.finish();
 }
 
-/// DLC-5 and DLC-7: at high load nothing of L0 starts, and what ran stops within a table; DLC-9: at low load it comes back.
+/// At high load nothing of L0 starts, and what ran stops within a table; at low load it comes back.
 #[test]
 fn dlc_leaves_l0_alone_at_high_load() {
     // So many that no writer is slowed for them.
@@ -336,7 +342,7 @@ fn dlc_does_not_delay_what_slows_writers() {
     }
 }
 
-/// DLC-6: delayed in part, L0 is merged within itself only.
+/// Delayed in part, L0 is merged within itself only.
 #[test]
 fn dlc_part_merges_l0_within_itself() {
     let mut world = World::new("dlc-part", 7);
@@ -350,7 +356,7 @@ fn dlc_part_merges_l0_within_itself() {
     world.finish();
 }
 
-/// DLC-11 to DLC-13: under a load without end L0 stays bounded, and every fifth burst brings it down.
+/// Under a load without end L0 stays bounded, and every fifth burst brings it down.
 #[test]
 fn bursts_keep_l0_bounded() {
     for (schedule, bound) in [
@@ -428,7 +434,7 @@ fn odd_clocks_stop_nothing() {
     }
 }
 
-/// DLC-1: cache fills tell what clients read, within a tenth; SILK's formula does not.
+/// Cache fills tell what clients read, within a tenth; SILK's formula does not.
 #[test]
 fn cache_fills_tell_what_clients_read() {
     let estimate = |estimator: &str| {
@@ -444,7 +450,7 @@ fn cache_fills_tell_what_clients_read() {
     assert!((estimate("op-bytes") / device - 1.0).abs() > 0.5);
 }
 
-/// DLC-3: what compactions read is no client's, by any estimator.
+/// What compactions read is no client's, by any estimator.
 #[test]
 fn compactions_are_no_clients() {
     for estimator in ["cache-fills", "device", "op-bytes", "per-get", "weighted@1@1"] {
@@ -462,7 +468,7 @@ fn compactions_are_no_clients() {
     }
 }
 
-/// SILK-1: bytes by class are all bytes.
+/// Bytes by class are all bytes.
 #[test]
 fn classes_sum_to_what_the_device_moved() {
     let clock = Arc::new(ManualClock::default());

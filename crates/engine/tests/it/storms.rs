@@ -110,7 +110,11 @@ fn storm(layer: Layer, seed: u64) {
             attempt.doing(format_args!("round {round}"));
             layer.progress(round, rounds);
             // Work is thrown away under the one, and kept under the other.
-            let name = if round % 20 < 14 { "silk:jobs=2" } else { "dlc-full:every=10ms,softness=1" };
+            let name = match round % 20 {
+                0..13 => "silk:jobs=2",
+                13..18 => "dlc-full:every=10ms,softness=1",
+                _ => "paced",
+            };
             world.db.set_schedule(name).unwrap();
             // At times more comes in than L0 takes, at times there is time for deeper levels.
             let more = round / 20 % 2;

@@ -1,4 +1,4 @@
-//! Strategies changed on a live store (CDS-15): every one to every other while writes go on, and back from a crash in the
+//! Strategies changed on a live store: every one to every other while writes go on, and back from a crash in the
 //! middle of the change with a third.
 
 use std::collections::BTreeMap;

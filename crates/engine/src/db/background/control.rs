@@ -149,7 +149,7 @@ pub fn flush(store: &Store, keyspace: &KeyspaceState) -> Result<()> {
             return Err(Error::invalid(format!("keyspace `{}` was dropped", keyspace.name)));
         };
         if !open.writer.table().is_empty() {
-            open.switch();
+            open.switch(store.clock.now());
         }
         commit.last_seq
     };

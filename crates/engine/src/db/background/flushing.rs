@@ -206,8 +206,10 @@ fn begin(
     let (reason, bytes) = (reason(store, keyspace, &memtable), memtable.bytes());
     store.event(&Event::FlushBegun { keyspace: keyspace.id, reason, bytes });
     memtable.set_being_flushed(true);
+    let begun_at = store.clock.now();
+    store.counters.flush_wait_us.add(begun_at.saturating_sub(memtable.full_at()).as_micros() as u64);
     let job = FlushJob::new(Arc::clone(&store.job_context), memtable, snapshots, shape);
-    OpenFlush { keyspace: Arc::clone(keyspace), job, begun_at: store.clock.now() }
+    OpenFlush { keyspace: Arc::clone(keyspace), job, begun_at }
 }
 
 /// How the tables of a flushed memtable are to be, where the flush is in a hurry or not.

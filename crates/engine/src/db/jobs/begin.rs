@@ -75,7 +75,7 @@ pub fn begin(
     Ok(Some(Begun::Open(id)))
 }
 
-/// Changes the inputs' place by metadata alone (CDS-14). The tree lock is held.
+/// Changes the inputs' place by metadata alone. The tree lock is held.
 fn move_now(
     store: &Store,
     tree: &mut TreeState,

@@ -1,4 +1,4 @@
-//! Deletes that have to be gone in time (CDS-6), as far as the tree's triggers do not see them: in the memory, in the log, and while
+//! Deletes that have to be gone in time, as far as the tree's triggers do not see them: in the memory, in the log, and while
 //! nobody writes.
 //!
 //! ```text
@@ -62,7 +62,7 @@ pub fn leave_memory_in_time(store: &Store) {
         for open in &mut commit.memtables {
             let goes = if open.keyspace.no_wal { unlogged.contains(&open.keyspace.id) } else { logs_are_due };
             if goes && !open.writer.table().is_empty() {
-                open.switch();
+                open.switch(store.clock.now());
             }
         }
         if logs_are_due {

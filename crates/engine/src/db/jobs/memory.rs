@@ -118,7 +118,7 @@ fn switch_early(store: &Store, commit: &mut CommitState, largest: KeyspaceId) {
     if let Some(open) = commit.memtable(largest)
         && !open.writer.table().is_empty()
     {
-        open.switch();
+        open.switch(store.clock.now());
         store.counters.early_flushes.add(1);
     }
 }

@@ -84,6 +84,9 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
     let syncs = state.syncs_done;
     let again = state.jobs.get(chosen).is_some_and(|open| lost_before(&state, open));
     let Some(open) = state.jobs.get_mut(chosen) else { return Stepped::Idle };
+    if fresh && open.class.is_l0() {
+        store.counters.l0_wait_us.add(now.saturating_sub(open.picked_at).as_micros() as u64);
+    }
     (open.started, open.stepped_at) = (true, now);
     let Some(mut job) = open.job.take() else { return Stepped::Idle };
     if open.discards {
@@ -245,19 +248,17 @@ fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<Compacti
     if let Err(error) = outcome {
         return discard(store, keyspace, id, job, error);
     }
+    // With the table that is open, which is thrown away.
+    let written = job.bytes_written();
     let (lost, removed) = job.abandon();
     store.counters.wasted_bytes.add(lost);
-    let written = job.bytes_written();
-    let read = job.compaction().input_bytes;
+    let read = if yielded { job.bytes_read() } else { job.compaction().input_bytes };
     tell_watch(store, id, |watched| note_job(watched, &job));
     let compaction = Arc::clone(job.compaction());
     drop(job);
-    if !yielded {
-        // Before the job goes from the list of open jobs: whoever waits until there are none counts it.
-        store.counters.compactions.add(1);
-        store.counters.compaction_bytes_read.add(read);
-        store.counters.compaction_bytes_written.add(written);
-    }
+    // Before the job goes from the list of open jobs: whoever waits until there are none counts it.
+    store.counters.compactions.add(u64::from(!yielded));
+    count_moved(store, read, written);
     let open = close_job(store, keyspace, id, if yielded { Ended::Yielded } else { Ended::Otherwise });
     let seed = open.as_ref().and_then(|open| open.seed);
     let took = open.as_ref().map(|open| store.clock.now().saturating_sub(open.picked_at)).unwrap_or_default();
@@ -297,6 +298,7 @@ fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<Compacti
 
 /// The schedule throws the job's uncommitted work away, for a more urgent one (SILK §5.2.2).
 fn throw_away(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<CompactionJob>) {
+    count_moved(store, job.bytes_read(), job.bytes_written());
     let (bytes, removed) = job.abandon();
     drop(job);
     store.counters.wasted_bytes.add(bytes);
@@ -317,6 +319,7 @@ pub fn discard(
     mut job: Box<CompactionJob>,
     error: Error,
 ) {
+    count_moved(store, job.bytes_read(), job.bytes_written());
     let (bytes, removed) = job.abandon();
     drop(job);
     // Before it goes from the list of open jobs, which is what is waited for.
@@ -335,6 +338,12 @@ pub fn discard(
     if let Err(error) = removed {
         failed(store, error);
     }
+}
+
+/// What a job has read and written, whatever became of it.
+fn count_moved(store: &Store, read: u64, written: u64) {
+    store.counters.compaction_bytes_read.add(read);
+    store.counters.compaction_bytes_written.add(written);
 }
 
 /// What asked for a compaction, in a word for figures: the trigger of its reason.

@@ -188,7 +188,7 @@ fn freeze(store: &Store) -> Result<Frozen> {
     // Where there will be no more writes, the active memtables may stay what they are.
     let writable = store.check_writable().is_ok();
     for open in commit.memtables.iter_mut().filter(|open| writable && !open.writer.table().is_empty()) {
-        open.switch();
+        open.switch(store.clock.now());
     }
     // The lock under which a flush takes its memtable out of the view and puts its tables into the tree.
     let tree = store.tree();

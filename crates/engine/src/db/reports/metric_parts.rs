@@ -157,7 +157,13 @@ pub fn compactions(store: &Store) -> Vec<CompactionMetrics> {
 /// Latencies of clients' operations and of jobs.
 pub fn latencies(store: &Store) -> Vec<LatencyMetrics> {
     let c = &store.counters;
-    let jobs = [("flush", &c.flush_us), ("compaction", &c.compaction_us), ("step", &c.step_us)];
+    let jobs = [
+        ("flush", &c.flush_us),
+        ("flush_wait", &c.flush_wait_us),
+        ("compaction", &c.compaction_us),
+        ("l0_wait", &c.l0_wait_us),
+        ("step", &c.step_us),
+    ];
     let ops = Op::ALL.map(|op| (op.name(), store.slow.latency(op)));
     let ops = ops.into_iter().map(|(what, histogram)| latency(what, histogram, 1));
     ops.chain(jobs.into_iter().map(|(what, histogram)| latency(what, histogram, 1000))).collect()

@@ -237,8 +237,9 @@ fn background(out: &mut Text, m: &Metrics) {
     }
     let cpu = m.cpu_seconds.iter().map(|(class, seconds)| (class.as_str(), *seconds));
     out.each(("cpu_seconds_total", COUNTER, "CPU of background threads, by class."), "class", cpu);
-    let help = "How long flushes, compactions and steps of jobs took.";
-    let is_job = |l: &&LatencyMetrics| matches!(&*l.what, "flush" | "compaction" | "step");
+    let help = "How long flushes, compactions and steps of jobs took, and how long flushes and compactions of L0 waited for their first.";
+    let is_job =
+        |l: &&LatencyMetrics| matches!(&*l.what, "flush" | "flush_wait" | "compaction" | "l0_wait" | "step");
     histogram(out, "job_seconds", help, "job", m.latencies.iter().filter(is_job));
 }
 

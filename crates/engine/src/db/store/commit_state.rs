@@ -1,6 +1,7 @@
 //! What only the commit leader touches: the log, the sequence, and the writers of the open memtables.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::keyspace_state::KeyspaceState;
 use crate::base::units::{KeyspaceId, SeqNo};
@@ -60,9 +61,10 @@ impl CommitState {
 impl OpenMemtable {
     /// Makes the active memtable immutable and opens a new one. Everything in the old one is published: the leader does this
     /// between groups. The caller wakes the flush lane.
-    pub fn switch(&mut self) {
+    pub fn switch(&mut self, now: Duration) {
         let (writer, fresh) = self.writer.table().next(self.keyspace.memtable_bytes());
         let bytes = self.writer.table().bytes();
+        self.writer.table().set_full_at(now);
         self.keyspace.update_view(|view| {
             let full = std::mem::replace(&mut view.active, fresh);
             view.immutable.insert(0, full);

@@ -29,7 +29,7 @@ pub struct LessonRule {
     counting: Counting,
     /// A predictor learns after so many operations (the paper's W, but of slices that fade).
     operations: u64,
-    /// Or after so many compactions (LTG-6: Z) and a part of the operations; 0: however many there are.
+    /// Or after so many compactions (Z) and a part of the operations; 0: however many there are.
     compactions: u64,
     /// And after so long at least.
     time: Duration,
@@ -489,7 +489,7 @@ mod tests {
         assert_eq!(probes, 999);
     }
 
-    /// LTG-2: a get that the filter answers reads no block of the table, and is no access.
+    /// A get that the filter answers reads no block of the table, and is no access.
     #[test]
     fn a_table_that_a_filter_keeps_a_get_from_was_not_looked_into() {
         let fs = Arc::new(SimulatedFileSystem::new());

@@ -214,7 +214,7 @@ pub fn look_after(store: &Store, open: &mut OpenMemtable, batch: &WriteBatch) {
     let full = open.keyspace.memtable_bytes();
     if open.writer.table().bytes() >= full {
         open.writer.table().charge(0);
-        open.switch();
+        open.switch(store.clock.now());
         store.background.wake_flusher();
     }
     let table = open.writer.table();

@@ -243,7 +243,7 @@ impl BulkLoad {
             return Err(Error::invalid(format!("keyspace `{}` was dropped", self.keyspace.name)));
         };
         if holds_some(open.writer.table(), &keys) {
-            open.switch();
+            open.switch(store.clock.now());
             store.background.work_changed();
         }
         wait_until(store, Fails::Flushes, || {

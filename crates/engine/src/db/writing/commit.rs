@@ -319,7 +319,7 @@ fn log_rotated(store: &Store, state: &mut CommitState, appended: Appended) {
     let pins = pins.filter(|m| m.keyspace.view.load().immutable.is_empty());
     let oldest = pins.filter(|m| !m.writer.table().is_empty()).min_by_key(|m| m.writer.table().first_seq());
     if let Some(table) = oldest {
-        table.switch();
+        table.switch(store.clock.now());
         store.background.wake_flusher();
     }
 }
