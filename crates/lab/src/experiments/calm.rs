@@ -9,8 +9,9 @@ use crate::results::settings::OURS;
 use crate::verdicts::experiment::{Claim, Data, Experiment, Pace, Take, Work};
 
 /// RocksDB as it is, and with each thing that it offers against compactions that are felt.
-const RIVALS: &[&str] = &[BASELINE, "rocksdb-rate-limited", "rocksdb-auto-tuned", "rocksdb-low-priority"];
-const ENGINES: &[&str] = &[OURS, RIVALS[0], RIVALS[1], RIVALS[2], RIVALS[3], "fjall"];
+const RIVALS: &[&str] =
+    &[BASELINE, "rocksdb-recycle", "rocksdb-rate-limited", "rocksdb-auto-tuned", "rocksdb-low-priority"];
+const ENGINES: &[&str] = &[OURS, RIVALS[0], RIVALS[1], RIVALS[2], RIVALS[3], RIVALS[4], "fjall"];
 
 /// SILK's device.
 const DEVICE_BYTES_PER_SEC: u64 = 200_000_000;

@@ -19,6 +19,9 @@ const OLTP: Row = Row {
 };
 const CALM: Row = Row { load: Load::Share(60), seconds: 60.0, ..OLTP };
 const HALF_READS: Row = Row { workload: "oltp-5-5", ..OLTP };
+/// DLC's other estimates, and what is really read from files.
+const BY_GET: Row = CALM.under("silk-star:estimator=per-get").named("per-get");
+const BY_DEVICE: Row = CALM.under("silk-star:estimator=device").named("device");
 const FEW_READS: Row = Row { workload: "oltp-1-9", ..OLTP };
 const MOST_READS: Row = Row { workload: "oltp-9-1", ..OLTP };
 const LONG: Row = Row { load: Load::High { peak: 110.0, valley: 10.0 }, ..OLTP };
@@ -83,7 +86,7 @@ pub const FIG3: Study = Study {
     id: "dlc-fig3",
     title: "what clients use of the device, as SILK and as DLC estimate it",
     figure: "Fig 3",
-    rows: || vec![CALM, CALM.under("silk"), CALM.under(SILK)],
+    rows: || vec![CALM, CALM.under("silk"), CALM.under(SILK), BY_GET, BY_DEVICE],
     valid: Valid::Served,
     claims: &[
         Claim {
@@ -95,6 +98,18 @@ pub const FIG3: Study = Study {
             id: "dlc-fig3.silk",
             text: "how far the estimate by bytes of operations is off",
             number: |t| t.figure(&CALM.under("silk"), estimate_error),
+        },
+        Claim {
+            id: "dlc-fig3.per-get",
+            text: "the same by a constant for each get, less that by cache fills",
+            number: |t| {
+                Some(t.figure(&BY_GET, estimate_error)? - t.figure(&CALM.under(SILK), estimate_error)?)
+            },
+        },
+        Claim {
+            id: "dlc-fig3.device",
+            text: "how far what is counted at the files is off, as the schedule sees it",
+            number: |t| t.figure(&BY_DEVICE, estimate_error),
         },
     ],
 };
@@ -204,7 +219,7 @@ pub const FIG9: Study = Study {
     id: "dlc-fig9",
     title: "high load without an end: all of the first level resumed, or parts and then all",
     figure: "Fig 9",
-    rows: || vec![BURSTS, FULL, PARTS],
+    rows: || vec![BURSTS, FULL, PARTS, BURSTS.under("paced")],
     valid: Valid::Overload,
     claims: &[
         Claim {
@@ -215,6 +230,11 @@ pub const FIG9: Study = Study {
                 let _ = burst(&FULL)?.min(burst(&PARTS)?);
                 Some(t.figure(&FULL, longest_dip)? - t.figure(&PARTS, longest_dip)?)
             },
+        },
+        Claim {
+            id: "dlc-fig9.paced",
+            text: "the longest row of seconds with less than 95 % of what came, paced",
+            number: |t| t.figure(&BURSTS.under("paced"), longest_dip),
         },
         Claim {
             id: "dlc-fig9.runs",

@@ -4,8 +4,8 @@
 use crate::scheduling::row::{Load, Row, S, S_NUTANIX, STRATEGY};
 use crate::scheduling::study::{
     Claim, Study, Table, Valid, delayed_flushes, early_median, first_above, first_slow, least_followed, lost,
-    median, mirrored, most_jobs, p99, slow_seconds, stalled_seconds, throughput, trend, unevenness,
-    worst_second, worst_seconds,
+    median, mirrored, monitor, most_jobs, p99, slow_seconds, stalled_seconds, steepest, throughput, trend,
+    unevenness, worst_second, worst_seconds,
 };
 
 /// Half reads, half updates, evenly.
@@ -123,6 +123,11 @@ pub const FIG8A: Study = Study {
             number: |t| t.figure(&NUTANIX.under("silk"), lost),
         },
         Claim {
+            id: "silk-fig8a.monitor",
+            text: "cores that SILK's monitor used, looking each 10 ms",
+            number: |t| t.figure(&NUTANIX.under("silk"), monitor),
+        },
+        Claim {
             id: "silk-fig8a.paced",
             text: "p99 of the worst 5 % of seconds, paced by unlimited",
             number: |t| t.ratio(&NUTANIX.under("paced"), &NUTANIX, worst_seconds),
@@ -150,7 +155,7 @@ pub const FIG8B: Study = Study {
     id: "silk-fig8b",
     title: "a peak without an end: how long it takes until latencies rise",
     figure: "Fig 8b",
-    rows: || ["unlimited", "silk", "paced"].map(|name| ENDLESS.under(name)).into(),
+    rows: || ["unlimited", "autotuned", "silk", "paced"].map(|name| ENDLESS.under(name)).into(),
     valid: Valid::Overload,
     claims: &[
         Claim {
@@ -159,9 +164,19 @@ pub const FIG8B: Study = Study {
             number: |t| holds_longer(t, "silk", "unlimited"),
         },
         Claim {
+            id: "silk-fig8b.autotuned",
+            text: "the same, SILK less auto-tuned",
+            number: |t| holds_longer(t, "silk", "autotuned"),
+        },
+        Claim {
             id: "silk-fig8b.paced",
             text: "the same, paced less SILK",
             number: |t| holds_longer(t, "paced", "silk"),
+        },
+        Claim {
+            id: "silk-fig8b.paced-slope",
+            text: "how many times as high p99 was in ten seconds as in the ten before, at most, paced",
+            number: |t| t.figure(&ENDLESS.under("paced"), steepest),
         },
     ],
 };
@@ -287,19 +302,31 @@ pub const FIG12: Study = Study {
     id: "silk-fig12",
     title: "YCSB as fast as it goes: what SILK costs",
     figure: "Fig 12",
-    rows: || YCSB.iter().flat_map(|name| [closed(name, "unlimited"), closed(name, "silk")]).collect(),
+    rows: || {
+        let under = |schedule| YCSB.iter().map(move |name| closed(name, schedule));
+        ["unlimited", "silk", "paced"].into_iter().flat_map(under).collect()
+    },
     valid: Valid::Served,
-    claims: &[Claim {
-        id: "silk-fig12.loss",
-        text: "throughput, SILK by unlimited, of the workload that loses most",
-        number: |t| {
-            let ratio =
-                |name: &&'static str| t.ratio(&closed(name, "silk"), &closed(name, "unlimited"), throughput);
-            let all: Option<Vec<f64>> = YCSB.iter().map(ratio).collect();
-            all?.into_iter().reduce(f64::min)
+    claims: &[
+        Claim {
+            id: "silk-fig12.loss",
+            text: "throughput, SILK by unlimited, of the workload that loses most",
+            number: |t| least_kept(t, "silk"),
         },
-    }],
+        Claim {
+            id: "silk-fig12.paced",
+            text: "the same, paced by unlimited",
+            number: |t| least_kept(t, "paced"),
+        },
+    ],
 };
+
+fn least_kept(t: &Table<'_>, schedule: &'static str) -> Option<f64> {
+    let ratio =
+        |name: &&'static str| t.ratio(&closed(name, schedule), &closed(name, "unlimited"), throughput);
+    let all: Option<Vec<f64>> = YCSB.iter().map(ratio).collect();
+    all?.into_iter().reduce(f64::min)
+}
 
 /// Latencies of YCSB.
 pub const FIG13: Study = Study {
@@ -307,24 +334,34 @@ pub const FIG13: Study = Study {
     title: "YCSB A and F at 60 % of what the store can do",
     figure: "Fig 13",
     rows: || {
-        ["ycsb-a", "ycsb-f"].into_iter().flat_map(|name| [open(name), open(name).under("silk")]).collect()
+        let under = |schedule| ["ycsb-a", "ycsb-f"].map(|name| open(name).under(schedule));
+        ["unlimited", "silk", "paced"].into_iter().flat_map(under).collect()
     },
     valid: Valid::Served,
     claims: &[
         Claim {
             id: "silk-fig13.p99",
             text: "p99, SILK by unlimited, of the workload where it is more",
-            number: |t| most(t, p99),
+            number: |t| most(t, "silk", p99),
         },
         Claim {
             id: "silk-fig13.median",
             text: "p50, SILK by unlimited, of the workload where it is more",
-            number: |t| most(t, median),
+            number: |t| most(t, "silk", median),
+        },
+        Claim {
+            id: "silk-fig13.paced-median",
+            text: "the same, paced by unlimited",
+            number: |t| most(t, "paced", median),
         },
     ],
 };
 
-fn most(t: &Table<'_>, figure: fn(&crate::results::document::Document) -> Option<f64>) -> Option<f64> {
-    let ratio = |name: &'static str| t.ratio(&open(name).under("silk"), &open(name), figure);
+fn most(
+    t: &Table<'_>,
+    schedule: &'static str,
+    figure: fn(&crate::results::document::Document) -> Option<f64>,
+) -> Option<f64> {
+    let ratio = |name: &'static str| t.ratio(&open(name).under(schedule), &open(name), figure);
     Some(ratio("ycsb-a")?.max(ratio("ycsb-f")?))
 }

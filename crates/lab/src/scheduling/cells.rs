@@ -11,6 +11,8 @@ use crate::results::document::Document;
 use crate::results::sustained::{Sustained, written_per_request};
 use crate::verdicts::kept::Kept;
 use crate::workloads::catalog::find;
+use crate::workloads::distribution::Distribution;
+use crate::workloads::workload::Workload;
 
 /// The first round's seed; each further one has the next.
 pub const FIRST_SEED: u64 = 42;
@@ -106,8 +108,11 @@ impl Cell {
         flag("--seconds", row.seconds(divide).to_string());
         flag("--device", row.setup.device(divide).to_string());
         flag("--schedule", row.schedule.to_owned());
-        // Both papers ask for records evenly, but for sysbench's transactions.
-        if find(row.workload).is_some_and(|workload| workload.transaction.reads == 0) {
+        // Both papers ask for records evenly, but for sysbench's transactions and the latest of YCSB D.
+        let evenly = |workload: &Workload| {
+            workload.transaction.reads == 0 && workload.distribution != Distribution::Latest
+        };
+        if find(row.workload).is_some_and(evenly) {
             flag("--distribution", "uniform".to_owned());
         }
         if let Some(shape) = row.shape(found, divide, self.seed()) {

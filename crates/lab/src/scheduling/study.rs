@@ -196,6 +196,20 @@ pub fn delayed_flushes(document: &Document) -> Option<f64> {
     (!delayed.is_empty()).then(|| delayed.iter().sum::<u64>() as f64)
 }
 
+/// How many times as high the p99s of ten seconds are, in the median, as those of the ten seconds before, at most.
+pub fn steepest(document: &Document) -> Option<f64> {
+    let p99: Vec<f64> = seconds(document).filter_map(|window| window.p99_us).collect();
+    let tens: Vec<f64> = p99.chunks_exact(10).filter_map(middle).collect();
+    let steps = tens.iter().zip(tens.iter().skip(1)).filter(|(before, _)| **before > 0.0);
+    steps.map(|(before, after)| after / before).reduce(f64::max)
+}
+
+/// Cores that the schedule's monitor used since the store was opened.
+pub fn monitor(document: &Document) -> Option<f64> {
+    let seconds = document.seconds + document.idle_seconds;
+    document.monitor_cpu_seconds.filter(|_| seconds > 0.0).map(|cpu| cpu / seconds)
+}
+
 /// The least share of the requests that had ended when the last had come.
 pub fn completed(document: &Document) -> Option<f64> {
     document.open_loop.as_ref().map(|open| open.completed_share)
@@ -310,6 +324,18 @@ mod tests {
             (early_median(&d), first_above(&d, 10_000.0), first_above(&d, 1e6)),
             (Some(1000.0), 5.0, 20.0)
         );
+    }
+
+    #[test]
+    fn a_cliff_is_steeper_than_a_slope() {
+        let rise = |p99: fn(u64) -> f64| document(|second, window| window.p99_us = Some(p99(second)));
+        assert_eq!(steepest(&rise(|second| if second < 10 { 1000.0 } else { 90_000.0 })), Some(90.0));
+        assert!(steepest(&rise(|second| 1000.0 + second as f64 * 100.0)).unwrap() < 2.0);
+        let mut d = document(|_, _| ());
+        d.monitor_cpu_seconds = None;
+        assert_eq!(monitor(&d), None);
+        (d.monitor_cpu_seconds, d.seconds, d.idle_seconds) = (Some(0.1), 15.0, 5.0);
+        assert_eq!(monitor(&d), Some(0.005));
     }
 
     #[test]

@@ -167,10 +167,14 @@ impl Take {
         figure.filter(|x| x.is_finite())
     }
 
-    /// The same figure of an engine that does nothing, as the run measured it; known for p99 alone.
+    /// The same figure of an engine that does nothing, as the run measured it; known for percentiles of a run.
     pub fn floor(self, d: &Document) -> Option<f64> {
-        let floor = d.driver.floor_us.p99;
-        (self == Take::P99 && floor > 0.0).then_some(floor)
+        let floor = match self {
+            Take::P99 => d.driver.floor_us.p99,
+            Take::P999 => d.driver.floor_us.p999,
+            _ => return None,
+        };
+        (floor > 0.0).then_some(floor)
     }
 
     /// In which unit.
