@@ -3,6 +3,7 @@
 //! In a fresh directory, or in one that an earlier run has filled: it left a note of its records, which engines do not mind.
 
 use std::collections::BTreeMap;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -16,6 +17,7 @@ use evenkeel_lab::run::engine::Engine;
 use evenkeel_lab::run::execute;
 use evenkeel_lab::run::load_arguments::LoadArgs;
 use evenkeel_lab::run::phase::{Crash, FIRST_QUESTION, Unwatched};
+use evenkeel_lab::run::replay::{self, OPERATIONS};
 use evenkeel_lab::workloads::catalog::{CATALOG, find};
 use evenkeel_lab::workloads::property_file::{self, Properties};
 use evenkeel_lab::workloads::workload::Workload;
@@ -32,8 +34,11 @@ const KEYSPACE: &str = "default";
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// What to measure.
-    #[arg(value_name = "WORKLOAD", value_parser = workload_parser(), required_unless_present = "properties")]
+    #[arg(value_name = "WORKLOAD", value_parser = workload_parser(), required_unless_present_any = ["properties", "operations"])]
     workload: Option<&'static Workload>,
+    /// Run the operations of a text file in their order.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "properties", "use_existing"])]
+    operations: Option<PathBuf>,
     /// The engine to measure.
     #[arg(long, value_parser = PossibleValuesParser::new(PEERS))]
     engine: String,
@@ -56,6 +61,9 @@ pub struct Args {
     /// Measure the records that an earlier run left in --db, instead of filling.
     #[arg(long, requires = "db")]
     use_existing: bool,
+    /// Only look whether this engine can do what is asked, in an empty store.
+    #[arg(long, conflicts_with = "use_existing")]
+    only_check: bool,
     /// Write the result as JSON; `-` prints it instead of the table.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -72,6 +80,11 @@ impl Args {
         if self.run.crash && self.db.is_none() {
             return Err(Failure::usage("--crash leaves the store as it is; give it a --db"));
         }
+        if self.operations.is_some() && self.load.load().map_err(Failure::usage)?.is_some() {
+            return Err(Failure::usage(
+                "a file of operations runs one after the other; leave --rate and --shape away",
+            ));
+        }
         let settings = Settings::parse(&self.settings).unwrap_or(Settings::Equal);
         let common = common(&self.set, settings)?;
         let place = Place::choose(self.db.as_deref(), self.use_existing)?;
@@ -84,6 +97,7 @@ impl Args {
         match (self.workload, &self.run.properties) {
             (Some(workload), _) => Ok(Properties::from(workload)),
             (None, Some(file)) => read_properties(file),
+            (None, None) if self.operations.is_some() => Ok(Properties::from(&OPERATIONS)),
             (None, None) => Err(Failure::usage("say what to measure")),
         }
     }
@@ -123,23 +137,19 @@ impl Args {
         let open_seconds = opening.elapsed().as_secs_f64();
         let described = self.described()?;
         execute::check(engine, &described.workload).map_err(Failure::usage)?;
-        if let Some(file) = &self.run.properties {
-            config.insert("properties".to_owned(), file.display().to_string().into());
+        if self.only_check {
+            return Ok(());
         }
-        let data = self.dataset(&described)?;
-        let load = self.load.load().map_err(Failure::usage)?;
-        let plan = self.run.plan(&described, data, self.use_existing, load.as_ref());
-        let outcome = match self.run.crash {
-            true => driver::run(engine, &plan, &Crash::after(&Unwatched)),
-            false => driver::run(engine, &plan, &Unwatched),
+        for (name, file) in [("properties", &self.run.properties), ("operations", &self.operations)] {
+            if let Some(file) = file {
+                config.insert(name.to_owned(), file.display().to_string().into());
+            }
+        }
+        let mut document = match &self.operations {
+            Some(file) => self.replay(engine, file, config)?,
+            None => self.drive(engine, &described, config)?,
         };
-        let outcome = outcome.map_err(Failure::work)?;
-        let mut document = Document::new(engine, &plan, &outcome, config);
         document.open_seconds = Some(open_seconds);
-        if let Some(dir) = &self.db {
-            let deleted = data.deleted || described.workload.deletes();
-            write_note(dir, Dataset { records: outcome.records, deleted, ..data })?;
-        }
         let json = || document.to_json().map_err(Failure::work);
         match &self.json {
             Some(path) if path == Path::new("-") => print(&(json()? + "\n"))?,
@@ -149,13 +159,51 @@ impl Args {
             }
             None => print(&report::text(&document))?,
         }
-        match outcome.wrong_reads {
+        match document.wrong_reads {
             0 => Ok(()),
             wrong => Err(Failure::work(format!(
                 "{wrong} reads were wrong; {} does not hold what was written",
                 self.engine
             ))),
         }
+    }
+}
+
+impl Args {
+    /// The workload, from the records that it starts with.
+    fn drive<E: Engine>(
+        &self,
+        engine: &E,
+        described: &Properties,
+        config: BTreeMap<String, serde_json::Value>,
+    ) -> Result<Document, Failure> {
+        let data = self.dataset(described)?;
+        let load = self.load.load().map_err(Failure::usage)?;
+        let plan = self.run.plan(described, data, self.use_existing, load.as_ref());
+        let outcome = match self.run.crash {
+            true => driver::run(engine, &plan, &Crash::after(&Unwatched)),
+            false => driver::run(engine, &plan, &Unwatched),
+        };
+        let outcome = outcome.map_err(Failure::work)?;
+        if let Some(dir) = &self.db {
+            let deleted = data.deleted || described.workload.deletes();
+            write_note(dir, Dataset { records: outcome.records, deleted, ..data })?;
+        }
+        Ok(Document::new(engine, &plan, &outcome, config))
+    }
+
+    /// A file of operations, in its order.
+    fn replay<E: Engine>(
+        &self,
+        engine: &E,
+        file: &Path,
+        config: BTreeMap<String, serde_json::Value>,
+    ) -> Result<Document, Failure> {
+        let input = std::fs::File::open(file)
+            .map_err(|error| Failure::work(format!("cannot read {}: {error}", file.display())))?;
+        let (data, outcome) = replay::run(engine, BufReader::new(input), None, &Unwatched)
+            .map_err(|error| Failure::work(format!("{}: {error}", file.display())))?;
+        Ok(Document::new(engine, &replay::plan(data, self.run.seed), &outcome, config))
     }
 }
 

@@ -184,6 +184,8 @@ mod tests {
         assert_eq!(engine.get(b"none").unwrap(), None, "{name}");
         let scanned = engine.scan(&key(10), 20).unwrap();
         assert_eq!((scanned.entries, scanned.bytes), (20, 20 * 58), "{name}");
+        let scanned = engine.scan_down(&key(10), 5).unwrap();
+        assert_eq!((scanned.entries, scanned.bytes), (5, 5 * 58), "{name}");
         assert_eq!(engine.scan(b"", usize::MAX).unwrap().entries, 100, "{name}");
         engine.delete(&key(3)).unwrap();
         engine.write(&[Change::Put(b"new", b"1"), Change::Delete(&key(4))]).unwrap();

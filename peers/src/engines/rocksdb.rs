@@ -34,7 +34,7 @@ pub enum Variant {
     Plain,
     /// Old log files are written over, not made anew, and are synced steadily.
     Recycle,
-    /// The threads of compactions have low priority for CPU and I/O; flushes keep theirs.
+    /// The threads of flushes and compactions have low priority for CPU and I/O.
     LowPriority,
     /// Flushes and compactions write no more than so much.
     RateLimited,
@@ -68,8 +68,10 @@ pub fn open(asked: &Asked, variant: Variant) -> Result<(RocksDb, BTreeMap<String
             let mut env = Env::new()?;
             env.lower_thread_pool_cpu_priority();
             env.lower_thread_pool_io_priority();
+            env.lower_high_priority_thread_pool_cpu_priority();
+            env.lower_high_priority_thread_pool_io_priority();
             options.set_env(&env);
-            told.push(("compaction_threads_cpu_and_io_priority", "low".into()));
+            told.push(("background_threads_cpu_and_io_priority", "low".into()));
         }
         Variant::RateLimited => {
             options.set_ratelimiter(RATE_LIMIT, REFILL_US, FAIRNESS);
