@@ -161,6 +161,15 @@ impl Answers for EvenkeelEngine {
 const INTERNAL: [&str; 7] = ["wal", "manifest", "flush", "intra-l0", "l0-to-l1", "deep", "upkeep"];
 
 /// The figures by their names in the engine's JSON; levels are those of the keyspace that is measured.
+/// Bytes in the first three levels, and in all below.
+fn by_level(levels: &[Value]) -> [u64; 4] {
+    let mut bytes = [0; 4];
+    for (i, level) in levels.iter().enumerate() {
+        bytes[i.min(3)] += level.get("bytes").and_then(Value::as_u64).unwrap_or(0);
+    }
+    bytes
+}
+
 fn figures(json: &Value, keyspace: &str) -> Figures {
     let number = |path: &str| json.pointer(path).and_then(Value::as_f64);
     let whole = |path: &str| json.pointer(path).and_then(Value::as_u64);
@@ -189,10 +198,12 @@ fn figures(json: &Value, keyspace: &str) -> Figures {
         client_estimate: number("/schedule/client_bytes_per_sec"),
         flushes_delayed: whole("/schedule/flushes_delayed"),
         jobs_open: whole("/jobs/open"),
+        monitor_cpu_seconds: number("/schedule/monitor_cpu_seconds"),
         flush_bytes: whole("/io/flush/written"),
         l0_bytes: sum(&["/io/intra-l0/written", "/io/l0-to-l1/written"]),
         deep_bytes: sum(&["/io/deep/written", "/io/upkeep/written"]),
         l0_runs: levels.and_then(|levels| levels.pointer("/0/runs")).and_then(Value::as_u64),
+        level_bytes: levels.and_then(Value::as_array).map(|levels| by_level(levels)),
         internal_limit: number("/schedule/limit_bytes_per_sec"),
     }
 }
@@ -207,9 +218,13 @@ mod tests {
         let json = serde_json::json!({
             "amplification": {"write": 4.5}, "compactions": {"count": 3},
             "io": {"deep": {"written": 10}, "upkeep": {"written": 1}, "intra-l0": {"written": 5}},
+            "keyspaces": [{"name": "other"}, {"name": "default", "levels": [
+                {"runs": 2, "bytes": 1}, {"bytes": 20}, {"bytes": 300}, {"bytes": 4000}, {"bytes": 50000},
+            ]}],
         });
         let seen = figures(&json, "default");
         assert_eq!((seen.write_amplification, seen.compactions), (Some(4.5), Some(3)));
         assert_eq!((seen.deep_bytes, seen.l0_bytes, seen.flush_bytes), (Some(11), None, None));
+        assert_eq!((seen.l0_runs, seen.level_bytes), (Some(2), Some([1, 20, 300, 54_000])));
     }
 }

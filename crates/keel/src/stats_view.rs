@@ -338,7 +338,7 @@ fn files(out: &mut String, f: &Value) {
 }
 
 fn latencies(out: &mut String, f: &Value) {
-    let names = ["get", "write", "scan", "flush", "compaction", "step"];
+    let names = ["get", "write", "scan", "flush", "flush_wait", "compaction", "l0_wait", "step"];
     let timed = |name: &&str| number(f, &format!("/latency_us/{name}/count")) > 0;
     let timed: Vec<_> = names.iter().filter(|name| timed(name)).collect();
     if timed.is_empty() {

@@ -29,6 +29,7 @@ use evenkeel_lab::run::arguments::RunArgs;
 use evenkeel_lab::run::driver::{self, Dataset};
 use evenkeel_lab::run::load_arguments::LoadArgs;
 use evenkeel_lab::run::phase::{Crash, FIRST_QUESTION};
+use evenkeel_lab::run::replay::OPERATIONS;
 use evenkeel_lab::run::soak::SoakPlan;
 use evenkeel_lab::workloads::catalog::{CATALOG, find};
 use evenkeel_lab::workloads::keys::{KeyOrder, Keys};
@@ -123,7 +124,7 @@ Examples:
   keel bench ycsb-a --trace ycsb-a.trace           # what is measured, to be replayed: keel trace replay
   keel bench soak --seconds 120
   keel bench ycsb-a --device 100MiB --device-latency-us 80
-  keel bench ycsb-a --engine evenkeel --engine rocksdb --engine fjall --settings both --rounds 5
+  keel bench ycsb-a --engine evenkeel --engine rocksdb --engine fjall --rounds 5 --report result
 
 Unless told otherwise: a million records of 16 + 100 bytes and a million operations (100 000 for seekrandom, one pass over
 the records for what reads or deletes all), 10 seconds for workloads with a writer beside; 100 000 records of 16 + 1000
@@ -157,10 +158,13 @@ impl Args {
             }
             (Some(Subject::Soak), ..) => return self.run_soak(target),
             (None, Some(file), _) => read_properties(file)?,
-            (None, None, Some(_)) if self.compares() => {
-                return Err(Failure::usage(
-                    "a file of operations is run by evenkeel alone, and once; compare a workload or a property file",
-                ));
+            (None, None, Some(file)) if self.compares() => {
+                if self.check || file == Path::new("-") {
+                    return Err(Failure::usage(
+                        "each run of a comparison reads the operations, and checks no answers; give a file, and leave --check away",
+                    ));
+                }
+                Properties::from(&OPERATIONS)
             }
             (None, None, Some(file)) => return operations::run(self, file, target),
             (None, None, None) => return Err(Failure::usage("say what to measure")),
@@ -210,10 +214,7 @@ impl Args {
         let comparison = plan.run(&place.dir, self.keep, &data, ops)?;
         self.result
             .print(|| serde_json::to_string_pretty(&comparison), || comparison_table::text(&comparison))?;
-        let shown = comparison.groups.iter().flat_map(|group| {
-            group.contestants.iter().filter_map(|c| Some(Run::new(&group.settings, c.middle_run()?.clone())))
-        });
-        self.result.report(shown.collect())?;
+        self.result.report_comparison(&comparison)?;
         if self.keep { place.leave() } else { Ok(()) }
     }
 
@@ -313,7 +314,7 @@ impl Args {
         notes.0.insert(target.keyspace.clone(), Dataset { records: outcome.records, deleted, ..data });
         notes.write(&place.dir)?;
         self.result.print(|| document.to_json(), || report::text(&document))?;
-        self.result.report(vec![Run::new("", document)])?;
+        self.result.report(Run::new("", document))?;
         place.leave()?;
         if outcome.wrong_reads > 0 {
             let wrong = outcome.wrong_reads;

@@ -167,87 +167,6 @@ fn wrong_numbers_are_named() {
 }
 
 #[test]
-fn rounds_of_one_engine_are_medians() {
-    let keel = Keel::new();
-    let json = keel.path("result.json");
-    let json = json.to_str().unwrap();
-    let small = ["bench", "fillseq", "--records", "2k", "--rounds", "3"];
-    let report = keel.path("report");
-    let more = ["--settings", "both", "--json", json, "--report", report.to_str().unwrap()];
-    let done = keel.bare(&[&small[..], &more].concat());
-    assert!(done.code == 0 && done.err.contains("the report is"), "{done:?}");
-    let table = done.out;
-    let page = read_file(&report.join("report.html"));
-    assert!(page.contains("equal") && page.contains("recommended"));
-    for part in
-        ["fillseq: 2 000 records", "3 rounds", "settings: equal", "settings: recommended", "insert p99.9"]
-    {
-        assert!(table.contains(part), "no `{part}` in {table}");
-    }
-    let result: serde_json::Value = serde_json::from_str(&read_file(&keel.path("result.json"))).unwrap();
-    let groups = result["groups"].as_array().unwrap();
-    let compressions = groups.iter().map(|group| {
-        let contestant = &group["contestants"][0];
-        let runs = contestant["runs"].as_array().unwrap();
-        assert_eq!((runs.len(), contestant["engine"].as_str()), (3, Some("evenkeel")));
-        assert!(runs.iter().all(|run| run["records"] == 2000 && run["wrong_reads"] == 0));
-        assert_eq!(contestant["config"]["settings"], group["settings"]);
-        contestant["config"]["options"]["compression"].as_str().unwrap()
-    });
-    assert_eq!(compressions.collect::<Vec<_>>(), ["none", "auto"]);
-    assert_eq!(list(keel.dir.path()), ["report", "result.json"], "the runs' stores are gone");
-}
-
-#[test]
-fn a_comparison_goes_wrong_before_it_begins() {
-    let keel = Keel::new();
-    let missing = keel.path("none");
-    let peers = ["--peers", missing.to_str().unwrap()];
-    let compare = |more: &[&str]| keel.bare(&[&["bench", "fillseq", "--records", "100"], more].concat());
-    compare(&[&["--engine", "evenkeel", "--engine", "fjall"], &peers[..]].concat())
-        .fails(1, &["apt-get install", "cargo build --release", "--peers"]);
-    compare(&["--engine", "evenkeel", "--engine", "evenkeel"]).fails(2, &["twice"]);
-    compare(&["--rounds", "2"]).fails(2, &["--rounds"]);
-    compare(&["--rounds", "3", "--use-existing"]).fails(2, &["--use-existing"]);
-    compare(&["--rounds", "3", "--set", "cache_bytes=much"]).fails(2, &["cache_bytes"]);
-    compare(&["--rounds", "3", "--set", "no_option=1"]).fails(2, &["no_option"]);
-    compare(&["--rounds", "3", "--key-bytes", "0"]).fails(2, &["1 to 65536 bytes"]);
-    keel.bare(&["bench", "soak", "--rounds", "3"]).fails(2, &["soak"]);
-    keel.ok(&["put", "mine", "1"]);
-    keel.run(&["bench", "fillseq", "--rounds", "3"]).fails(1, &["not empty"]);
-    assert_eq!(list(keel.dir.path()), ["db"]);
-}
-
-/// A command in the place of `keel-peers` sees what the user said, and its answer is what counts.
-#[cfg(unix)]
-#[test]
-fn peers_get_the_same_flags() {
-    use std::os::unix::fs::PermissionsExt as _;
-    let keel = Keel::new();
-    let own = keel.path("own.json");
-    keel.bare(&["bench", "fillseq", "--records", "500", "--json", own.to_str().unwrap()]).ok();
-    let peer = keel.write("peer.json", read_file(&own).replace("\"evenkeel\"", "\"fjall\""));
-    let said = keel.path("said");
-    let text = format!("#!/bin/sh\necho \"$@\" >> {}\ncat {peer}\n", said.display());
-    let script = keel.write("keel-peers", text);
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    let base = ["bench", "fillseq", "--records", "500", "--engine", "evenkeel", "--engine", "fjall"];
-    let peers = ["--peers", &script, "--set", "cache_bytes=32MiB", "--set", "workers=2"];
-    let table = keel.bare(&[&base[..], &peers[..], &["--rounds", "4"]].concat()).ok();
-    assert!(table.contains("ratio to fjall") && table.contains("cache_bytes=33554432"), "{table}");
-    let said = read_file(&said);
-    assert!(said.lines().count() >= 4, "{said}");
-    for line in said.lines() {
-        let expected =
-            "bench fillseq --records 500 --engine fjall --settings equal --set cache_bytes=32MiB --db ";
-        assert!(line.starts_with(expected) && line.ends_with("--json -"), "{line}");
-    }
-
-    keel.write("keel-peers", "#!/bin/sh\necho 'keel-peers: fjall has no such thing' >&2\nexit 2\n");
-    keel.bare(&[&base[..], &peers[..]].concat()).fails(2, &["fjall has no such thing"]);
-}
-
-#[test]
 fn a_report_is_a_page_and_tables() {
     let keel = Keel::new();
     let dir = keel.path("deep/result");
@@ -255,8 +174,15 @@ fn a_report_is_a_page_and_tables() {
     let small = ["--records", "1000", "--seconds", "0.2", "--set", "memtable_bytes=256KiB"];
     let done = keel.bare(&[&["bench", "ycsb-a", "--report", report], &small[..]].concat());
     assert!(done.code == 0 && done.err.contains("the report is") && done.out.contains("p99.9"), "{done:?}");
-    let names =
-        ["percentiles.csv", "report.html", "report.json", "summary.csv", "verdicts.csv", "windows.csv"];
+    let names = [
+        "comparison.csv",
+        "percentiles.csv",
+        "report.html",
+        "report.json",
+        "summary.csv",
+        "verdicts.csv",
+        "windows.csv",
+    ];
     assert_eq!(list(&dir), names);
     let page = read_file(&dir.join("report.html"));
     for part in ["ycsb-a on evenkeel", "Latency over time", "memtable_bytes=256KiB", "--report", "Linux"] {
@@ -411,7 +337,7 @@ fn a_property_file_runs_at_a_rate_and_as_often_as_asked() {
     assert_eq!((&doc["open_loop"]["requests"], &doc["wrong_reads"]), (&1000.into(), &0.into()));
 
     let args = ["bench", "--properties", file, "--rounds", "3", "--json", "-"];
-    let compared: serde_json::Value = serde_json::from_str(&keel.bare(&args).ok()).unwrap();
+    let compared: serde_json::Value = serde_json::from_str(&keel.bare(&args).compared()).unwrap();
     assert_eq!((&compared["workload"], &compared["rounds"]), (&"properties".into(), &3.into()));
     let run = &compared["groups"][0]["contestants"][0]["runs"][0];
     assert_eq!((&run["ops"], &run["config"]["properties"]), (&1000.into(), &file.into()));
@@ -444,11 +370,21 @@ fn a_file_of_operations_runs_in_its_order_and_is_checked() {
     keel.run(&["bench", "--operations", file, "--check"]).fails(2, &["empty store"]);
     keel.run(&["bench", "--operations", file]).fails(1, &["--use-existing"]);
     assert_eq!(keel.run(&["bench", "--operations", file, "--use-existing"]).code, 0);
+    let compared = keel.bare(&["bench", "--operations", file, "--rounds", "3", "--json", "-"]).compared();
+    let compared: serde_json::Value = serde_json::from_str(&compared).unwrap();
+    let runs = compared["groups"][1]["contestants"][0]["runs"].as_array().unwrap();
+    assert!(
+        runs.len() == 3 && runs.iter().all(|run| run["ops"] == 507 && run["wrong_reads"] == 0),
+        "{runs:?}"
+    );
     write_file(Path::new(file), b"I a 1\n\nX y\n");
     keel.bare(&["bench", "--operations", file]).fails(1, &["line 3", "`X` is no operation"]);
     keel.bare(&["bench", "--operations", file, "--ops", "5"]).fails(2, &["cannot be used with"]);
     keel.bare(&["bench", "--operations", file, "--rate", "1k"]).fails(2, &["--rate"]);
-    keel.bare(&["bench", "--operations", file, "--rounds", "3"]).fails(2, &["evenkeel alone"]);
+    for more in [["--operations", file, "--check"], ["--operations", "-", "--keep"]] {
+        keel.bare(&[&["bench", "--rounds", "3"], &more[..]].concat())
+            .fails(2, &["reads the operations", "--check"]);
+    }
     keel.bare(&["bench", "ycsb-a", "--check"]).fails(2, &["--operations"]);
 }
 

@@ -47,7 +47,7 @@ fn rounds_of_evenkeel_alone_are_emulated() {
     let result = keel.path("result.json");
     let flags = ["--rounds", "3", "--device", "200MiB", "--device-latency-us", "7"];
     let out = ["--json", result.to_str().unwrap()];
-    let table = keel.bare(&[&["bench", "fillseq", "--records", "300"], &flags[..], &out].concat()).ok();
+    let table = keel.bare(&[&["bench", "fillseq", "--records", "300"], &flags[..], &out].concat()).compared();
     let name = "emulated, 200 MiB/s, 7 µs a request";
     assert!(table.split_whitespace().collect::<Vec<_>>().join(" ").contains(name), "{table}");
     let comparison = json(&read_file(&result));
@@ -116,7 +116,7 @@ fn a_comparison_with_others_is_on_one_loop_device() {
         return;
     }
     refused(&["--keep"], "--keep");
-    let table = done.ok();
+    let table = done.compared();
     assert!(table.contains("loop device, 50 MiB/s"), "{table}");
     let comparison = json(&read_file(&result));
     for contestant in comparison["groups"][0]["contestants"].as_array().unwrap() {

@@ -5,6 +5,8 @@
 mod background;
 /// `bench`.
 mod bench;
+/// Comparisons of `bench`.
+mod comparison;
 /// `demo`.
 mod demo;
 /// `--device`.
@@ -135,6 +137,14 @@ impl Done {
     #[track_caller]
     fn ok(self) -> String {
         assert_eq!((self.code, self.err.as_str()), (0, ""), "{self:?}");
+        self.out
+    }
+
+    /// The same of a comparison, which says where its report is.
+    #[track_caller]
+    fn compared(self) -> String {
+        let told = self.err.starts_with("keel: the report is ") && self.err.lines().count() == 1;
+        assert!(self.code == 0 && told, "{self:?}");
         self.out
     }
 

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::results::document::{Config, Document, Latency};
 use crate::results::settings::OURS;
+use crate::run::driver_cost::Percentiles;
 use crate::run::max_rate::COMPLETED_MIN;
 use crate::run::steady::{LEFT_OUT_SHARE_MAX, SteadyLatency};
 
@@ -130,6 +131,20 @@ pub enum Unit {
     Cores,
 }
 
+impl Unit {
+    /// As tables for programs say it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::PerSecond => "per_second",
+            Unit::Micros => "us",
+            Unit::Seconds => "s",
+            Unit::Bytes => "bytes",
+            Unit::Times => "times",
+            Unit::Cores => "cores",
+        }
+    }
+}
+
 /// Which way is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -175,6 +190,21 @@ pub enum Verdict {
     Late,
     /// Nothing: each run was under a load of its own, a share of the highest rate that it found.
     OtherLoad,
+}
+
+impl Verdict {
+    /// As tables for people say it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Better => "better",
+            Verdict::Worse => "worse",
+            Verdict::None => "none",
+            Verdict::TooFew => "few",
+            Verdict::Disturbed => "noise",
+            Verdict::Late => "late",
+            Verdict::OtherLoad => "loads",
+        }
+    }
 }
 
 impl Run {
@@ -406,12 +436,23 @@ fn rows(contestants: &[Contestant]) -> Vec<Row> {
     rows.extend(worst.tail().under_load().and_steady(&runs, |d| d.steady.as_ref()?.worst_second_p99_us));
     let slowest = Row::new("slowest second", PerSecond, Some(Higher), slowest_second).tail().under_load();
     rows.extend(slowest.and_steady(&runs, |d| d.steady.as_ref()?.slowest_second_ops));
+    if runs.iter().any(|document| document.open_loop.is_some()) {
+        type Point = fn(&Percentiles) -> f64;
+        let points: [(&str, Point); 3] =
+            [("floor p99", |p| p.p99), ("floor p99.9", |p| p.p999), ("floor max", |p| p.max)];
+        let known = |us: f64| (us > 0.0).then_some(us);
+        rows.extend(
+            points.map(|(name, of)| Row::new(name, Micros, None, move |d| known(of(&d.driver.floor_us)))),
+        );
+        rows.push(Row::new("woke late p99", Micros, None, |d| Some(d.open_loop.as_ref()?.wake_up_us.p99)));
+    }
     rows.extend([
         Row::new("write ampl.", Times, Some(Lower), |d| d.amplification.write),
         Row::new("space ampl.", Times, Some(Lower), |d| d.amplification.space),
         Row::new("CPU per op", Micros, Some(Lower), Document::cpu_us_per_op),
         Row::new("peak memory", Bytes, Some(Lower), |d| Some(d.peak_rss_bytes? as f64)),
         Row::new("idle after", Seconds, Some(Lower), |d| Some(d.idle_seconds)).tail(),
+        Row::new("lab per op", Micros, None, |d| Some(d.driver.ns_per_op / 1e3)),
         Row::new("others' cores", Cores, None, |d| d.others_cores),
     ]);
     rows

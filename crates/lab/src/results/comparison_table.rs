@@ -82,7 +82,7 @@ fn cell_text(figure: &Figure, i: usize, is_base: bool) -> String {
     let cell = figure.cells.get(i).copied().unwrap_or_default();
     let median = cell.median.map_or_else(|| "unknown".to_owned(), |x| quantity(x, figure.unit));
     let ratio = cell.ratio.filter(|_| !is_base && figure.better.is_some()).map_or_else(String::new, times);
-    let word = cell.verdict.map_or("", word);
+    let word = cell.verdict.map_or("", Verdict::word);
     format!("{median:>10}{:>5}{ratio:>6} {word:<6}", spread(&cell))
 }
 
@@ -98,7 +98,7 @@ pub fn quantity(x: f64, unit: Unit) -> String {
 }
 
 /// Half the way from the least run to the most, in parts of the median.
-fn spread(cell: &Cell) -> String {
+pub(crate) fn spread(cell: &Cell) -> String {
     let Some(median) = cell.median.filter(|median| *median > 0.0 && cell.runs > 1) else {
         return String::new();
     };
@@ -118,23 +118,10 @@ pub fn times(ratio: f64) -> String {
     }
 }
 
-fn word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Better => "better",
-        Verdict::Worse => "worse",
-        Verdict::None => "none",
-        Verdict::TooFew => "few",
-        Verdict::Disturbed => "noise",
-        Verdict::Late => "late",
-        Verdict::OtherLoad => "loads",
-    }
-}
-
-/// What the words mean, as far as they occur, and what was repeated.
-fn notes(out: &mut String, group: &Group) -> std::fmt::Result {
-    let occurs =
-        |verdict| group.figures.iter().flat_map(|f| &f.cells).any(|cell| cell.verdict == Some(verdict));
-    let explained = [
+/// What the words mean, as far as they occur.
+pub(crate) fn explained(figures: &[Figure]) -> Vec<String> {
+    let occurs = |verdict| figures.iter().flat_map(|f| &f.cells).any(|cell| cell.verdict == Some(verdict));
+    let words = [
         (Verdict::None, format!("none: a difference below the spread, or of a tail below {TAIL_RATIO:.0}x")),
         (
             Verdict::TooFew,
@@ -161,9 +148,14 @@ fn notes(out: &mut String, group: &Group) -> std::fmt::Result {
                 .to_owned(),
         ),
     ];
+    words.into_iter().filter(|(verdict, _)| occurs(*verdict)).map(|(_, line)| line).collect()
+}
+
+/// What the words mean, and what was repeated.
+fn notes(out: &mut String, group: &Group) -> std::fmt::Result {
     writeln!(out)?;
-    for (_, line) in explained.iter().filter(|(verdict, _)| occurs(*verdict)) {
-        wrapped(out, line)?;
+    for line in explained(&group.figures) {
+        wrapped(out, &line)?;
     }
     if let Some(line) = left_out(group) {
         wrapped(out, &line)?;

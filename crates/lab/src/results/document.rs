@@ -50,6 +50,8 @@ pub struct Document {
     pub compaction: Compaction,
     pub stalls: Stalls,
     pub cpu_seconds: Option<f64>,
+    #[serde(default)]
+    pub monitor_cpu_seconds: Option<f64>,
     pub others_cores: Option<f64>,
     pub peak_rss_bytes: Option<u64>,
     pub disk_bytes: u64,
@@ -138,6 +140,8 @@ pub struct WindowRow {
     pub l0_bytes: Option<u64>,
     pub deep_bytes: Option<u64>,
     pub l0_runs: Option<u64>,
+    #[serde(default)]
+    pub level_bytes: Option<[u64; 4]>,
     pub internal_limit: Option<f64>,
     #[serde(default)]
     pub internal_bytes: Option<u64>,
@@ -270,6 +274,7 @@ impl Document {
             compaction: compaction(figures),
             stalls: Stalls { count: figures.stalls, seconds: figures.stall_seconds },
             cpu_seconds: outcome.cpu_seconds,
+            monitor_cpu_seconds: figures.monitor_cpu_seconds,
             others_cores: outcome.others_cores,
             peak_rss_bytes: outcome.peak_rss_bytes,
             disk_bytes: outcome.disk_bytes,
@@ -404,6 +409,7 @@ fn windows(outcome: &Outcome) -> Vec<WindowRow> {
             l0_bytes: sample.l0_bytes,
             deep_bytes: sample.deep_bytes,
             l0_runs: sample.l0_runs,
+            level_bytes: sample.level_bytes,
             internal_limit: sample.internal_limit,
             internal_bytes: sample.internal_bytes,
             client_read_bytes: sample.client_read_bytes,

@@ -22,8 +22,10 @@ const OPS: u64 = 1 << 16;
 /// A rate at which every request is overdue as soon as it is taken.
 const OVERDUE: f64 = 1e12;
 
-/// How long the floor of an open loop is looked for, and the rates at which that says something.
-const FLOOR_SECONDS: f64 = 0.5;
+/// How long the floor of an open loop is looked for: this part of the run, and no longer and no shorter than these seconds; and the
+/// rates at which that says something.
+const FLOOR_SHARE: f64 = 0.1;
+const FLOOR_SECONDS: (f64, f64) = (0.5, 6.0);
 const FLOOR_RATES: (f64, f64) = (200.0, 200_000.0);
 
 /// What the instrument costs on this machine.
@@ -37,19 +39,23 @@ pub struct DriverCost {
     pub wake_up_us: Option<Percentiles>,
 }
 
-/// Two points of a distribution, in microseconds.
+/// Points of a distribution, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Percentiles {
     pub p50: f64,
     pub p99: f64,
+    #[serde(default)]
+    pub p999: f64,
+    #[serde(default)]
+    pub max: f64,
 }
 
 impl Percentiles {
     /// Of nanoseconds.
     pub fn of(histogram: &Histogram<u64>) -> Percentiles {
         let us = |quantile: f64| histogram.value_at_quantile(quantile) as f64 / 1e3;
-        Percentiles { p50: us(0.5), p99: us(0.99) }
+        Percentiles { p50: us(0.5), p99: us(0.99), p999: us(0.999), max: histogram.max() as f64 / 1e3 }
     }
 }
 
@@ -100,7 +106,8 @@ pub(crate) fn of_open(
     };
     let overdue = constant(OVERDUE, End { ops: Some(OPS), seconds: None });
     let rate = schedule.requests() as f64 / schedule.seconds().max(1e-3);
-    let end = End { ops: None, seconds: Some(FLOOR_SECONDS) };
+    let seconds = (schedule.seconds() * FLOOR_SHARE).clamp(FLOOR_SECONDS.0, FLOOR_SECONDS.1);
+    let end = End { ops: None, seconds: Some(seconds) };
     let calm = constant(rate.clamp(FLOOR_RATES.0, FLOOR_RATES.1), end);
     let (busy, calm) = (serve(&overdue)?, serve(&calm)?);
     Ok(DriverCost {
@@ -214,7 +221,8 @@ mod tests {
         let costs = [closed(&shared, 2).unwrap(), open(&shared, 2, &schedule).unwrap()];
         for cost in costs {
             assert!(cost.ns_per_op > 0.0 && cost.floor_us.p50 > 0.0, "{cost:?}");
-            assert!(cost.floor_us.p99 >= cost.floor_us.p50, "{cost:?}");
+            let floor = cost.floor_us;
+            assert!(floor.p50 <= floor.p99 && floor.p99 <= floor.p999 && floor.p999 <= floor.max, "{cost:?}");
         }
         assert_eq!(costs[0].wake_up_us, None);
         assert!(costs[1].wake_up_us.unwrap().p99 > 0.0);

@@ -160,6 +160,8 @@ pub struct Figures {
     pub flushes_delayed: Option<u64>,
     /// Compactions that are open now, those set aside among them.
     pub jobs_open: Option<u64>,
+    /// CPU seconds of what looks at the load for the schedule.
+    pub monitor_cpu_seconds: Option<f64>,
     /// Bytes that flushes wrote.
     pub flush_bytes: Option<u64>,
     /// Bytes that work on the first level wrote: within it, and out of it.
@@ -168,6 +170,8 @@ pub struct Figures {
     pub deep_bytes: Option<u64>,
     /// Runs in the first level now.
     pub l0_runs: Option<u64>,
+    /// Bytes in the first, the second, the third and all deeper levels now.
+    pub level_bytes: Option<[u64; 4]>,
     /// What background work may write now, in bytes a second.
     pub internal_limit: Option<f64>,
 }

@@ -96,8 +96,8 @@ impl Watch for Crash<'_> {
 /// What a second's look at engine and machine gave.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// What the engine did in it, by its own account: differences, but for `l0_runs`, `jobs_open`, `client_estimate` and
-    /// `internal_limit`.
+    /// What the engine did in it, by its own account: differences, but for `l0_runs`, `level_bytes`, `jobs_open`,
+    /// `client_estimate` and `internal_limit`.
     pub figures: Figures,
     /// Cores that other processes used in it.
     pub others_cores: Option<f64>,

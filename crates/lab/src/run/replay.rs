@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::clock;
 use crate::base::machine::Meter;
-use crate::run::driver::{Dataset, Outcome, at_rest};
+use crate::run::driver::{Dataset, Outcome, Plan, at_rest};
 use crate::run::driver_cost::{DriverCost, Nothing, of_closed};
 use crate::run::engine::{Engine, EngineError};
 use crate::run::phase::{Attendant, Control, Measured, Part, Phase, Total, Unwatched, Watch, joined};
@@ -31,6 +31,21 @@ pub const OPERATIONS: Workload = Workload {
 
 /// Operations over which the cost of the lab itself is taken.
 const COST_LINES: usize = 1 << 14;
+
+/// What was done to records that a file left, as a plan, for the document.
+pub fn plan(data: Dataset, seed: u64) -> Plan<'static> {
+    Plan {
+        workload: &OPERATIONS,
+        data,
+        filled: true,
+        ops: None,
+        seconds: None,
+        threads: 1,
+        distribution: OPERATIONS.distribution,
+        seed,
+        load: None,
+    }
+}
 
 /// An engine whose answers can be seen whole. Only checking asks for it.
 pub trait Answers: Sync {

@@ -120,7 +120,8 @@ fn every_property_does_something() {
 fn how_ycsb_measures_is_passed_over() {
     let lines = "table=usertable\nmeasurementtype=hdrhistogram\nhdrhistogram.percentiles=95,99\nhistogram.buckets=1000\n\
                  measurement.raw.output_file = /tmp/x\ntimeseries.granularity=1000\nwriteallfields=false\n\
-                 core_workload_insertion_retry_limit=3\n";
+                 core_workload_insertion_retry_limit=3\nmongodb.url=mongodb://localhost:27017/ycsb?w=1\n\
+                 rocksdb.dir=/tmp/ycsb\n";
     assert_eq!(parsed(lines), parsed(""));
 }
 
@@ -131,6 +132,10 @@ fn mistakes_are_named_with_their_line() {
         (
             "\nrequestdistributon=latest",
             "line 4: unknown property `requestdistributon`; did you mean `requestdistribution`?",
+        ),
+        (
+            "hotspot.datafraction=0.1",
+            "line 3: unknown property `hotspot.datafraction`; did you mean `hotspotdatafraction`?",
         ),
         ("threadcount=many", "line 3: `many` is no number that `threadcount` can have"),
         (

@@ -25,7 +25,7 @@ use crate::store::EngineArgs;
 /// Flags of comparisons.
 #[derive(clap::Args, Debug)]
 pub struct CompareArgs {
-    /// How engines are set up: all alike, each by its own advice, or both in turn. `equal` unless said.
+    /// How engines are set up: all alike, each by its own advice, or both in turn, as they are unless said.
     #[arg(long, value_name = "WHICH", help_heading = "Comparison", value_parser = PossibleValuesParser::new(["equal", "recommended", "both"]))]
     settings: Option<String>,
     /// Runs of each engine, 3 unless said; verdicts on tails need 5.
@@ -47,8 +47,8 @@ impl CompareArgs {
 
     fn settings(&self) -> Vec<Settings> {
         match self.settings.as_deref() {
-            Some("both") => Settings::ALL.map(|(_, settings)| settings).into(),
-            named => vec![named.and_then(Settings::parse).unwrap_or(Settings::Equal)],
+            None | Some("both") => Settings::ALL.map(|(_, settings)| settings).into(),
+            Some(named) => Settings::parse(named).into_iter().collect(),
         }
     }
 }
@@ -121,7 +121,19 @@ impl Plan {
         self.run_on(device.dir(), keep, Some(device.told()))
     }
 
+    /// What an engine cannot do is told before any is measured.
+    fn check(&self, base: &Path) -> Result<(), Failure> {
+        for contestant in self.contestants.iter().filter(|contestant| contestant.engine != OURS) {
+            let dir = base.join("check");
+            let checked = contestant.process.check(&dir).map_err(|error| error.of(&contestant.engine));
+            remove(&dir)?;
+            checked?;
+        }
+        Ok(())
+    }
+
     fn run_on(&self, base: &Path, keep: bool, device: Option<Device>) -> Result<Comparison, Failure> {
+        self.check(base)?;
         let bar = RunsBar::start(self.contestants.len() as u64 * u64::from(self.rounds));
         let mut runs = Vec::new();
         for round in 1..=self.rounds {
@@ -152,8 +164,7 @@ impl Contestant {
                 return Err(Failure::work("interrupted"));
             }
             if !keep {
-                files::remove_all_if_there(&dir)
-                    .map_err(|error| Failure::work(format!("cannot remove {}: {error}", dir.display())))?;
+                remove(&dir)?;
             }
             let mut document = document.map_err(|error| error.of(&self.engine))?;
             if let Some(device) = device {
@@ -162,6 +173,11 @@ impl Contestant {
             Ok(document)
         })
     }
+}
+
+fn remove(dir: &Path) -> Result<(), Failure> {
+    files::remove_all_if_there(dir)
+        .map_err(|error| Failure::work(format!("cannot remove {}: {error}", dir.display())))
 }
 
 /// Refuses what one kind of device has and the other has not.

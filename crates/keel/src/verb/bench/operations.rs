@@ -5,8 +5,8 @@ use std::path::Path;
 
 use evenkeel_lab::results::document::Document;
 use evenkeel_lab::results::report;
-use evenkeel_lab::run::driver::{Dataset, Plan};
-use evenkeel_lab::run::replay::{self, Answers, OPERATIONS};
+use evenkeel_lab::run::driver::Dataset;
+use evenkeel_lab::run::replay::{self, Answers};
 
 use super::{Args, Notes, Workspace, close, look};
 use crate::failure::Failure;
@@ -52,17 +52,7 @@ pub fn run(args: &Args, file: &Path, target: &Target) -> Result<(), Failure> {
         true => failed(&error),
         false => Failure::work(format!("{}: {error}", file.display())),
     })?;
-    let plan = Plan {
-        workload: &OPERATIONS,
-        data,
-        filled: true,
-        ops: None,
-        seconds: None,
-        threads: 1,
-        distribution: OPERATIONS.distribution,
-        seed: args.run.seed,
-        load: None,
-    };
+    let plan = replay::plan(data, args.run.seed);
     let mut document = Document::new(&engine, &plan, &outcome, config);
     document.config.set_device(args.device.told());
     if !sole {

@@ -97,6 +97,16 @@ impl Process {
         &self.program
     }
 
+    /// Has it say whether it can do what is asked, in a directory that is not there yet.
+    pub fn check(&self, dir: &Path) -> Result<(), Broken> {
+        let mut asked = self.clone();
+        asked.arguments.push("--only-check".into());
+        match asked.output(dir)? {
+            output if output.status.success() => Ok(()),
+            output => Err(asked.failed(&output)),
+        }
+    }
+
     /// Runs it in a directory, and expects that it dies of a signal.
     pub fn run_to_death(&self, dir: &Path) -> Result<(), Broken> {
         match self.output(dir)? {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use evenkeel_lab::results::comparison::Comparison;
 use evenkeel_lab::results::report::{self, Report, Run};
 
 use super::look;
@@ -15,7 +16,8 @@ pub struct ResultArgs {
     /// Write the result as JSON; `-` prints it instead of the table.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a report into a directory: a page with plots (report.html), and the figures as CSV and JSON.
+    /// Write a report into a directory: a page with plots (report.html), and the figures as CSV and JSON. Of a comparison there is
+    /// always one, in the temporary directory unless said.
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
 }
@@ -37,12 +39,18 @@ impl ResultArgs {
         files::make_dir(dir).map_err(|error| Failure::work(format!("cannot make {}: {error}", dir.display())))
     }
 
-    /// Writes the report, if one is wanted.
-    pub fn report(&self, runs: Vec<Run>) -> Result<(), Failure> {
+    /// Writes the report of a run, if one is wanted.
+    pub fn report(&self, run: Run) -> Result<(), Failure> {
         match &self.report {
-            Some(dir) => write_report(&Report::new(runs), dir),
+            Some(dir) => write_report(&Report::new(vec![run]), dir),
             None => Ok(()),
         }
+    }
+
+    /// Writes the report of a comparison, which took long enough that one is always wanted.
+    pub fn report_comparison(&self, comparison: &Comparison) -> Result<(), Failure> {
+        let usual = || std::env::temp_dir().join(format!("keel-report-{}", std::process::id()));
+        write_report(&Report::of_comparison(comparison), &self.report.clone().unwrap_or_else(usual))
     }
 
     /// The result as JSON where that is asked for, and else, or beside a file, as text.

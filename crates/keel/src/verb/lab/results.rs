@@ -95,7 +95,7 @@ pub fn write(
     let notes = notes(engines, space, under);
     let studies = design_space::verdicts::on_page(space.chosen, &studied, &space.ran.finished)
         .and(scheduling::page::on_page(under.chosen, &studied, &under.ran.finished));
-    let mut pages = works(out, planned, &ran.finished, scale).map_err(failed)?;
+    let mut pages = works(out, planned, &ran.finished).map_err(failed)?;
     pages.extend(loads(out, under).map_err(failed)?);
     let (commit, provenance) = (commit(), Provenance::here(clock::wall_ms(), out));
     let about = About {
@@ -157,12 +157,7 @@ fn notes(engines: &Engines<'_>, space: &Space<'_>, under: &Schedules<'_>) -> Vec
 }
 
 /// A folder for each work that has run, with the page and the table of a comparison; name and address of each page.
-fn works(
-    out: &Path,
-    planned: &[Cell],
-    finished: &[Finished],
-    scale: Scale,
-) -> std::io::Result<Vec<(String, String)>> {
+fn works(out: &Path, planned: &[Cell], finished: &[Finished]) -> std::io::Result<Vec<(String, String)>> {
     let mut pages: Vec<(String, String)> = Vec::new();
     for cell in planned {
         let name = format!("{} {}", cell.experiment, cell.work.name);
@@ -176,15 +171,8 @@ fn works(
         let Ok(compared) = comparison::compare_seeds(&runs) else { continue };
         let folder = format!("works/{}/{}", cell.experiment, cell.work.name);
         let dir = out.join(&folder);
-        let shown = compared.groups.iter().flat_map(|group| {
-            let middle = group.contestants.iter().filter_map(|c| c.middle_run());
-            middle.map(|document| report::Run::new(&group.settings, document.clone()))
-        });
-        let mut report = Report::new(shown.collect());
+        let mut report = Report::of_comparison(&compared);
         report.title = format!("{name}: {}", report.title);
-        report
-            .notes
-            .push(format!("Of each system the run in the middle of up to {}.", scale.rounds(cell.work)));
         report.write(&dir)?;
         files::write(&dir.join("comparison.txt"), &comparison_table::text(&compared))?;
         pages.push((name, format!("{folder}/{}", report::PAGE)));

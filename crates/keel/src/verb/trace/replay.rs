@@ -91,7 +91,7 @@ impl Args {
         document.config.set_device(self.device.told());
         document.provenance = Some(Provenance::here(began_ms, &dir));
         self.result.print(|| document.to_json(), || report::text(&document))?;
-        self.result.report(vec![Run::new("", document)])
+        self.result.report(Run::new("", document))
     }
 
     fn replay(&self, db: &Db, dir: &Path, trace: Trace) -> Result<Document, Failure> {

@@ -10,7 +10,7 @@ use crate::results::document::{Document, Latency};
 use super::Report;
 use super::numbers::{UNKNOWN, bytes, cores, count, finite, known, micros, rate, times};
 use super::scale::Scale;
-use super::series::{CLASSES, Point, points};
+use super::series::{CLASSES, LEVELS, Point, points};
 use super::svg::{Axes, Bars, Hit, Mark, Panel, bars, draw};
 
 /// Colours there are; a further run begins again, dashed.
@@ -42,7 +42,13 @@ pub fn charts(report: &Report) -> Vec<Chart> {
     let mut charts = vec![timelines.latency(), timelines.throughput()];
     charts.extend(timelines.queue());
     charts.extend(percentiles(report));
-    charts.extend([timelines.bytes(), timelines.runs(), timelines.others(), timelines.limit()]);
+    charts.extend([
+        timelines.bytes(),
+        timelines.levels(),
+        timelines.runs(),
+        timelines.others(),
+        timelines.limit(),
+    ]);
     charts.push(amplification(report));
     charts
 }
@@ -180,8 +186,7 @@ impl Timelines {
     }
 
     fn bytes(&self) -> Chart {
-        let sum = |p: &Point| p.bytes.iter().any(Option::is_some).then(|| p.bytes.iter().flatten().sum());
-        let marks = |run: &[Point]| (0..CLASSES.len()).filter_map(|class| layer(run, class)).collect();
+        let marks = |run: &[Point]| layers(run, |p| &p.bytes);
         let words = |p: &Point| {
             let line = |(name, x): (&str, &Option<f64>)| format!("{name} {}", known(*x, per_second));
             CLASSES.into_iter().zip(&p.bytes).map(line).collect::<Vec<_>>().join("\n")
@@ -195,8 +200,24 @@ impl Timelines {
                  level and on deeper levels wrote.{}",
                 self.silent_classes()
             ),
-            legend: legend(&[("k1", CLASSES[0]), ("k2", CLASSES[1]), ("k3", CLASSES[2]), ("k4", CLASSES[3])]),
-            drawing: self.draw(title, &Scale::bytes(self.highest(sum)), marks, words),
+            legend: layer_legend(CLASSES),
+            drawing: self.draw(title, &Scale::bytes(self.highest(|p| sum(&p.bytes))), marks, words),
+        }
+    }
+
+    fn levels(&self) -> Chart {
+        let marks = |run: &[Point]| layers(run, |p| &p.levels);
+        let words = |p: &Point| {
+            let line = |(name, x): (&str, &Option<f64>)| format!("{name} {}", known(*x, |x| bytes(x as u64)));
+            LEVELS.into_iter().zip(&p.levels).map(line).collect::<Vec<_>>().join("\n")
+        };
+        let title = "The tree over time";
+        Chart {
+            id: "levels",
+            title,
+            about: "Bytes in the levels of the tree, one upon the other.".to_owned(),
+            legend: layer_legend(LEVELS),
+            drawing: self.draw(title, &Scale::bytes(self.highest(|p| sum(&p.levels))), marks, words),
         }
     }
 
@@ -330,11 +351,25 @@ fn steps(class: &str, run: &[Point], get: impl Fn(&Point) -> Option<f64>) -> Opt
     at.iter().any(|(_, _, y)| y.is_some()).then(|| Mark::Steps(class.to_owned(), at))
 }
 
-/// One class of bytes, upon those before it.
-fn layer(run: &[Point], class: usize) -> Option<Mark> {
+/// All that is known of a stack.
+fn sum(stack: &[Option<f64>]) -> Option<f64> {
+    stack.iter().any(Option::is_some).then(|| stack.iter().flatten().sum())
+}
+
+fn layer_legend(names: [&str; 4]) -> Vec<(String, String)> {
+    let [first, second, third, fourth] = names;
+    legend(&[("k1", first), ("k2", second), ("k3", third), ("k4", fourth)])
+}
+
+/// Four figures, one upon the other.
+fn layers(run: &[Point], stack: fn(&Point) -> &[Option<f64>; 4]) -> Vec<Mark> {
+    (0..4).filter_map(|class| layer(run, stack, class)).collect()
+}
+
+fn layer(run: &[Point], stack: fn(&Point) -> &[Option<f64>; 4], class: usize) -> Option<Mark> {
     let piece = |p: &Point| {
-        let height = p.bytes.get(class).copied().flatten()?;
-        let below: f64 = p.bytes.iter().take(class).flatten().sum();
+        let height = stack(p).get(class).copied().flatten()?;
+        let below: f64 = stack(p).iter().take(class).flatten().sum();
         Some([p.from, p.to, below, below + height])
     };
     let pieces: Vec<_> = run.iter().filter_map(piece).collect();

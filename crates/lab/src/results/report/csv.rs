@@ -2,13 +2,18 @@
 //!
 //! A figure that nobody knows is an empty field. Numbers are written in full, not rounded for people.
 
+use crate::results::comparison;
 use crate::results::document::Document;
 
 use super::numbers::finite;
 use super::{Report, Run};
 
+/// The tables' names.
+pub const NAMES: [&str; 5] =
+    ["summary.csv", "windows.csv", "percentiles.csv", "verdicts.csv", "comparison.csv"];
+
 /// Name and text of each table.
-pub fn files(report: &Report) -> [(&'static str, String); 4] {
+pub fn files(report: &Report) -> impl Iterator<Item = (&'static str, String)> {
     let runs: Vec<[String; 2]> =
         report.runs.iter().map(|run| [run.engine.clone(), run.settings.clone()]).collect();
     let each = || runs.iter().zip(&report.runs);
@@ -29,12 +34,30 @@ pub fn files(report: &Report) -> [(&'static str, String); 4] {
         let holds = v.holds.map_or_else(String::new, |holds| holds.to_string());
         verdicts.row([v.what.clone(), v.found.clone(), v.bar.clone(), holds].into_iter());
     }
-    [
-        ("summary.csv", summary.text),
-        ("windows.csv", windows.text),
-        ("percentiles.csv", percentiles.text),
-        ("verdicts.csv", verdicts.text),
-    ]
+    let mut compared = Table::new("settings figure unit engine median least most runs ratio verdict");
+    for group in &report.compared {
+        for figure in &group.figures {
+            for (engine, cell) in group.engines.iter().zip(&figure.cells) {
+                let named = [
+                    group.settings.clone(),
+                    figure.name.clone(),
+                    figure.unit.name().to_owned(),
+                    engine.clone(),
+                ];
+                let numbers = [
+                    maybe(cell.median),
+                    maybe(cell.min),
+                    maybe(cell.max),
+                    cell.runs.to_string(),
+                    maybe(cell.ratio),
+                ];
+                let verdict = cell.verdict.map_or("", comparison::Verdict::word).to_owned();
+                compared.row(named.into_iter().chain(numbers).chain([verdict]));
+            }
+        }
+    }
+    let texts = [summary.text, windows.text, percentiles.text, verdicts.text, compared.text];
+    NAMES.into_iter().zip(texts)
 }
 
 const SUMMARY: &str = "engine settings workload version records ops seconds throughput_ops_per_sec \
@@ -43,7 +66,7 @@ const SUMMARY: &str = "engine settings workload version records ops seconds thro
     halted_seconds left_out_seconds steady_p50_us steady_p99_us steady_p999_us steady_max_us steady_worst_second_p99_us";
 
 const WINDOWS: &str = "engine settings second offered achieved queue p99_us max_us client_bytes flush_bytes \
-    l0_bytes deep_bytes l0_runs internal_limit internal_bytes client_read_bytes client_estimate flushes_delayed stall_seconds jobs_open others_cores \
+    l0_bytes deep_bytes l0_runs level0_bytes level1_bytes level2_bytes deeper_bytes internal_limit internal_bytes client_read_bytes client_estimate flushes_delayed stall_seconds jobs_open others_cores \
     stolen_seconds";
 
 fn summary_row(run: &Run) -> Vec<String> {
@@ -80,6 +103,7 @@ fn summary_row(run: &Run) -> Vec<String> {
 
 fn window_rows(doc: &Document) -> impl Iterator<Item = Vec<String>> {
     doc.windows.iter().map(|w| {
+        let level = |i: usize| whole(w.level_bytes.and_then(|levels| levels.get(i).copied()));
         vec![
             w.second.to_string(),
             maybe(w.offered),
@@ -92,6 +116,10 @@ fn window_rows(doc: &Document) -> impl Iterator<Item = Vec<String>> {
             whole(w.l0_bytes),
             whole(w.deep_bytes),
             whole(w.l0_runs),
+            level(0),
+            level(1),
+            level(2),
+            level(3),
             maybe(w.internal_limit),
             whole(w.internal_bytes),
             whole(w.client_read_bytes),
@@ -165,7 +193,8 @@ fn quoted(field: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::report::{Verdict, sample};
+    use crate::results::comparison::{self, Better, Cell, Figure, Unit};
+    use crate::results::report::{Compared, Verdict, sample};
 
     #[test]
     fn tables_have_what_is_known() {
@@ -175,7 +204,30 @@ mod tests {
         let mut report = Report::new(vec![Run::new("x=1", doc)]);
         let verdict = |holds| Verdict { what: "w".into(), found: "f".into(), bar: "b".into(), holds };
         report.verdicts = vec![verdict(Some(true)), verdict(None)];
-        let [summary, windows, percentiles, verdicts] = files(&report).map(|(_, text)| text);
+        let cell = Cell {
+            median: Some(2.0),
+            min: Some(1.0),
+            max: Some(3.0),
+            runs: 3,
+            ratio: Some(0.5),
+            verdict: None,
+        };
+        let figure = Figure {
+            name: "worst s p99".into(),
+            unit: Unit::Micros,
+            better: Some(Better::Lower),
+            tail: true,
+            steady: false,
+            cells: vec![cell, Cell { verdict: Some(comparison::Verdict::TooFew), ratio: None, ..cell }],
+        };
+        report.compared = vec![Compared {
+            settings: "equal".into(),
+            engines: vec!["one".into(), "two".into()],
+            baseline: Some(1),
+            figures: vec![figure],
+        }];
+        let texts: Vec<String> = files(&report).map(|(_, text)| text).collect();
+        let [summary, windows, percentiles, verdicts, compared] = &texts[..] else { panic!("{texts:?}") };
         let head = "engine,settings,workload,version,records,ops,seconds,throughput_ops_per_sec,write_amplification,";
         assert!(summary.starts_with(head), "{summary}");
         let row = "\"a, \"\"b\"\"\",x=1,ycsb-a,1.2.3,100000,200000,2,,5.25,2,1.1,115343360,12,2,0.02,,0.05,209715200,0.25,0,1,1,5,34,550,700,35\n";
@@ -184,18 +236,20 @@ mod tests {
         assert_eq!(rows.len(), 3);
         assert!(
             rows[1].ends_with(
-                ",x=1,0,,19000,3,35,5000,20971520,10485760,8388608,31457280,0,100000000,73400320,31457280,31000000,0,0,2,0.01,0"
+                ",x=1,0,,19000,3,35,5000,20971520,10485760,8388608,31457280,0,0,16777216,104857600,0,100000000,73400320,31457280,31000000,0,0,2,0.01,0"
             ),
             "{windows}"
         );
         assert!(
             rows[2].ends_with(
-                ",x=1,1,20000,19500,3,36,5000,20971520,,8388608,31457280,1,100000000,73400320,31457280,31000000,0,0,2,0.01,0.1"
+                ",x=1,1,20000,19500,3,36,5000,20971520,,8388608,31457280,1,4194304,16777216,105906176,0,100000000,73400320,31457280,31000000,0,0,2,0.01,0.1"
             ),
             "{windows}"
         );
         assert_eq!(percentiles.lines().count(), 1 + 2 * 4);
         assert!(percentiles.ends_with(",x=1,update,0.99999,3600\n"), "{percentiles}");
         assert_eq!(verdicts, "what,found,bar,holds\nw,f,b,true\nw,f,b,\n");
+        let rows: Vec<&str> = compared.lines().skip(1).collect();
+        assert_eq!(rows, ["equal,worst s p99,us,one,2,1,3,3,0.5,", "equal,worst s p99,us,two,2,1,3,3,,few"]);
     }
 }

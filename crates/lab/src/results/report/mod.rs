@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! documents ─► Report ─► report.html   one file: no script, nothing from elsewhere
-//!                 │      summary.csv windows.csv percentiles.csv verdicts.csv
+//!                 │      summary.csv windows.csv percentiles.csv verdicts.csv comparison.csv
 //!                 └────► report.json   the report itself, to draw it again
 //! document  ─► text()                  at most 100 columns
 //! ```
@@ -14,6 +14,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::results::comparison::{Comparison, Figure};
 use crate::results::document::Document;
 
 pub mod numbers;
@@ -51,6 +52,22 @@ pub struct Report {
     /// Sentences for the head, for instance how often each engine ran; may be empty.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// What all runs of a comparison say, of which only some are shown; may be empty.
+    #[serde(default)]
+    pub compared: Vec<Compared>,
+}
+
+/// Engines under the same settings, over all their runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Compared {
+    /// Whose settings.
+    pub settings: String,
+    /// The engines, in the order of the figures' cells.
+    pub engines: Vec<String>,
+    /// The engine that the others are compared with: its place.
+    pub baseline: Option<usize>,
+    /// What was measured, the important first.
+    pub figures: Vec<Figure>,
 }
 
 /// One run of a report.
@@ -85,7 +102,28 @@ impl Report {
         workloads.dedup();
         engines.dedup();
         let title = format!("{} on {}", workloads.join(", "), engines.join(", "));
-        Report { title, runs, verdicts: Vec::new(), notes: Vec::new() }
+        Report { title, runs, verdicts: Vec::new(), notes: Vec::new(), compared: Vec::new() }
+    }
+
+    /// A report of a comparison: all its figures, and of each engine the run in the middle.
+    pub fn of_comparison(comparison: &Comparison) -> Report {
+        let mut runs = Vec::new();
+        let mut compared = Vec::new();
+        for group in &comparison.groups {
+            let middle = group.contestants.iter().filter_map(|c| c.middle_run());
+            runs.extend(middle.map(|document| Run::new(&group.settings, document.clone())));
+            compared.push(Compared {
+                settings: group.settings.clone(),
+                engines: group.contestants.iter().map(|c| c.engine.clone()).collect(),
+                baseline: group.baseline,
+                figures: group.figures.clone(),
+            });
+        }
+        let note = format!(
+            "The comparison is of all runs, up to {} of each; all else shows the one in the middle by operations a second.",
+            comparison.rounds
+        );
+        Report { compared, notes: vec![note], ..Report::new(runs) }
     }
 
     /// A name for each run, no two alike.

@@ -6,7 +6,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::charts::{Chart, charts};
 use super::groups::groups;
-use super::{Report, tables};
+use super::{Report, csv, tables};
 
 /// Without `<` and `&`, so that the page stays well-formed.
 const STYLE: &str = include_str!("page.css");
@@ -53,6 +53,7 @@ fn content(report: &Report) -> Markup {
     html! {
         (tables::head(report))
         (tables::verdicts(report))
+        (tables::compared(report))
         section { h2 { "Latencies" } (tables::latencies(report)) }
         section { h2 { "Plots" } div.charts { @for chart in charts(report).into_iter().chain(groups(report)) { (figure(&chart)) } } }
         section { h2 { "Costs" } (tables::costs(report)) }
@@ -60,7 +61,7 @@ fn content(report: &Report) -> Markup {
         footer {
             p {
                 "The figures as tables: "
-                @for (i, name) in ["summary.csv", "windows.csv", "percentiles.csv", "verdicts.csv"].iter().enumerate() {
+                @for (i, name) in csv::NAMES.iter().enumerate() {
                     @if i > 0 { ", " }
                     a href=(name) { (name) }
                 }

@@ -35,6 +35,8 @@ pub struct Point {
     pub max_us: Option<f64>,
     /// Bytes a second: of clients, flushes, the first level, deeper levels ([`CLASSES`]).
     pub bytes: [Option<f64>; 4],
+    /// Bytes in the levels, as they were last ([`LEVELS`]).
+    pub levels: [Option<f64>; 4],
     /// The most runs in the first level.
     pub l0_runs: Option<f64>,
     /// Bytes a second that background work was allowed.
@@ -49,6 +51,9 @@ pub struct Point {
 
 /// Whom bytes were moved for, in the order of [`Point::bytes`].
 pub const CLASSES: [&str; 4] = ["client", "flush", "first level", "deeper levels"];
+
+/// Where data are, in the order of [`Point::levels`].
+pub const LEVELS: [&str; 4] = ["first level", "second level", "third level", "deeper levels"];
 
 /// A run as points, the earliest first.
 pub fn points(doc: &Document) -> Vec<Point> {
@@ -109,6 +114,11 @@ fn point(doc: &Document, first: u64, end: u64, rows: &[&WindowRow]) -> Point {
             per_second(|row| row.l0_bytes),
             per_second(|row| row.deep_bytes),
         ],
+        levels: rows
+            .iter()
+            .rev()
+            .find_map(|row| row.level_bytes)
+            .map_or([None; 4], |levels| levels.map(|bytes| Some(bytes as f64))),
         l0_runs: highest(|row| row.l0_runs.map(|n| n as f64)),
         internal_limit: mean(|row| row.internal_limit.and_then(finite)),
         queue: highest(|row| row.queue.map(|n| n as f64)),

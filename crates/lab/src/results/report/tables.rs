@@ -7,13 +7,15 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
+use crate::results::comparison::{Cell, Figure, Verdict};
+use crate::results::comparison_table::{explained, quantity, spread, times as ratio_text};
 use crate::results::document::Document;
 use crate::run::steady::LEFT_OUT_SHARE_MAX;
 
 use super::charts::colour;
 use super::numbers::{UNKNOWN, bytes, cores, count, known, micros, moment, rate, seconds, times};
 use super::text::{asked, stalled, stood_still};
-use super::{Report, Run};
+use super::{Compared, Report, Run};
 
 /// Others took more of the machine than a measurement bears, in cores.
 const DISTURBED_CORES: f64 = 0.15;
@@ -141,6 +143,57 @@ fn run_cell(i: usize, name: &str) -> Markup {
     html! { th scope="row" { (run_name(i, name)) } }
 }
 
+/// What all runs of a comparison say: a table for each settings, one row a figure, one column an engine.
+pub fn compared(report: &Report) -> Markup {
+    html! {
+        @for group in &report.compared {
+            section {
+                h2 { "Comparison: " (group.settings) }
+                (scrolling("Comparison", &compared_table(group)))
+                @for line in explained(&group.figures) { p.note { (line) } }
+            }
+        }
+    }
+}
+
+fn compared_table(group: &Compared) -> Markup {
+    let is_base = |i: usize| group.baseline == Some(i);
+    html! {
+        table {
+            thead { tr {
+                th scope="col" { "median, spread, ratio to the first other engine" }
+                @for engine in &group.engines { th.number scope="col" { (engine) } }
+            } }
+            tbody {
+                @for figure in &group.figures {
+                    tr {
+                        th.figure scope="row" { (figure.name) }
+                        @for (i, cell) in figure.cells.iter().enumerate() {
+                            td.number { (compared_cell(figure, cell, is_base(i))) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn compared_cell(figure: &Figure, cell: &Cell, is_base: bool) -> Markup {
+    let Some(median) = cell.median else { return html! { (UNKNOWN) } };
+    let ratio = cell.ratio.filter(|_| !is_base && figure.better.is_some());
+    html! {
+        (quantity(median, figure.unit)) " " small { (spread(cell)) }
+        @if let Some(ratio) = ratio {
+            div {
+                strong { (ratio_text(ratio)) }
+                @if let Some(verdict) = cell.verdict {
+                    " " span.met[verdict == Verdict::Better].missed[verdict == Verdict::Worse] { (verdict.word()) }
+                }
+            }
+        }
+    }
+}
+
 /// Latencies: one row a run, for each kind of operation.
 pub fn latencies(report: &Report) -> Markup {
     let names = report.names();
@@ -160,6 +213,12 @@ pub fn latencies(report: &Report) -> Markup {
                     @for (i, (run, name)) in report.runs.iter().zip(&names).enumerate() {
                         (latency_row(i, run, name, kind))
                     }
+                }
+            }
+            @if report.runs.iter().any(|run| run.document.open_loop.is_some()) {
+                tbody {
+                    tr { th.section colspan="8" scope="rowgroup" { "an engine that does nothing, before the run and at its rate" } }
+                    @for (i, (run, name)) in report.runs.iter().zip(&names).enumerate() { (floor_row(i, run, name)) }
                 }
             }
             tbody {
@@ -188,6 +247,20 @@ fn latency_row(i: usize, run: &Run, name: &str, kind: &str) -> Markup {
             td.number { (rate(l.count as f64 / run.document.seconds)) }
             @for us in [l.p50, l.p90, l.p99, l.p999, l.max] { td.number { (micros(us)) } }
             td.number { (count(l.count)) }
+        }
+    }
+}
+
+fn floor_row(i: usize, run: &Run, name: &str) -> Markup {
+    let floor = run.document.driver.floor_us;
+    html! {
+        tr {
+            (run_cell(i, name))
+            td {}
+            td.number { (micros(floor.p50)) }
+            td {}
+            @for us in [floor.p99, floor.p999, floor.max] { td.number { (micros(us)) } }
+            td {}
         }
     }
 }
