@@ -70,6 +70,11 @@ pub struct Pressure {
 pub const LIMIT_MIN: f64 = 1024.0;
 
 impl Pressure {
+    /// True where little of the slack is left: then any measure of the drain is better than none.
+    pub fn is_short(debt: u64, slack: u64) -> bool {
+        debt >= slack / 4 * 3
+    }
+
     /// True from half the slack on.
     pub fn is_pressed(&self) -> bool {
         self.debt > 0 && self.debt >= self.slack / 2
@@ -136,6 +141,9 @@ pub struct Drain {
 /// Less busy time than this measures nothing, and a whole second without a byte that nothing drains.
 const MEASURED_SECONDS_MIN: f64 = 0.01;
 const HANGING_SECONDS: f64 = 1.0;
+/// From so much time or so many bytes on a rate is sure: what a thread does in its first turns says little of what it will.
+const SURE_SECONDS: f64 = 0.1;
+const SURE_BYTES: f64 = 4e6;
 
 impl Drain {
     /// Nothing measured; what is older than some `memory` of busy time counts little.
@@ -174,10 +182,18 @@ impl Drain {
 
     /// Bytes per second, the time since something drained last included.
     pub fn rate(&self, now: Duration) -> Option<f64> {
-        let waiting = self.since.map_or(0.0, |since| now.saturating_sub(since).as_secs_f64());
-        let seconds = self.seconds + waiting;
+        let seconds = self.busy_seconds(now);
         let enough = if self.bytes > 0.0 { MEASURED_SECONDS_MIN } else { HANGING_SECONDS };
         (seconds >= enough).then(|| self.bytes / seconds)
+    }
+
+    /// True if it was measured for long enough that writers may be slowed for it while there is much room.
+    pub fn is_sure(&self, now: Duration) -> bool {
+        self.bytes >= SURE_BYTES || self.busy_seconds(now) >= SURE_SECONDS
+    }
+
+    fn busy_seconds(&self, now: Duration) -> f64 {
+        self.seconds + self.since.map_or(0.0, |since| now.saturating_sub(since).as_secs_f64())
     }
 
     fn latest(&mut self, now: Duration) -> Duration {

@@ -147,12 +147,18 @@ fn the_time_until_the_first_byte_is_no_measure_of_a_drain() {
     assert_eq!(drain.rate(at(20)), None);
     drain.drained(at(40), 2e6);
     let rate = drain.rate(at(40)).unwrap();
+    assert!(
+        !drain.is_sure(at(40)) && !drain.is_sure(at(119)) && drain.is_sure(at(120)),
+        "a tenth of a second is enough"
+    );
     assert!((1e8..1.1e8).contains(&rate), "{rate}");
     // Later it is: each flush has it, and writers wait for it.
     drain.set_busy(at(40), false);
     drain.set_busy(at(100), true);
     drain.drained(at(120), 1e5);
     assert!(drain.rate(at(120)).unwrap() < 0.6 * rate);
+    drain.drained(at(121), 3e6);
+    assert!(drain.is_sure(at(121)), "and so are four megabytes");
 }
 
 /// Writers beside a flush lane, on a clock of its own: what `db` does with threads.
@@ -230,7 +236,10 @@ impl World {
             slack: 2 * self.memtable,
             relief: being,
             room: Some(self.memory.saturating_sub(debt)),
-            drain: self.drain.rate(self.now),
+            drain: self
+                .drain
+                .rate(self.now)
+                .filter(|_| self.drain.is_sure(self.now) || Pressure::is_short(debt, 2 * self.memtable)),
             step: None,
         };
         self.limit.steer(self.now, &[pressure]);

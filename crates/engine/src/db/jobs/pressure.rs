@@ -73,7 +73,7 @@ pub fn sample_memory(store: &Store) {
         slack,
         relief: store.admission.flush_left.load(Ordering::Relaxed),
         room: Some(slack.saturating_sub(memory.memtables)),
-        drain: store.admission.flushes.rate(now),
+        drain: store.admission.flushes.rate_for(now, memory.memtables, slack),
         step: None,
     };
     let failures = Failures::look(store, &store.admission.gate);
@@ -215,7 +215,7 @@ fn memtable_pressure(store: &Store, keyspace: &KeyspaceState, now: Duration) -> 
     let memory = in_use(store);
     let room = memory.for_memtables().saturating_sub(memory.memtables);
     let sharing = admission.pressed.load(Ordering::Relaxed).max(1) as u64;
-    let drain = admission.flushes.rate(now);
+    let drain = admission.flushes.rate_for(now, debt, slack);
     let pressure = Pressure { debt, slack, relief, room: Some(room / sharing), drain, step: None };
     let (count, used, of) = (view.immutable.len(), mib(debt), mib(slack));
     (
@@ -274,7 +274,7 @@ fn l0_pressure(store: &Store, keyspace: &KeyspaceState, now: Duration) -> (Press
         slack,
         relief: debt.saturating_sub(slack / 2),
         room: None,
-        drain: keyspace.l0_drain.rate(now),
+        drain: keyspace.l0_drain.rate_for(now, debt, slack),
         step: match store.admission.slowing() {
             Slowing::Steps { bytes_per_sec } => Some(bytes_per_sec),
             _ => None,

@@ -175,6 +175,8 @@ pub struct DrainMeter {
     drain: Mutex<Drain>,
     /// Bits of the rate as it was known last; none if it was not.
     known: AtomicU64,
+    /// That one was sure.
+    is_sure: AtomicBool,
 }
 
 const UNKNOWN: u64 = u64::MAX;
@@ -191,7 +193,11 @@ impl DrainMeter {
     }
 
     fn new(memory: Duration) -> DrainMeter {
-        DrainMeter { drain: Mutex::new(Drain::new(memory)), known: AtomicU64::new(UNKNOWN) }
+        DrainMeter {
+            drain: Mutex::new(Drain::new(memory)),
+            known: AtomicU64::new(UNKNOWN),
+            is_sure: AtomicBool::new(false),
+        }
     }
 
     /// There is something to drain, or not any more.
@@ -209,9 +215,16 @@ impl DrainMeter {
         if let Ok(drain) = self.drain.try_lock() {
             let rate = drain.rate(now);
             self.known.store(rate.map_or(UNKNOWN, f64::to_bits), Ordering::Relaxed);
+            self.is_sure.store(drain.is_sure(now), Ordering::Relaxed);
             return rate;
         }
         Some(self.known.load(Ordering::Relaxed)).filter(|bits| *bits != UNKNOWN).map(f64::from_bits)
+    }
+
+    /// The rate to slow writers by: one that is not sure counts only where little of the slack is left.
+    pub fn rate_for(&self, now: Duration, debt: u64, slack: u64) -> Option<f64> {
+        let rate = self.rate(now)?;
+        (self.is_sure.load(Ordering::Relaxed) || Pressure::is_short(debt, slack)).then_some(rate)
     }
 }
 
