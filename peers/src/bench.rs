@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use evenkeel_lab::base::clock;
+use evenkeel_lab::base::provenance::Provenance;
 use evenkeel_lab::results::document::Document;
 use evenkeel_lab::results::report;
 use evenkeel_lab::results::settings::{Common, PEERS, Settings};
@@ -130,9 +132,11 @@ impl Args {
     pub fn measure<E: Engine>(
         &self,
         engine: &E,
+        dir: &Path,
         mut config: BTreeMap<String, serde_json::Value>,
         opening: Instant,
     ) -> Result<(), Failure> {
+        let began_ms = clock::wall_ms();
         engine.get(FIRST_QUESTION).map_err(Failure::work)?;
         let open_seconds = opening.elapsed().as_secs_f64();
         let described = self.described()?;
@@ -150,6 +154,7 @@ impl Args {
             None => self.drive(engine, &described, config)?,
         };
         document.open_seconds = Some(open_seconds);
+        document.provenance = Some(Provenance::here(began_ms, dir));
         let json = || document.to_json().map_err(Failure::work);
         match &self.json {
             Some(path) if path == Path::new("-") => print(&(json()? + "\n"))?,

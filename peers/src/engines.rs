@@ -94,7 +94,7 @@ pub fn measure(name: &str, asked: &Asked, args: &Args) -> Result<(), Failure> {
         ($open:expr) => {{
             let opening = clock::now();
             let (engine, config) = $open.map_err(|error| Failure::work(format!("{name}: {error}")))?;
-            args.measure(&engine, config, opening)
+            args.measure(&engine, &asked.dir, config, opening)
         }};
     }
     match name {

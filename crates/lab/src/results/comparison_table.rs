@@ -93,6 +93,7 @@ pub fn quantity(x: f64, unit: Unit) -> String {
         Unit::Micros => micros(x),
         Unit::Seconds => seconds(x),
         Unit::Bytes => bytes(x as u64),
+        Unit::Times if x > 0.0 && x < 0.1 => format!("{x:.4}"),
         Unit::Times | Unit::Cores => format!("{x:.2}"),
     }
 }

@@ -72,7 +72,12 @@ impl Bar {
             return format!("{} – {}", quantity(low, unit), quantity(high, unit));
         }
         let sign = if matches!(self, Bar::RatioAtLeast(_) | Bar::AtLeast(_)) { '≥' } else { '≤' };
-        let limit = if self.is_ratio() { times(self.limit()) } else { quantity(self.limit(), unit) };
+        let limit = match self.limit() {
+            limit if self.is_ratio() => times(limit),
+            // Nearly one is not one.
+            limit if unit == Unit::Times && limit < 1.0 => limit.to_string(),
+            limit => quantity(limit, unit),
+        };
         format!("{sign} {limit}")
     }
 }
@@ -103,5 +108,7 @@ mod tests {
             assert_eq!((bar.met(1.4), bar.met(1.5), bar.met(1.6)), (below, at, above), "{bar:?}");
             assert_eq!(bar.text(Unit::Micros), text);
         }
+        assert_eq!(Bar::AtLeast(0.999).text(Unit::Times), "≥ 0.999");
+        assert_eq!(Bar::AtMost(0.005).text(Unit::Times), "≤ 0.005");
     }
 }

@@ -97,11 +97,17 @@ pub struct Verdict {
 impl Report {
     /// A report of these runs, with a headline made from them.
     pub fn new(runs: Vec<Run>) -> Report {
-        let mut workloads: Vec<&str> = runs.iter().map(|run| run.document.workload.as_str()).collect();
-        let mut engines: Vec<&str> = runs.iter().map(|run| run.engine.as_str()).collect();
-        workloads.dedup();
-        engines.dedup();
-        let title = format!("{} on {}", workloads.join(", "), engines.join(", "));
+        let each_once = |of: fn(&Run) -> &str| {
+            let mut names: Vec<&str> = Vec::new();
+            for name in runs.iter().map(of) {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+            names.join(", ")
+        };
+        let title =
+            format!("{} on {}", each_once(|run| &run.document.workload), each_once(|run| &run.engine));
         Report { title, runs, verdicts: Vec::new(), notes: Vec::new(), compared: Vec::new() }
     }
 

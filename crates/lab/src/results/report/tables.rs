@@ -108,7 +108,8 @@ fn warnings(report: &Report) -> Vec<String> {
     if differ(|doc| doc.workload.clone()) || differ(|doc| asked_alike(doc).join(", ")) {
         warnings.push("the runs were not asked for the same.".to_owned());
     }
-    if differ(|doc| format!("{:?}", doc.provenance.as_ref().map(|p| &p.host))) {
+    let mut hosts = report.runs.iter().filter_map(|run| Some(&run.document.provenance.as_ref()?.host));
+    if hosts.next().is_some_and(|first| hosts.any(|host| host != first)) {
         warnings.push("the runs are not of the same machine and disk.".to_owned());
     }
     warnings
@@ -150,7 +151,7 @@ pub fn compared(report: &Report) -> Markup {
             section {
                 h2 { "Comparison: " (group.settings) }
                 (scrolling("Comparison", &compared_table(group)))
-                @for line in explained(&group.figures) { p.note { (line) } }
+                div.below { @for line in explained(&group.figures) { p.note { (line) } } }
             }
         }
     }
