@@ -68,7 +68,10 @@ fn remark(v: &StudyVerdict) -> Option<&str> {
 }
 
 fn number(x: Option<f64>) -> String {
-    x.map_or_else(|| "–".to_owned(), |x| format!("{x:.2}"))
+    x.map_or_else(
+        || "–".to_owned(),
+        |x| if x > 0.0 && x < 0.1 { format!("{x:.4}") } else { format!("{x:.2}") },
+    )
 }
 
 fn spread(v: &StudyVerdict) -> String {
