@@ -39,7 +39,12 @@ const ROCKSDB: Row = Row {
 
 const ROWS: [Row; 9] = [
     ROCKSDB,
-    Row { name: "rocksdb-recycle", what: "RocksDB that writes over old log files", ..ROCKSDB },
+    Row {
+        name: "rocksdb-recycle",
+        what: "RocksDB that writes over old log files",
+        durabilities: &[Durability::Os, Durability::Sync],
+        ..ROCKSDB
+    },
     Row {
         name: "rocksdb-low-priority",
         what: "RocksDB whose compactions have low CPU and I/O priority",
@@ -186,6 +191,12 @@ mod tests {
         assert_eq!((scanned.entries, scanned.bytes), (20, 20 * 58), "{name}");
         let scanned = engine.scan_down(&key(10), 5).unwrap();
         assert_eq!((scanned.entries, scanned.bytes), (5, 5 * 58), "{name}");
+        let between = |from: &[u8], to: &[u8]| engine.scan_between(from, to).unwrap().entries;
+        assert_eq!(
+            (between(&key(10), &key(20)), between(b"", &key(4)), between(b"z", b"a")),
+            (10, 4, 0),
+            "{name}"
+        );
         assert_eq!(engine.scan(b"", usize::MAX).unwrap().entries, 100, "{name}");
         engine.delete(&key(3)).unwrap();
         engine.write(&[Change::Put(b"new", b"1"), Change::Delete(&key(4))]).unwrap();

@@ -230,6 +230,13 @@ impl Engine for Coordinode {
         count(self.shared.tree.range(..=from, SeqNo::MAX, None).rev().take(limit))
     }
 
+    fn scan_between(&self, from: &[u8], to: &[u8]) -> Result<Scanned, EngineError> {
+        if from >= to {
+            return Ok(Scanned::default());
+        }
+        count(self.shared.tree.range(from..to, SeqNo::MAX, None))
+    }
+
     fn delete(&self, key: &[u8]) -> Result<(), EngineError> {
         let (_, memtable) = self.shared.tree.remove(key, self.shared.sequence.next());
         self.wrote(key.len(), memtable)

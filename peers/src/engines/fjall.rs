@@ -124,6 +124,10 @@ impl Engine for Fjall {
         count(self.keyspace.range(..=from).rev().take(limit))
     }
 
+    fn scan_between(&self, from: &[u8], to: &[u8]) -> Result<Scanned, EngineError> {
+        if from >= to { Ok(Scanned::default()) } else { count(self.keyspace.range(from..to)) }
+    }
+
     fn delete(&self, key: &[u8]) -> Result<(), EngineError> {
         self.account.wrote(key.len());
         self.keyspace.remove(key)?;

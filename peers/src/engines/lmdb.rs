@@ -103,6 +103,16 @@ impl Engine for Lmdb {
         count(self.table.rev_range(&transaction, &(Unbounded, Included(from)))?.take(limit))
     }
 
+    fn scan_between(&self, from: &[u8], to: &[u8]) -> Result<Scanned, EngineError> {
+        use std::ops::Bound::{Excluded, Included, Unbounded};
+        if from >= to {
+            return Ok(Scanned::default());
+        }
+        let transaction = self.env.read_txn()?;
+        let lower = if from.is_empty() { Unbounded } else { Included(from) };
+        count(self.table.range(&transaction, &(lower, Excluded(to)))?)
+    }
+
     fn delete(&self, key: &[u8]) -> Result<(), EngineError> {
         self.write(&[Change::Delete(key)])
     }

@@ -95,6 +95,11 @@ impl Engine for Redb {
         count(table.range(..=from)?.rev().take(limit))
     }
 
+    fn scan_between(&self, from: &[u8], to: &[u8]) -> Result<Scanned, EngineError> {
+        let table = self.db.begin_read()?.open_table(TABLE)?;
+        if from >= to { Ok(Scanned::default()) } else { count(table.range(from..to)?) }
+    }
+
     fn delete(&self, key: &[u8]) -> Result<(), EngineError> {
         self.change(key.len(), |table| table.remove(key).map(drop))
     }

@@ -218,6 +218,14 @@ impl Engine for RocksDb {
         walk(cursor, limit, Cursor::prev)
     }
 
+    fn scan_between(&self, from: &[u8], to: &[u8]) -> Result<Scanned, EngineError> {
+        let mut read = ReadOptions::default();
+        read.set_iterate_upper_bound(to);
+        let mut cursor = self.db.raw_iterator_opt(read);
+        cursor.seek(from);
+        walk(cursor, usize::MAX, Cursor::next)
+    }
+
     fn delete(&self, key: &[u8]) -> Result<(), EngineError> {
         self.account.wrote(key.len());
         Ok(self.db.delete_opt(key, &self.write)?)
