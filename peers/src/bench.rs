@@ -82,10 +82,8 @@ impl Args {
         if self.run.crash && self.db.is_none() {
             return Err(Failure::usage("--crash leaves the store as it is; give it a --db"));
         }
-        if self.operations.is_some() && self.load.load().map_err(Failure::usage)?.is_some() {
-            return Err(Failure::usage(
-                "a file of operations runs one after the other; leave --rate and --shape away",
-            ));
+        if self.operations.is_some() {
+            replay::check(&self.load).map_err(Failure::usage)?;
         }
         let settings = Settings::parse(&self.settings).unwrap_or(Settings::Equal);
         let common = common(&self.set, settings)?;
@@ -172,9 +170,7 @@ impl Args {
             ))),
         }
     }
-}
 
-impl Args {
     /// The workload, from the records that it starts with.
     fn drive<E: Engine>(
         &self,

@@ -47,7 +47,7 @@ const ROWS: [Row; 9] = [
     },
     Row {
         name: "rocksdb-low-priority",
-        what: "RocksDB whose compactions have low CPU and I/O priority",
+        what: "RocksDB whose background threads have low CPU and I/O priority",
         ..ROCKSDB
     },
     Row {

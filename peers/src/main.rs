@@ -24,7 +24,7 @@ compile_error!(
 #[command(name = "keel-peers", version)]
 enum Cli {
     /// Measure an engine.
-    Bench(bench::Args),
+    Bench(Box<bench::Args>),
     /// List the engines, and what each supports.
     Engines,
 }

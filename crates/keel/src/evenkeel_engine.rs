@@ -161,15 +161,6 @@ impl Answers for EvenkeelEngine {
 const INTERNAL: [&str; 7] = ["wal", "manifest", "flush", "intra-l0", "l0-to-l1", "deep", "upkeep"];
 
 /// The figures by their names in the engine's JSON; levels are those of the keyspace that is measured.
-/// Bytes in the first three levels, and in all below.
-fn by_level(levels: &[Value]) -> [u64; 4] {
-    let mut bytes = [0; 4];
-    for (i, level) in levels.iter().enumerate() {
-        bytes[i.min(3)] += level.get("bytes").and_then(Value::as_u64).unwrap_or(0);
-    }
-    bytes
-}
-
 fn figures(json: &Value, keyspace: &str) -> Figures {
     let number = |path: &str| json.pointer(path).and_then(Value::as_f64);
     let whole = |path: &str| json.pointer(path).and_then(Value::as_u64);
@@ -206,6 +197,15 @@ fn figures(json: &Value, keyspace: &str) -> Figures {
         level_bytes: levels.and_then(Value::as_array).map(|levels| by_level(levels)),
         internal_limit: number("/schedule/limit_bytes_per_sec"),
     }
+}
+
+/// Bytes in the first three levels, and in all below.
+fn by_level(levels: &[Value]) -> [u64; 4] {
+    let mut bytes = [0; 4];
+    for (i, level) in levels.iter().enumerate() {
+        bytes[i.min(3)] += level.get("bytes").and_then(Value::as_u64).unwrap_or(0);
+    }
+    bytes
 }
 
 #[cfg(test)]

@@ -17,10 +17,9 @@ use std::time::Duration;
 use crate::base::error::{Error, Result};
 
 /// How writers are slowed for what L0 holds too much. Full memtables always slow them on a slope: memory is bounded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slowing {
     /// The less room is left, the slower.
-    #[default]
     Slope,
     /// From half the slack on to one rate, and at its end nearly to a halt: RocksDB's slowdown and stop.
     Steps {
@@ -35,13 +34,21 @@ pub enum Slowing {
 pub const STEP_RATE: u64 = 16 << 20;
 
 impl Slowing {
+    /// The rate of steps, if it is those.
+    pub fn step(self) -> Option<u64> {
+        match self {
+            Slowing::Steps { bytes_per_sec } => Some(bytes_per_sec),
+            Slowing::Slope | Slowing::Never => None,
+        }
+    }
+
     /// Refuses a rate at which nobody gets on.
     ///
     /// # Errors
     /// `InvalidArgument`.
     pub fn check(self) -> Result<()> {
-        match self {
-            Slowing::Steps { bytes_per_sec } if bytes_per_sec < LIMIT_MIN as u64 => {
+        match self.step() {
+            Some(rate) if rate < LIMIT_MIN as u64 => {
                 Err(Error::invalid("admission=steps lets in 1 KiB a second or more, like steps@16MiB"))
             }
             _ => Ok(()),
@@ -70,9 +77,14 @@ pub struct Pressure {
 pub const LIMIT_MIN: f64 = 1024.0;
 
 impl Pressure {
+    /// The debt at which what is let in equals what drains.
+    pub fn balance(slack: u64) -> u64 {
+        slack / 4 * 3
+    }
+
     /// True where little of the slack is left: then any measure of the drain is better than none.
     pub fn is_short(debt: u64, slack: u64) -> bool {
-        debt >= slack / 4 * 3
+        debt >= Pressure::balance(slack)
     }
 
     /// True from half the slack on.

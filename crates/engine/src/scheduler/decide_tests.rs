@@ -306,7 +306,7 @@ fn at_high_load_one_deep_job_goes_on() {
     assert_eq!(bench.high().aside, [], "the other has its turn");
 }
 
-/// And not an interval later.
+/// Within an interval of low load.
 #[test]
 fn delayed_work_resumes_with_the_low_sample() {
     let mut bench = Bench::new("dlc-full");

@@ -8,10 +8,10 @@
 //! deeper work         the horizon                                          twice the horizon, once the first is over
 //! where deletes have a time                                                half of what is kept for the work
 //! ```
-//! Time follows from bytes: how much may still come in, over how fast clients write, soon as now and later as in the mean. The rate is that of the
-//! earliest deadlines first: the most, over all deadlines, of the bytes due by then over the time until then. What clients use it takes
-//! only as L0's room runs out. Beyond it goes only what clients leave when they do less than in the mean, all of it when they do less
-//! than half of that.
+//! Time follows from bytes: how much may still come in, over how fast clients write, soon as now and later as in the mean. The
+//! rate is that of the earliest deadlines first: the most, over all deadlines, of the bytes due by then over the time until then.
+//! What clients use it takes only as L0's room runs out. Beyond it goes only what clients leave when they do less than in the
+//! mean, all of it when they do less than half of that.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

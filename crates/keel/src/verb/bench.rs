@@ -47,7 +47,7 @@ use crate::stoppable::{Stoppable, failed};
 use crate::store::{EngineArgs, Store, Target};
 use crate::tracing::{TraceArgs, TracedMeasurement};
 
-pub use result::{ResultArgs, write_report};
+pub use result::{ResultArgs, usual_place, write_report};
 
 /// The workload that is none of the lab's table.
 const SOAK: &str = "soak";

@@ -27,7 +27,7 @@ use evenkeel_lab::workloads::catalog::{filler, find};
 use evenkeel_lab::workloads::workload::Workload;
 
 use self::progress::DemoProgress;
-use super::bench::{ResultArgs, Workspace, close, engine_config, write_report};
+use super::bench::{ResultArgs, Workspace, close, engine_config, usual_place, write_report};
 use crate::device::file_system;
 use crate::evenkeel_engine::EvenkeelEngine;
 use crate::failure::Failure;
@@ -90,7 +90,7 @@ impl Args {
             demo => demo?,
         };
         self.result.print(|| serde_json::to_string_pretty(&demo), || demo.text())?;
-        let page = self.result.report.clone().unwrap_or_else(usual_page);
+        let page = self.result.report.clone().unwrap_or_else(|| usual_place("demo"));
         write_report(&demo.report(), &page)?;
         files::write_whole(&page.join(PICTURE), &picture(&demo))
             .map_err(|error| Failure::work(format!("cannot write into {}: {error}", page.display())))?;
@@ -102,11 +102,6 @@ impl Args {
 fn schedules() -> Vec<&'static str> {
     let known = |name: &str| evenkeel::schedule::catalog().iter().any(|(form, _)| short(form) == name);
     SCHEDULES.iter().copied().filter(|schedule| known(short(schedule))).collect()
-}
-
-/// Where the page goes that nobody asked a place for.
-fn usual_page() -> PathBuf {
-    std::env::temp_dir().join(format!("keel-demo-{}", std::process::id()))
 }
 
 /// Where and how all is run.

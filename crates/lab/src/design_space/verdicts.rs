@@ -18,6 +18,7 @@ use super::judge::StudyVerdict;
 use super::point::Point;
 use super::study::{Study, median};
 use crate::results::comparison::Unit;
+use crate::results::comparison_table::quantity;
 use crate::results::report::csv_row;
 use crate::verdicts::verdict_page::Studies;
 
@@ -68,10 +69,7 @@ fn remark(v: &StudyVerdict) -> Option<&str> {
 }
 
 fn number(x: Option<f64>) -> String {
-    x.map_or_else(
-        || "–".to_owned(),
-        |x| if x > 0.0 && x < 0.1 { format!("{x:.4}") } else { format!("{x:.2}") },
-    )
+    x.map_or_else(|| "–".to_owned(), |x| quantity(x, Unit::Times))
 }
 
 fn spread(v: &StudyVerdict) -> String {

@@ -18,10 +18,10 @@ const OLTP: Row = Row {
     memory: 1,
 };
 const CALM: Row = Row { load: Load::Share(60), seconds: 60.0, ..OLTP };
-const HALF_READS: Row = Row { workload: "oltp-5-5", ..OLTP };
 /// DLC's other estimates, and what is really read from files.
 const BY_GET: Row = CALM.under("silk-star:estimator=per-get").named("per-get");
 const BY_DEVICE: Row = CALM.under("silk-star:estimator=device").named("device");
+const HALF_READS: Row = Row { workload: "oltp-5-5", ..OLTP };
 const FEW_READS: Row = Row { workload: "oltp-1-9", ..OLTP };
 const MOST_READS: Row = Row { workload: "oltp-9-1", ..OLTP };
 const LONG: Row = Row { load: Load::High { peak: 110.0, valley: 10.0 }, ..OLTP };

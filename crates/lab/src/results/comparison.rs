@@ -492,6 +492,13 @@ fn slowest_second(document: &Document) -> Option<f64> {
     told.into_iter().chain(silent.then_some(0.0)).reduce(f64::min).filter(|_| !document.windows.is_empty())
 }
 
+impl Figure {
+    /// The ratio of a cell as it is shown: not of what is compared with, nor of what is neither better nor worse.
+    pub fn shown_ratio(&self, cell: &Cell, is_base: bool) -> Option<f64> {
+        cell.ratio.filter(|_| !is_base && self.better.is_some())
+    }
+}
+
 impl Cell {
     /// A figure over runs.
     pub fn of<'a>(

@@ -81,7 +81,7 @@ fn table(out: &mut String, group: &Group) -> std::fmt::Result {
 fn cell_text(figure: &Figure, i: usize, is_base: bool) -> String {
     let cell = figure.cells.get(i).copied().unwrap_or_default();
     let median = cell.median.map_or_else(|| "unknown".to_owned(), |x| quantity(x, figure.unit));
-    let ratio = cell.ratio.filter(|_| !is_base && figure.better.is_some()).map_or_else(String::new, times);
+    let ratio = figure.shown_ratio(&cell, is_base).map_or_else(String::new, times);
     let word = cell.verdict.map_or("", Verdict::word);
     format!("{median:>10}{:>5}{ratio:>6} {word:<6}", spread(&cell))
 }

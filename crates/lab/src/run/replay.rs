@@ -11,6 +11,7 @@ use crate::base::machine::Meter;
 use crate::run::driver::{Dataset, Outcome, Plan, at_rest};
 use crate::run::driver_cost::{DriverCost, Nothing, of_closed};
 use crate::run::engine::{Engine, EngineError};
+use crate::run::load_arguments::LoadArgs;
 use crate::run::phase::{Attendant, Control, Measured, Part, Phase, Total, Unwatched, Watch, joined};
 use crate::run::recorder::{Recorder, Windows};
 use crate::workloads::catalog::YCSB;
@@ -31,6 +32,19 @@ pub const OPERATIONS: Workload = Workload {
 
 /// Operations over which the cost of the lab itself is taken.
 const COST_LINES: usize = 1 << 14;
+
+/// Refuses a load.
+///
+/// # Errors
+/// What to leave away, or what of it makes no sense.
+pub fn check(load: &LoadArgs) -> Result<(), String> {
+    match load.load()? {
+        Some(_) => {
+            Err("a file of operations runs one after the other; leave --rate and --shape away".to_owned())
+        }
+        None => Ok(()),
+    }
+}
 
 /// What was done to records that a file left, as a plan, for the document.
 pub fn plan(data: Dataset, seed: u64) -> Plan<'static> {

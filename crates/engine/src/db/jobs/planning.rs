@@ -9,6 +9,7 @@ use crate::compaction::strategy::Strategy;
 use crate::db::store::background::BackgroundState;
 use crate::db::store::keyspace_state::{KeyspaceState, ReadView};
 use crate::db::store::state::Store;
+use crate::scheduler::admission::Pressure;
 use crate::scheduler::situation::TreeBacklog;
 use crate::version::run::TableRef;
 use crate::version::version::Version;
@@ -32,14 +33,13 @@ fn tree(store: &Store, keyspace: &KeyspaceState, state: &BackgroundState) -> Tre
     let (runs, bytes) = (runs.saturating_sub(taken_runs), bytes.saturating_sub(taken_bytes));
     let is_due = runs > most || bytes >= capacity_bytes(&strategy.size, version, 0);
     let to_come = (most + 1).saturating_sub(runs).saturating_mul(unit);
-    let l0_most = slack / 4 * 3;
+    let l0_most = Pressure::balance(slack);
     let (flush_left, flush_room) = flush(store, keyspace, &view);
     TreeBacklog {
         keyspace: keyspace.id,
         ingested: keyspace.ingested(),
         flush_left,
         flush_room,
-        // At three quarters of the slack writers are let in no faster than L0 drains.
         l0_room: l0_most.saturating_sub(debt),
         l0_room_most: l0_most,
         l0_round: most.saturating_mul(unit),

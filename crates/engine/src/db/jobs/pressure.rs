@@ -275,10 +275,7 @@ fn l0_pressure(store: &Store, keyspace: &KeyspaceState, now: Duration) -> (Press
         relief: debt.saturating_sub(slack / 2),
         room: None,
         drain: keyspace.l0_drain.rate_for(now, debt, slack),
-        step: match store.admission.slowing() {
-            Slowing::Steps { bytes_per_sec } => Some(bytes_per_sec),
-            _ => None,
-        },
+        step: store.admission.slowing().step(),
     };
     let bytes = mib(bytes);
     (

@@ -20,11 +20,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 
 /// Runs `file`.
 pub fn run(args: &Args, file: &Path, target: &Target) -> Result<(), Failure> {
-    if args.load.load().map_err(Failure::usage)?.is_some() {
-        return Err(Failure::usage(
-            "a file of operations runs one after the other; leave --rate and --shape away",
-        ));
-    }
+    replay::check(&args.load).map_err(Failure::usage)?;
     args.options.options()?;
     let input = open(file)?;
     let place = Workspace::choose(target, args.keep)?;

@@ -49,8 +49,8 @@ impl ResultArgs {
 
     /// Writes the report of a comparison, which took long enough that one is always wanted.
     pub fn report_comparison(&self, comparison: &Comparison) -> Result<(), Failure> {
-        let usual = || std::env::temp_dir().join(format!("keel-report-{}", std::process::id()));
-        write_report(&Report::of_comparison(comparison), &self.report.clone().unwrap_or_else(usual))
+        let dir = self.report.clone().unwrap_or_else(|| usual_place("report"));
+        write_report(&Report::of_comparison(comparison), &dir)
     }
 
     /// The result as JSON where that is asked for, and else, or beside a file, as text.
@@ -71,6 +71,11 @@ impl ResultArgs {
             None => Output::new().text(&text()),
         }
     }
+}
+
+/// Where a page goes that nobody asked a place for.
+pub fn usual_place(what: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("keel-{what}-{}", std::process::id()))
 }
 
 /// Writes a report into a directory, and says where it is.

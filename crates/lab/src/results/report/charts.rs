@@ -65,6 +65,17 @@ struct Stepped {
     words: fn(f64) -> String,
 }
 
+/// A plot of four figures in bytes, one upon the other.
+struct Stacked {
+    id: &'static str,
+    title: &'static str,
+    about: String,
+    names: [&'static str; 4],
+    get: fn(&Point) -> &[Option<f64>; 4],
+    /// A figure as it is told.
+    words: fn(f64) -> String,
+}
+
 /// Runs over time.
 struct Timelines {
     names: Vec<String>,
@@ -186,39 +197,29 @@ impl Timelines {
     }
 
     fn bytes(&self) -> Chart {
-        let marks = |run: &[Point]| layers(run, |p| &p.bytes);
-        let words = |p: &Point| {
-            let line = |(name, x): (&str, &Option<f64>)| format!("{name} {}", known(*x, per_second));
-            CLASSES.into_iter().zip(&p.bytes).map(line).collect::<Vec<_>>().join("\n")
-        };
-        let title = "Bytes by class over time";
-        Chart {
+        self.stacked(&Stacked {
             id: "bytes",
-            title,
+            title: "Bytes by class over time",
             about: format!(
                 "Bytes a second, one upon the other: what clients wrote and read, what flushes wrote, what work on the first \
                  level and on deeper levels wrote.{}",
                 self.silent_classes()
             ),
-            legend: layer_legend(CLASSES),
-            drawing: self.draw(title, &Scale::bytes(self.highest(|p| sum(&p.bytes))), marks, words),
-        }
+            names: CLASSES,
+            get: |p| &p.bytes,
+            words: per_second,
+        })
     }
 
     fn levels(&self) -> Chart {
-        let marks = |run: &[Point]| layers(run, |p| &p.levels);
-        let words = |p: &Point| {
-            let line = |(name, x): (&str, &Option<f64>)| format!("{name} {}", known(*x, |x| bytes(x as u64)));
-            LEVELS.into_iter().zip(&p.levels).map(line).collect::<Vec<_>>().join("\n")
-        };
-        let title = "The tree over time";
-        Chart {
+        self.stacked(&Stacked {
             id: "levels",
-            title,
+            title: "The tree over time",
             about: "Bytes in the levels of the tree, one upon the other.".to_owned(),
-            legend: layer_legend(LEVELS),
-            drawing: self.draw(title, &Scale::bytes(self.highest(|p| sum(&p.levels))), marks, words),
-        }
+            names: LEVELS,
+            get: |p| &p.levels,
+            words: |x| bytes(x as u64),
+        })
     }
 
     /// Nothing of closed loops alone: they have no queue.
@@ -269,6 +270,24 @@ impl Timelines {
             scale: |highest| Scale::ratio(highest.max(0.5)),
             words: cores,
         })
+    }
+
+    fn stacked(&self, stack: &Stacked) -> Chart {
+        let get = stack.get;
+        let sum = |p: &Point| get(p).iter().any(Option::is_some).then(|| get(p).iter().flatten().sum());
+        let marks = |run: &[Point]| (0..stack.names.len()).filter_map(|i| layer(run, get, i)).collect();
+        let words = |p: &Point| {
+            let line = |(name, x): (&&str, &Option<f64>)| format!("{name} {}", known(*x, stack.words));
+            stack.names.iter().zip(get(p)).map(line).collect::<Vec<_>>().join("\n")
+        };
+        let [first, second, third, fourth] = stack.names;
+        Chart {
+            id: stack.id,
+            title: stack.title,
+            about: stack.about.clone(),
+            legend: legend(&[("k1", first), ("k2", second), ("k3", third), ("k4", fourth)]),
+            drawing: self.draw(stack.title, &Scale::bytes(self.highest(sum)), marks, words),
+        }
     }
 
     /// A figure that stands for a whole second.
@@ -351,29 +370,15 @@ fn steps(class: &str, run: &[Point], get: impl Fn(&Point) -> Option<f64>) -> Opt
     at.iter().any(|(_, _, y)| y.is_some()).then(|| Mark::Steps(class.to_owned(), at))
 }
 
-/// All that is known of a stack.
-fn sum(stack: &[Option<f64>]) -> Option<f64> {
-    stack.iter().any(Option::is_some).then(|| stack.iter().flatten().sum())
-}
-
-fn layer_legend(names: [&str; 4]) -> Vec<(String, String)> {
-    let [first, second, third, fourth] = names;
-    legend(&[("k1", first), ("k2", second), ("k3", third), ("k4", fourth)])
-}
-
-/// Four figures, one upon the other.
-fn layers(run: &[Point], stack: fn(&Point) -> &[Option<f64>; 4]) -> Vec<Mark> {
-    (0..4).filter_map(|class| layer(run, stack, class)).collect()
-}
-
-fn layer(run: &[Point], stack: fn(&Point) -> &[Option<f64>; 4], class: usize) -> Option<Mark> {
+/// One figure of a stack, upon those before it.
+fn layer(run: &[Point], get: fn(&Point) -> &[Option<f64>; 4], i: usize) -> Option<Mark> {
     let piece = |p: &Point| {
-        let height = stack(p).get(class).copied().flatten()?;
-        let below: f64 = stack(p).iter().take(class).flatten().sum();
+        let height = get(p).get(i).copied().flatten()?;
+        let below: f64 = get(p).iter().take(i).flatten().sum();
         Some([p.from, p.to, below, below + height])
     };
     let pieces: Vec<_> = run.iter().filter_map(piece).collect();
-    (!pieces.is_empty()).then(|| Mark::Area(format!("k{}", class + 1), pieces))
+    (!pieces.is_empty()).then(|| Mark::Area(format!("k{}", i + 1), pieces))
 }
 
 /// One panel for each kind of operation, with all runs in it.

@@ -181,10 +181,9 @@ fn compared_table(group: &Compared) -> Markup {
 
 fn compared_cell(figure: &Figure, cell: &Cell, is_base: bool) -> Markup {
     let Some(median) = cell.median else { return html! { (UNKNOWN) } };
-    let ratio = cell.ratio.filter(|_| !is_base && figure.better.is_some());
     html! {
         (quantity(median, figure.unit)) " " small { (spread(cell)) }
-        @if let Some(ratio) = ratio {
+        @if let Some(ratio) = figure.shown_ratio(cell, is_base) {
             div {
                 strong { (ratio_text(ratio)) }
                 @if let Some(verdict) = cell.verdict {
