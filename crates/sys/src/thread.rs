@@ -50,6 +50,12 @@ pub fn can_raise_priority() -> bool {
     imp::can_raise()
 }
 
+/// Gives up CAP_SYS_NICE, for good, of the calling thread and of those that it will start: to see what comes of a process without it.
+/// What RLIMIT_NICE allows stays allowed.
+pub fn give_up_raising_priority() -> io::Result<()> {
+    imp::give_up_raising()
+}
+
 /// CPU time used by the calling thread; zero where the system does not tell.
 pub fn thread_cpu_time() -> Duration {
     imp::thread_cpu_time()
@@ -192,15 +198,32 @@ mod imp {
         if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
+    const CAP_SYS_NICE: u32 = 1 << 23;
+
+    /// The calling thread, in the version of these calls that has 64 capabilities.
+    const CAPABILITIES_OF_CALLER: [u32; 2] = [0x2008_0522, 0];
+
+    /// Effective, permitted and inheritable ones; the lower 32, then the upper.
+    type Capabilities = [[u32; 3]; 2];
+
+    fn capabilities() -> io::Result<Capabilities> {
+        let (mut header, mut data) = (CAPABILITIES_OF_CALLER, Capabilities::default());
+        // SAFETY: this version reads and writes a header of two words and writes two sets of three words, which is what the
+        // arrays hold.
+        result(unsafe { libc::syscall(libc::SYS_capget, header.as_mut_ptr(), data.as_mut_ptr()) } as i32)?;
+        Ok(data)
+    }
+
     fn has_cap_sys_nice() -> bool {
-        const CAP_SYS_NICE: u32 = 23;
-        const VERSION_3: u32 = 0x2008_0522;
-        let mut header: [u32; 2] = [VERSION_3, 0];
-        let mut data: [[u32; 3]; 2] = [[0; 3]; 2];
-        // SAFETY: version 3 reads a header of two words and writes two sets of three words, which is
-        // what the arrays hold.
-        let code = unsafe { libc::syscall(libc::SYS_capget, header.as_mut_ptr(), data.as_mut_ptr()) };
-        code == 0 && data[0][0] & (1 << CAP_SYS_NICE) != 0
+        capabilities().is_ok_and(|[lower, _]| lower[0] & CAP_SYS_NICE != 0)
+    }
+
+    pub fn give_up_raising() -> io::Result<()> {
+        let (mut header, mut data) = (CAPABILITIES_OF_CALLER, capabilities()?);
+        data[0].iter_mut().for_each(|set| *set &= !CAP_SYS_NICE);
+        // SAFETY: this version reads and writes a header of two words and reads two sets of three words, which is what the arrays
+        // hold.
+        result(unsafe { libc::syscall(libc::SYS_capset, header.as_mut_ptr(), data.as_ptr()) } as i32)
     }
 
     fn clock(id: libc::clockid_t) -> Duration {
@@ -233,6 +256,10 @@ mod imp {
 
     pub fn can_raise() -> bool {
         false
+    }
+
+    pub fn give_up_raising() -> io::Result<()> {
+        Ok(())
     }
 
     pub fn thread_cpu_time() -> Duration {
@@ -283,6 +310,18 @@ mod tests {
                 assert_eq!(thread_priority(me).unwrap(), Priority::Normal);
             }
         });
+    }
+
+    #[test]
+    fn a_right_given_up_is_given_up_by_this_thread_alone() {
+        let before = can_raise_priority();
+        on_a_thread(|| {
+            give_up_raising_priority().unwrap();
+            set_background_priority(Priority::Idle).unwrap();
+            assert_eq!(set_background_priority(Priority::Normal).is_ok(), can_raise_priority());
+            assert_eq!(on_a_thread(can_raise_priority), can_raise_priority());
+        });
+        assert_eq!(can_raise_priority(), before);
     }
 
     #[test]

@@ -125,6 +125,11 @@ pub fn others_may_go_on() {
     }
 }
 
+/// One of two ways, at random.
+pub fn drawn() -> Option<bool> {
+    Some(shuttle::rand::thread_rng().r#gen())
+}
+
 /// Of shuttle's threads nobody knows it before they are joined.
 pub fn has_ended<T>(_thread: &thread::JoinHandle<T>) -> bool {
     false

@@ -17,7 +17,7 @@ pub use shuttle::sync::{Mutex, MutexGuard, RwLock};
 pub use shuttle::thread_local;
 
 #[cfg(shuttle)]
-pub use super::drawn_waits::{Condvar, has_ended, others_may_go_on, thread};
+pub use super::drawn_waits::{Condvar, drawn, has_ended, others_may_go_on, thread};
 
 /// True if this thread has ended.
 #[cfg(not(shuttle))]
@@ -29,3 +29,9 @@ pub fn has_ended<T>(thread: &thread::JoinHandle<T>) -> bool {
 #[cfg(not(shuttle))]
 #[inline(always)]
 pub fn others_may_go_on() {}
+
+/// Nothing. Under shuttle one of two ways, at random.
+#[cfg(not(shuttle))]
+pub fn drawn() -> Option<bool> {
+    None
+}

@@ -1,20 +1,36 @@
-//! All cores busy with somebody else's threads: background threads run below everyone, and still flushes and compactions go on.
+//! All cores busy with somebody else's threads: background threads run below everyone, and still compactions go on, in a process that
+//! may raise its threads again and in one that may not.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use evenkeel::{Db, Options};
+use evenkeel_sys::give_up_raising_priority;
 
 /// Threads that want all of a core, for each core.
 const EACH: usize = 2;
-/// Compactions that have to end, and writes that they may take.
+/// Compactions that have to end, and writes that they may take: some ten times as many as seen.
 const COMPACTIONS: u64 = 6;
 const WRITES: u64 = 600_000;
 
 #[test]
-fn threads_that_use_all_cores_starve_no_background_work() {
+fn threads_that_use_all_cores_starve_no_background_work() -> Result<(), String> {
+    beside_busy_threads(every_schedule_goes_on)
+}
+
+#[test]
+fn nor_do_they_where_no_priority_can_be_raised() -> Result<(), String> {
+    beside_busy_threads(|| {
+        give_up_raising_priority().unwrap();
+        every_schedule_goes_on()
+    })
+}
+
+/// What this comes to, run on a thread of its own.
+fn beside_busy_threads(run: impl FnOnce() -> Result<(), String> + Send) -> Result<(), String> {
     let stop = AtomicBool::new(false);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
         for _ in 0..cores * EACH {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
@@ -22,18 +38,18 @@ fn threads_that_use_all_cores_starve_no_background_work() {
                 }
             });
         }
-        let outcome = std::panic::catch_unwind(|| {
-            for schedule in ["unlimited", "silk", "dlc-burst-part", "paced"] {
-                goes_on(schedule);
-            }
-        });
+        let outcome = scope.spawn(run).join();
         stop.store(true, Ordering::Relaxed);
-        outcome.unwrap();
-    });
+        outcome.unwrap_or_else(|_| Err("it panicked, as told above".to_owned()))
+    })
+}
+
+fn every_schedule_goes_on() -> Result<(), String> {
+    ["unlimited", "silk", "dlc-burst-part", "paced"].into_iter().try_for_each(goes_on)
 }
 
 /// Whoever writes on without asking for anything gets compactions.
-fn goes_on(schedule: &str) {
+fn goes_on(schedule: &str) -> Result<(), String> {
     let dir = tempfile::tempdir().unwrap();
     let options = Options {
         schedule: schedule.to_owned(),
@@ -47,15 +63,13 @@ fn goes_on(schedule: &str) {
     };
     let db = Db::builder(dir.path()).options(options).open().unwrap();
     let keyspace = db.keyspace("default").unwrap();
-    let mut written = 0_u64;
-    while db.metrics().compactions < COMPACTIONS {
-        assert!(written < WRITES, "{schedule}: {} compactions", db.metrics().compactions);
-        for _ in 0..1000 {
-            written += 1;
-            keyspace.put(&written.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes(), &[7; 100]).unwrap();
+    for n in 0..WRITES {
+        if n % 1000 == 0 && db.metrics().compactions >= COMPACTIONS {
+            db.close().unwrap();
+            return Ok(());
         }
+        keyspace.put(&n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes(), &[7; 100]).unwrap();
     }
-    let metrics = db.metrics();
-    assert!(metrics.flushes > COMPACTIONS, "{schedule}: {} flushes", metrics.flushes);
-    db.close().unwrap();
+    let (flushes, compactions) = (db.metrics().flushes, db.metrics().compactions);
+    Err(format!("{schedule}: {compactions} compactions and {flushes} flushes in {WRITES} writes"))
 }

@@ -1,8 +1,9 @@
 //! The background threads' bodies: loops around one step each.
 //!
 //! They run below the clients' priority, so that nobody feels them, until a deadline nears: a caller waits, writers are slowed or
-//! will be soon because of L0, the memtable after the one being flushed is half full, or a plan says so. Then they run as everyone does. A process
-//! that may not raise a priority again lowers its workers only as far as they still get their share, and the lanes not at all.
+//! will be soon because of L0, the memtable after the one being flushed is half full, or a plan says so. Then they run as everyone does. In a
+//! process that may not raise a priority again the lanes are not lowered, and each worker has a stand-in that is not, and works
+//! instead of it while a deadline is near.
 //!
 //! A panic in one is caught, makes the store read-only, and is reported by the next write (`docs/durability.md`, C13).
 
@@ -19,13 +20,13 @@ use super::flushing;
 use super::ticker;
 use crate::base::clock::spawn;
 use crate::base::error::{Error, Result};
-use crate::base::locks::thread::JoinHandle;
+use crate::base::locks::thread::{self, JoinHandle};
 use crate::db::jobs::pressure::L0Debt;
 use crate::db::jobs::scheduling;
 use crate::db::jobs::stepping::{self, Stepped};
 use crate::db::settings::in_force;
 use crate::db::store::background::Threads;
-use crate::db::store::priority::ThreadPriority;
+use crate::db::store::priority::{ThreadPriority, can_raise};
 use crate::db::store::state::Store;
 use crate::observe::event::Event;
 
@@ -71,8 +72,13 @@ fn start_workers(store: &Arc<Store>, threads: &mut Threads) -> Result<()> {
     // A store that is being closed has its threads counted and joined.
     while threads.workers < wanted && !store.background.is_stopping() {
         let index = threads.workers;
-        let body = move |store: &Store| work_loop(store, index);
+        let has_stand_in = !can_raise();
+        let body = move |store: &Store| work_loop(store, index, has_stand_in);
         threads.handles.push(start(store, &format!("keel-work-{index}"), body)?);
+        if has_stand_in {
+            let body = move |store: &Store| stand_in_loop(store, index);
+            threads.handles.push(start(store, &format!("keel-urgent-{index}"), body)?);
+        }
         threads.workers += 1;
     }
     Ok(())
@@ -94,24 +100,54 @@ fn flush_loop(store: &Store) {
     while !store.background.is_stopping() {
         set(&own, flush_is_urgent(store));
         let seen = store.background.changes();
-        if let Some(longest) = rest(store, flushing::step(store), &own) {
+        let stepped = flushing::step(store);
+        if stepped == Stepped::Worked && l0_fills(store) {
+            store.background.priorities.raise_all();
+        }
+        if let Some(longest) = rest(store, stepped, &own) {
             store.background.sleep_as_flusher(seen, longest);
         }
     }
 }
 
-/// The body of worker `index`: it rests while fewer workers are wanted.
-fn work_loop(store: &Store, index: u32) {
+/// The body of worker `index`: it rests while fewer workers are wanted, and while its stand-in works.
+fn work_loop(store: &Store, index: u32, has_stand_in: bool) {
     let own = store.background.priorities.join(Priority::Idle, Priority::Nice19);
-    let mut choose = stepping::by_schedule();
     while !store.background.is_stopping() {
-        set(&own, work_is_urgent(store));
-        let seen = store.background.changes();
-        let wanted = index < store.options.load().workers;
-        let stepped = if wanted { stepping::step(store, &mut choose) } else { Stepped::Idle };
-        if let Some(longest) = rest(store, stepped, &own) {
-            store.background.sleep(seen, longest);
+        let urgent = work_is_urgent(store);
+        set(&own, urgent);
+        work(store, index, &own, !(urgent && has_stand_in));
+    }
+}
+
+/// The body of the thread that works for worker `index` while that is urgent, where the worker itself cannot be raised.
+fn stand_in_loop(store: &Store, index: u32) {
+    let own = store.background.priorities.join_as_stand_in();
+    while !store.background.is_stopping() {
+        if work_is_urgent(store) {
+            own.raise();
+            work(store, index, &own, true);
+            continue;
         }
+        if own.is_raised() {
+            own.lower();
+            // On with what was left to do, at the worker's own priority.
+            store.background.wake();
+        }
+        // Whatever became urgent before is seen here, and what does later wakes it.
+        if !work_is_urgent(store) && !store.background.is_stopping() {
+            thread::park_timeout(IDLE);
+        }
+    }
+}
+
+/// One step, if it is this thread's turn, or a rest.
+fn work(store: &Store, index: u32, own: &ThreadPriority, its_turn: bool) {
+    let seen = store.background.changes();
+    let wanted = its_turn && index < store.options.load().workers;
+    let stepped = if wanted { stepping::step(store, &mut stepping::by_schedule()) } else { Stepped::Idle };
+    if let Some(longest) = rest(store, stepped, own) {
+        store.background.sleep(seen, longest);
     }
 }
 

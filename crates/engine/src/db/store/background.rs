@@ -470,6 +470,7 @@ impl Background {
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake();
+        self.priorities.raise_all();
         self.wake_monitor();
     }
 

@@ -1,44 +1,55 @@
 //! How eagerly background threads run: low, so that nobody feels them, or raised to everyone's priority while a deadline is near.
 //!
 //! A thread lowers itself. Beside clients who keep all cores busy a low one may not run for a second, so it cannot be left to it to
-//! notice that it is needed: whoever sees that raises it from outside.
+//! notice that it is needed: whoever sees that raises it from outside. Where the system lets no thread rise again, one that was never
+//! lowered stands in for it, and is woken instead.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use evenkeel_sys::{Priority, ThreadId, can_raise_priority, current_thread_id, set_thread_priority};
 
-use crate::base::locks::Mutex;
+use crate::base::locks::thread::{self, Thread};
+use crate::base::locks::{Mutex, drawn};
 
-/// The priority of one thread.
+/// How one thread is run while it is needed, and while it is not.
 #[derive(Debug)]
 pub struct ThreadPriority {
-    thread: ThreadId,
-    low: Priority,
-    /// False where the system lets nobody rise: then it is as low as `low` for good.
-    may_rise: bool,
+    when_needed: WhenNeeded,
     raised: AtomicBool,
+}
+
+#[derive(Debug)]
+enum WhenNeeded {
+    /// It runs as everyone does, and low otherwise.
+    Rises { thread: ThreadId, low: Priority },
+    /// It is woken, and asleep otherwise.
+    Wakes(Thread),
+    /// It stays as it is.
+    Stays,
 }
 
 impl ThreadPriority {
     /// Of the calling thread, which runs as low as `low` until it is raised, or for good as `forever_low` where nobody may rise.
     fn of_caller(low: Priority, forever_low: Priority) -> ThreadPriority {
-        let may_rise = can_raise_priority();
-        let low = if may_rise { low } else { forever_low };
-        let priority =
-            ThreadPriority { thread: current_thread_id(), low, may_rise, raised: AtomicBool::new(false) };
-        priority.set(low);
-        priority
+        let thread = current_thread_id();
+        let may_rise = can_raise();
+        set(thread, if may_rise { low } else { forever_low });
+        ThreadPriority::new(if may_rise { WhenNeeded::Rises { thread, low } } else { WhenNeeded::Stays })
     }
 
-    /// Runs as everyone does from now on. Any thread may ask for it.
+    fn new(when_needed: WhenNeeded) -> ThreadPriority {
+        ThreadPriority { when_needed, raised: AtomicBool::new(false) }
+    }
+
+    /// It is needed from now on. Any thread may say so.
     pub fn raise(&self) {
-        if self.may_rise && !self.raised.swap(true, Ordering::SeqCst) {
+        if !matches!(self.when_needed, WhenNeeded::Stays) && !self.raised.swap(true, Ordering::SeqCst) {
             self.settle();
         }
     }
 
-    /// Runs low again.
+    /// It is needed no longer.
     pub fn lower(&self) {
         if self.raised.swap(false, Ordering::SeqCst) {
             self.settle();
@@ -50,25 +61,34 @@ impl ThreadPriority {
     fn settle(&self) {
         loop {
             let raised = self.is_raised();
-            self.set(if raised { Priority::Normal } else { self.low });
+            match &self.when_needed {
+                WhenNeeded::Rises { thread, low } => {
+                    set(*thread, if raised { Priority::Normal } else { *low });
+                }
+                WhenNeeded::Wakes(thread) if raised => thread.unpark(),
+                WhenNeeded::Wakes(_) | WhenNeeded::Stays => {}
+            }
             if self.is_raised() == raised {
                 return;
             }
         }
     }
 
-    /// True while it runs as everyone does.
+    /// True while it is needed, and runs as everyone does.
     pub fn is_raised(&self) -> bool {
         self.raised.load(Ordering::SeqCst)
     }
+}
 
-    /// What the system refuses costs calm, not answers.
-    fn set(&self, priority: Priority) {
-        // Under shuttle all threads are one, and it is the test's.
-        if cfg!(shuttle) {
-            return;
-        }
-        let _ = set_thread_priority(self.thread, priority);
+/// Whether a low thread can be raised again. Under shuttle, where all threads are one and nobody is lowered, it is drawn.
+pub fn can_raise() -> bool {
+    drawn().unwrap_or_else(can_raise_priority)
+}
+
+/// What the system refuses costs calm, not answers.
+fn set(thread: ThreadId, priority: Priority) {
+    if !cfg!(shuttle) {
+        let _ = set_thread_priority(thread, priority);
     }
 }
 
@@ -79,7 +99,16 @@ pub struct Priorities(Mutex<Vec<Arc<ThreadPriority>>>);
 impl Priorities {
     /// The calling thread is one of them: see [`ThreadPriority`].
     pub fn join(&self, low: Priority, forever_low: Priority) -> Arc<ThreadPriority> {
-        let own = Arc::new(ThreadPriority::of_caller(low, forever_low));
+        self.add(ThreadPriority::of_caller(low, forever_low))
+    }
+
+    /// The calling thread, which has everyone's priority, stands in for one that cannot be raised: it parks while it is not needed.
+    pub fn join_as_stand_in(&self) -> Arc<ThreadPriority> {
+        self.add(ThreadPriority::new(WhenNeeded::Wakes(thread::current())))
+    }
+
+    fn add(&self, own: ThreadPriority) -> Arc<ThreadPriority> {
+        let own = Arc::new(own);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&own));
         own
     }
@@ -131,5 +160,28 @@ mod tests {
         thread.join().unwrap();
         // Of a thread that has ended nothing comes.
         priorities.raise_all();
+    }
+
+    #[test]
+    fn a_stand_in_sleeps_until_it_is_needed() {
+        let priorities = Arc::new(Priorities::default());
+        let (theirs, told) = (Arc::clone(&priorities), channel());
+        let thread = spawn("stand-in", move || {
+            let own = theirs.join_as_stand_in();
+            for _ in 0..2 {
+                own.lower();
+                told.0.send(current_thread_id()).unwrap();
+                while !own.is_raised() {
+                    thread::park();
+                }
+            }
+        })
+        .unwrap();
+        for _ in 0..2 {
+            let id = told.1.recv().unwrap();
+            assert_eq!(thread_priority(id).unwrap(), Priority::Normal);
+            priorities.raise_all();
+        }
+        thread.join().unwrap();
     }
 }
