@@ -2,8 +2,8 @@
 //!
 //! They run below the clients' priority, so that nobody feels them, until a deadline nears: a caller waits, writers are slowed or
 //! will be soon because of L0, the memtable after the one being flushed is half full, or a plan says so. Then they run as everyone does. In a
-//! process that may not raise a priority again the lanes are not lowered, and each worker has a stand-in that is not, and works
-//! instead of it while a deadline is near.
+//! process that may not raise a priority again the flush lane and each worker have a stand-in that is never lowered, and works instead
+//! of them while a deadline is near; the other two lanes are not lowered.
 //!
 //! A panic in one is caught, makes the store read-only, and is reported by the next write (`docs/durability.md`, C13).
 
@@ -37,7 +37,15 @@ const IDLE: Duration = Duration::from_millis(500);
 /// started run.
 pub fn start_threads(store: &Arc<Store>) -> Result<()> {
     let threads = &mut *store.background.threads();
-    threads.handles.push(start(store, "keel-flush", flush_loop)?);
+    let has_stand_in = !can_raise();
+    threads.handles.push(start(store, "keel-flush", move |store| flush_loop(store, has_stand_in))?);
+    if has_stand_in {
+        let body = |store: &Store| {
+            store.background.be_flusher(true);
+            stand_in_loop(store, flush_is_urgent, |own| flush(store, own, true));
+        };
+        threads.handles.push(start(store, "keel-urgent-flush", body)?);
+    }
     start_workers(store, threads)?;
     threads.handles.push(start(store, "keel-lane", lane_loop)?);
     threads.handles.push(start(store, "keel-ahead", ahead_loop)?);
@@ -76,7 +84,9 @@ fn start_workers(store: &Arc<Store>, threads: &mut Threads) -> Result<()> {
         let body = move |store: &Store| work_loop(store, index, has_stand_in);
         threads.handles.push(start(store, &format!("keel-work-{index}"), body)?);
         if has_stand_in {
-            let body = move |store: &Store| stand_in_loop(store, index);
+            let body = move |store: &Store| {
+                stand_in_loop(store, work_is_urgent, |own| work(store, index, own, true));
+            };
             threads.handles.push(start(store, &format!("keel-urgent-{index}"), body)?);
         }
         threads.workers += 1;
@@ -94,19 +104,14 @@ fn start(store: &Arc<Store>, name: &str, body: impl Fn(&Store) + Send + 'static)
     })
 }
 
-fn flush_loop(store: &Store) {
-    store.background.be_flusher();
-    let own = store.background.priorities.join(Priority::Nice19, Priority::Normal);
+/// The body of the flush lane, which rests while its stand-in flushes.
+fn flush_loop(store: &Store, has_stand_in: bool) {
+    store.background.be_flusher(false);
+    let own = store.background.priorities.join(Priority::Nice19, Priority::Nice19);
     while !store.background.is_stopping() {
-        set(&own, flush_is_urgent(store));
-        let seen = store.background.changes();
-        let stepped = flushing::step(store);
-        if stepped == Stepped::Worked && l0_fills(store) {
-            store.background.priorities.raise_all();
-        }
-        if let Some(longest) = rest(store, stepped, &own) {
-            store.background.sleep_as_flusher(seen, longest);
-        }
+        let urgent = flush_is_urgent(store);
+        set(&own, urgent);
+        flush(store, &own, !(urgent && has_stand_in));
     }
 }
 
@@ -120,28 +125,40 @@ fn work_loop(store: &Store, index: u32, has_stand_in: bool) {
     }
 }
 
-/// The body of the thread that works for worker `index` while that is urgent, where the worker itself cannot be raised.
-fn stand_in_loop(store: &Store, index: u32) {
+/// The body of a thread that works for another while that is urgent, where the other cannot be raised.
+fn stand_in_loop(store: &Store, is_urgent: impl Fn(&Store) -> bool, work: impl Fn(&ThreadPriority)) {
     let own = store.background.priorities.join_as_stand_in();
     while !store.background.is_stopping() {
-        if work_is_urgent(store) {
+        if is_urgent(store) {
             own.raise();
-            work(store, index, &own, true);
+            work(&own);
             continue;
         }
         if own.is_raised() {
             own.lower();
-            // On with what was left to do, at the worker's own priority.
+            // On with what was left to do, at the other's own priority.
             store.background.wake();
         }
         // Whatever became urgent before is seen here, and what does later wakes it.
-        if !work_is_urgent(store) && !store.background.is_stopping() {
+        if !is_urgent(store) && !store.background.is_stopping() {
             thread::park_timeout(IDLE);
         }
     }
 }
 
-/// One step, if it is this thread's turn, or a rest.
+/// One step of a flush, if it is this thread's turn, or a rest.
+fn flush(store: &Store, own: &ThreadPriority, its_turn: bool) {
+    let seen = store.background.changes();
+    let stepped = if its_turn { flushing::step(store) } else { Stepped::Idle };
+    if stepped == Stepped::Worked && l0_fills(store) {
+        store.background.priorities.raise_all();
+    }
+    if let Some(longest) = rest(store, stepped, own) {
+        store.background.sleep_as_flusher(seen, longest);
+    }
+}
+
+/// One step of a compaction, if it is this thread's turn, or a rest.
 fn work(store: &Store, index: u32, own: &ThreadPriority, its_turn: bool) {
     let seen = store.background.changes();
     let wanted = its_turn && index < store.options.load().workers;

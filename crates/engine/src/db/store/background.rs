@@ -46,8 +46,8 @@ pub struct Background {
     changes: AtomicU64,
     /// How often waiting callers were told to look again; counted under the lock.
     told: AtomicU64,
-    /// The flush lane, once it runs. It sleeps without the lock, so that a leader can wake it without.
-    flusher: OnceLock<Thread>,
+    /// The flush lane and its stand-in, once they run. They sleep without the lock, so that a leader can wake them without.
+    flushers: [OnceLock<Thread>; 2],
     /// The monitor, once it runs.
     monitor: OnceLock<Thread>,
     /// Callers that wait for background work: while there are any, it does not run below others.
@@ -245,7 +245,7 @@ impl Background {
             stopping: AtomicBool::new(false),
             changes: AtomicU64::new(0),
             told: AtomicU64::new(0),
-            flusher: OnceLock::new(),
+            flushers: Default::default(),
             monitor: OnceLock::new(),
             waiting: AtomicUsize::new(0),
             waiting_for_jobs: AtomicUsize::new(0),
@@ -282,14 +282,12 @@ impl Background {
     /// for workers run below everyone and may be stopped meanwhile.
     pub fn wake_flusher(&self) {
         self.changes.fetch_add(1, Ordering::Release);
-        if let Some(flusher) = self.flusher.get() {
-            flusher.unpark();
-        }
+        self.flushers.iter().filter_map(OnceLock::get).for_each(Thread::unpark);
     }
 
-    /// The calling thread is the flush lane.
-    pub fn be_flusher(&self) {
-        self.flusher.get_or_init(thread::current);
+    /// The calling thread is the flush lane, or stands in for it.
+    pub fn be_flusher(&self, stands_in: bool) {
+        self.flushers[usize::from(stands_in)].get_or_init(thread::current);
     }
 
     /// The calling thread is the monitor.

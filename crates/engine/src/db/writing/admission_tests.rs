@@ -407,7 +407,7 @@ fn the_flush_lane_is_woken_without_a_lock_and_misses_nothing() {
         assert_ne!(store.background.changes(), seen);
     });
     ends(move || {
-        lane.background.be_flusher();
+        lane.background.be_flusher(false);
         let seen = lane.background.changes();
         ready.send(seen).unwrap();
         // Whether it comes before the sleep or in it.
