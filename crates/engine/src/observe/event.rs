@@ -10,6 +10,28 @@ use super::words::{self, bytes as size, speed};
 use crate::base::class::Class;
 use crate::base::units::{JobId, KeyspaceId, TableId};
 
+/// Why a job was set aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PreemptedBy {
+    /// The clients' load is high.
+    Load,
+    /// A more urgent job has its place.
+    Urgency,
+    /// A more urgent job wants its tables, or whoever asked for it has cancelled it.
+    Request,
+}
+
+impl PreemptedBy {
+    /// In JSON.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            PreemptedBy::Load => "load",
+            PreemptedBy::Urgency => "urgency",
+            PreemptedBy::Request => "request",
+        }
+    }
+}
+
 /// Something that happened.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -173,8 +195,8 @@ pub enum Event {
     Preempted {
         /// The job.
         job: JobId,
-        /// True if the load is high, false if a more urgent job has its place.
-        by_load: bool,
+        /// Why.
+        by: PreemptedBy,
     },
     /// A job that was set aside goes on.
     Resumed {
@@ -367,11 +389,14 @@ impl fmt::Display for Event {
             Event::BurstBegun { whole: false, .. } => {
                 f.write_str("Burst at high load: flushed tables are merged among themselves")
             }
-            Event::Preempted { job, by_load: true } => {
+            Event::Preempted { job, by: PreemptedBy::Load } => {
                 write!(f, "Job {job} was set aside because the load is high")
             }
-            Event::Preempted { job, by_load: false } => {
+            Event::Preempted { job, by: PreemptedBy::Urgency } => {
                 write!(f, "Job {job} was set aside for a more urgent one")
+            }
+            Event::Preempted { job, by: PreemptedBy::Request } => {
+                write!(f, "Job {job} was asked to let go of its tables")
             }
             Event::Resumed { job } => write!(f, "Job {job} goes on"),
             Event::Refused { needs_bytes, free_bytes, .. } => {

@@ -94,9 +94,7 @@ fn fields(object: Object, event: &Event) -> Object {
             object.text("load", load).raw("client_bytes_per_sec", client_bytes_per_sec)
         }
         Event::BurstBegun { whole, .. } => object.text("phase", if *whole { "whole" } else { "part" }),
-        Event::Preempted { job, by_load } => {
-            object.raw("job", job).text("by", if *by_load { "load" } else { "urgency" })
-        }
+        Event::Preempted { job, by } => object.raw("job", job).text("by", by.word()),
         Event::Discarded { job, bytes } => object.raw("job", job).raw("bytes", bytes),
         Event::Refused { needs_bytes, free_bytes, .. } => {
             object.raw("needs_bytes", needs_bytes).raw("free_bytes", free_bytes)

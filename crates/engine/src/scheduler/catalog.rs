@@ -3,7 +3,7 @@
 use super::admission::Slowing;
 use super::budget::{ARTIFACT_FLOOR, Budget, EPSILON, FLOOR, MIN_CHANGE, RATE_MIN};
 use super::classifier::{DLC_EVERY, DLC_HIGH, DLC_LOW, DLC_SOFTNESS, LoadRule, SILK_EVERY, SILK_HIGH};
-use super::estimator::{Estimator, GAMMA};
+use super::estimator::Estimator;
 use super::gates::{Act, BURST_PARTS, BURST_RUNS, Burst, DEEP_AT_HIGH, Gate};
 use super::order::{BYTES_PER_SLOT, L0Room, OnConflict, Order, Slots, Victim};
 use super::parameters::{change, rate};
@@ -107,7 +107,7 @@ fn preset(name: &str) -> Option<SchedulingPolicy> {
             slots: Slots::Workers,
             ..silk()
         },
-        "silk-star" => SchedulingPolicy { estimator: Estimator::CacheFills { gamma: GAMMA }, ..silk() },
+        "silk-star" => SchedulingPolicy { estimator: Estimator::CacheFills { gamma: None }, ..silk() },
         "silk-artifact" => silk_artifact(),
         "dlc-full" => dlc(),
         "dlc-part" => {
@@ -184,7 +184,7 @@ fn silk_artifact() -> SchedulingPolicy {
 fn dlc() -> SchedulingPolicy {
     let (low, high) = (Rate::OfDevice(DLC_LOW), Rate::OfDevice(DLC_HIGH));
     SchedulingPolicy {
-        estimator: Estimator::CacheFills { gamma: GAMMA },
+        estimator: Estimator::CacheFills { gamma: None },
         budget: Budget::Leftover {
             epsilon: Rate::OfDevice(EPSILON),
             floor: Rate::OfDevice(FLOOR),

@@ -19,7 +19,7 @@ fn every_schedule_of_the_catalogue_is_there_and_makes_sense() {
 #[test]
 fn the_presets_differ_in_what_the_papers_say() {
     let of = |name: &str| parse(name).unwrap();
-    assert_eq!(of("silk-star").estimator, Estimator::CacheFills { gamma: 1.0 });
+    assert_eq!(of("silk-star").estimator, Estimator::CacheFills { gamma: None });
     assert_eq!(SchedulingPolicy { estimator: Estimator::OpBytes, ..of("silk-star") }, of("silk"));
     assert_eq!(of("silk-bandwidth").budget, of("silk").budget);
     assert_eq!(of("silk-priority").l0_room, of("silk").l0_room);

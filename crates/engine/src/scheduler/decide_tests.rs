@@ -48,6 +48,7 @@ impl Bench {
         used.gets += 1;
         used.get_bytes += bytes;
         used.cache_fill_bytes += bytes;
+        used.cache_fill_bytes_on_disk += bytes;
         used.client_read_bytes += bytes;
         self.decide()
     }

@@ -20,6 +20,8 @@ pub struct Usage {
     pub write_bytes: u64,
     /// Bytes of blocks that clients' reads brought into the block cache, uncompressed. Compactions bring none (DLC §3.2).
     pub cache_fill_bytes: u64,
+    /// What those take on disk.
+    pub cache_fill_bytes_on_disk: u64,
     /// Bytes that clients read from files.
     pub client_read_bytes: u64,
     /// Bytes written to the log.
@@ -44,6 +46,9 @@ impl Usage {
             writes: self.writes.saturating_sub(before.writes),
             write_bytes: self.write_bytes.saturating_sub(before.write_bytes),
             cache_fill_bytes: self.cache_fill_bytes.saturating_sub(before.cache_fill_bytes),
+            cache_fill_bytes_on_disk: self
+                .cache_fill_bytes_on_disk
+                .saturating_sub(before.cache_fill_bytes_on_disk),
             client_read_bytes: self.client_read_bytes.saturating_sub(before.client_read_bytes),
             log_bytes: self.log_bytes.saturating_sub(before.log_bytes),
             internal,
@@ -59,10 +64,6 @@ impl Usage {
 
 /// DLC Table 2: bytes that a get moves, w'get of Eq 5.
 pub const BYTES_PER_GET: u64 = 16_000;
-
-/// DLC Eq 6, gamma: what a block takes on disk for each byte in the cache. 1 where the first levels are not compressed, which is
-/// where a busy client's misses mostly are; lower it for stores that compress all levels.
-pub const GAMMA: f64 = 1.0;
 
 /// How bytes that clients move are estimated.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,8 +81,8 @@ pub enum Estimator {
     PerGet(u64),
     /// Blocks added to the cache, times what a byte of them takes on disk (DLC Eq 6).
     CacheFills {
-        /// That factor, 1 without compression.
-        gamma: f64,
+        /// That factor, 1 without compression; `None` for what it is of these very blocks.
+        gamma: Option<f64>,
     },
     /// Bytes that clients read from files.
     Device,
@@ -102,7 +103,8 @@ impl Estimator {
                 (get * used.gets as f64 + scan * used.scans as f64) * pair
             }
             Estimator::PerGet(bytes) => bytes as f64 * used.gets as f64,
-            Estimator::CacheFills { gamma } => gamma * used.cache_fill_bytes as f64,
+            Estimator::CacheFills { gamma: Some(gamma) } => gamma * used.cache_fill_bytes as f64,
+            Estimator::CacheFills { gamma: None } => used.cache_fill_bytes_on_disk as f64,
             Estimator::Device => used.client_read_bytes as f64,
         };
         reads + used.log_bytes as f64
@@ -120,7 +122,7 @@ impl Estimator {
                 get >= 0.0 && scan >= 0.0 && get + scan > 0.0 && (get + scan).is_finite()
             }
             Estimator::PerGet(bytes) => bytes > 0,
-            Estimator::CacheFills { gamma } => gamma > 0.0 && gamma <= 1.0,
+            Estimator::CacheFills { gamma } => gamma.is_none_or(|gamma| gamma > 0.0 && gamma <= 1.0),
             Estimator::OpBytes | Estimator::Device => true,
         };
         if makes_sense {
@@ -166,6 +168,7 @@ mod tests {
             writes: 100,
             write_bytes: 100 * 1000,
             cache_fill_bytes: 400_000,
+            cache_fill_bytes_on_disk: 250_000,
             client_read_bytes: 300_000,
             log_bytes: 101_000,
             internal: [9; Class::ALL.len()],
@@ -179,7 +182,8 @@ mod tests {
             (Estimator::OpBytes, 250_000.0),
             (Estimator::WeightedOps { get: 2.0, scan: 10.0 }, 300_000.0 + 101_000.0),
             (Estimator::PerGet(BYTES_PER_GET), 1_600_000.0 + 101_000.0),
-            (Estimator::CacheFills { gamma: 0.5 }, 200_000.0 + 101_000.0),
+            (Estimator::CacheFills { gamma: Some(0.5) }, 200_000.0 + 101_000.0),
+            (Estimator::CacheFills { gamma: None }, 250_000.0 + 101_000.0),
             (Estimator::Device, 300_000.0 + 101_000.0),
         ];
         for (estimator, bytes) in table {
@@ -198,7 +202,7 @@ mod tests {
     #[test]
     fn what_background_work_moves_is_no_client_s() {
         let idle = Usage { internal: [1 << 30; Class::ALL.len()], ..Usage::default() };
-        for estimator in [Estimator::OpBytes, Estimator::CacheFills { gamma: 1.0 }, Estimator::Device] {
+        for estimator in [Estimator::OpBytes, Estimator::CacheFills { gamma: None }, Estimator::Device] {
             assert_eq!(estimator.bytes(&idle), 0.0);
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::admission::{STEP_RATE, Slowing};
 use super::budget::Budget;
-use super::estimator::{BYTES_PER_GET, Estimator, GAMMA};
+use super::estimator::{BYTES_PER_GET, Estimator};
 use super::gates::{Act, Burst, Gate};
 use super::order::{L0Room, OnConflict, Order, Slots, Victim};
 use super::policy::SchedulingPolicy;
@@ -193,8 +193,8 @@ fn estimator(text: &str) -> Option<Estimator> {
         }
         ["per-get"] => Estimator::PerGet(BYTES_PER_GET),
         ["per-get", bytes] => Estimator::PerGet(parse_size(bytes)?),
-        ["cache-fills"] => Estimator::CacheFills { gamma: GAMMA },
-        ["cache-fills", gamma] => Estimator::CacheFills { gamma: gamma.parse().ok()? },
+        ["cache-fills"] => Estimator::CacheFills { gamma: None },
+        ["cache-fills", gamma] => Estimator::CacheFills { gamma: Some(gamma.parse().ok()?) },
         ["device"] => Estimator::Device,
         _ => return None,
     })

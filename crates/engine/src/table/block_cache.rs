@@ -59,6 +59,7 @@ struct Stripe {
     hits: AtomicU64,
     misses: AtomicU64,
     filled: AtomicU64,
+    filled_on_disk: AtomicU64,
     skipped: AtomicU64,
 }
 
@@ -144,7 +145,6 @@ impl BlockCache {
     /// Keeps a block, and lets others go if there is too much.
     pub fn insert(&self, table: TableId, offset: u64, block: &Block) {
         let bytes = cost(block);
-        self.count_fill(block.len() as u64);
         // Where all is taken by what is no block, it would be let go at once, by a search of all buckets.
         let room = self.usable().saturating_sub(self.table_bytes());
         let Some(key) = pack(table, offset).filter(|_| bytes <= room) else { return };
@@ -267,15 +267,22 @@ impl BlockCache {
         self.index_misses.load(Ordering::Relaxed)
     }
 
-    /// A read has brought in so many bytes.
-    pub fn count_fill(&self, bytes: u64) {
-        self.stripe().filled.fetch_add(bytes, Ordering::Relaxed);
+    /// A read has brought in so many bytes, which take so many on disk.
+    pub fn count_fill(&self, bytes: u64, on_disk: u64) {
+        let stripe = self.stripe();
+        stripe.filled.fetch_add(bytes, Ordering::Relaxed);
+        stripe.filled_on_disk.fetch_add(on_disk, Ordering::Relaxed);
     }
 
     /// Bytes of blocks, indexes and filters that were brought in, uncompressed, also where there was no room. Only clients' reads
     /// bring any.
     pub fn filled_bytes(&self) -> u64 {
         self.stripes.iter().map(|s| s.filled.load(Ordering::Relaxed)).sum()
+    }
+
+    /// What those take on disk.
+    pub fn filled_bytes_on_disk(&self) -> u64 {
+        self.stripes.iter().map(|s| s.filled_on_disk.load(Ordering::Relaxed)).sum()
     }
 
     /// Counts tables that a scan need not read.

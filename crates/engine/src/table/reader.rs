@@ -428,6 +428,7 @@ impl TableReader {
 
     /// Has the cache keep a block.
     pub fn keep_block(&self, handle: BlockHandle, block: &Block) {
+        self.cache.count_fill(block.len() as u64, handle.bytes.into());
         self.cache.insert(self.id, handle.offset, block);
     }
 
@@ -471,7 +472,8 @@ impl TableReader {
         }
         let content = Arc::new(read()?);
         self.cache.charge(u64::from(slot.handle.bytes));
-        self.cache.count_fill(u64::from(slot.handle.bytes));
+        let bytes = u64::from(slot.handle.bytes);
+        self.cache.count_fill(bytes, bytes);
         self.cache.count_part_miss(part.is_multiple_of(2));
         slot.set(Arc::clone(&content));
         self.cache.residents().enter(self.this.clone(), part);

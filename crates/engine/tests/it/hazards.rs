@@ -9,8 +9,8 @@ use std::time::Duration;
 use evenkeel::testing::{Random, SimulatedFileSystem};
 use evenkeel::{CompressionRule, Db, Metrics, Options, Result, ScanRange, Snapshot};
 
-use super::schedules::{KEYS, World, options, presets};
 use super::trust::{Attempt, layer};
+use super::world::{KEYS, World, options, presets};
 
 /// Runs of the L0 that nobody compacts.
 const RUNS: u64 = if cfg!(debug_assertions) { 300 } else { 900 };

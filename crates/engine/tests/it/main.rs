@@ -70,3 +70,5 @@ mod trace;
 mod trust;
 /// Keyspaces beside each other in the background.
 mod turns;
+/// A store that one thread steps, beside what it should hold.
+mod world;

@@ -1,222 +1,22 @@
-//! Schedules on the real engine: what they hold back under load, what they never hold back, and that their sums add up. One thread
-//! and a clock that the test moves, so that a seed gives the same history each time.
+//! Schedules on the real engine: what they hold back under load, what they never hold back, and that their sums add up.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::fs::{Class, Device, DeviceFileSystem, FileSystem, IoClass};
-use evenkeel::testing::{ManualClock, Random, SimulatedFileSystem};
-use evenkeel::{CompressionRule, Db, Event, Metrics, Options, ScanRange, schedule};
+use evenkeel::testing::{ManualClock, SimulatedFileSystem};
+use evenkeel::{Db, Event, Metrics, Options, ScanRange};
 
-/// What the device can do, as the store is told.
-const T: u64 = 1_000_000;
-pub const KEYS: u64 = 3000;
-const VALUE: usize = 100;
-/// Four runs in L0 ask for a compaction, and there are deep levels.
-const STRATEGY: &str = "when=saturation how=runs:1 much=file which=least-overlap-parent; L0: when=runs how=runs:4 much=runs; size: sizes=fixed";
-/// An operation of the driver moves about a key and a value.
-pub const TICK: Duration = Duration::from_millis(10);
-
-pub fn options(schedule: &str) -> Options {
-    Options {
-        schedule: schedule.to_owned(),
-        device_bytes_per_sec: T,
-        memtable_bytes: 8 << 10,
-        memtables: 4,
-        table_bytes: 4 << 10,
-        block_bytes: 512,
-        // What is written here packs to next to nothing, and there would be little to schedule.
-        compression: CompressionRule::None,
-        level_base_bytes: 32 << 10,
-        level_ratio: 3,
-        strategy: Some(STRATEGY.to_owned()),
-        l0_trigger: 4,
-        l0_limit: 200,
-        cache_bytes: 32 << 10,
-        memory_bytes: 1 << 20,
-        reserve_bytes: 0,
-        slow_us: 0,
-        workers: 2,
-        ..Options::default()
-    }
-}
-
-/// Every preset, with a rate where one is needed.
-pub fn presets() -> Vec<String> {
-    let name = |(form, _): &(&str, &str)| form.split('[').next().unwrap().replace("RATE", "200kB");
-    schedule::catalog().iter().map(name).collect()
-}
-
-/// What readers on other threads may find: of each key the last value that is written, or one that is being written.
-pub struct Written {
-    /// The number of the last put that has begun.
-    begun: AtomicU64,
-    /// For each key the number of the last put that has returned.
-    last: Vec<AtomicU64>,
-}
-
-impl Written {
-    /// What a read of this key that begins now finds at least.
-    pub fn least(&self, key: u64) -> u64 {
-        self.last[key as usize].load(Ordering::Acquire)
-    }
-
-    /// Panics unless the key has had this value since `least` was asked for.
-    pub fn check(&self, key: u64, least: u64, value: &[u8]) {
-        let (number, of) = std::str::from_utf8(value).unwrap().split_at(VALUE - 6);
-        let (number, of) = (number.parse::<u64>().unwrap(), of.parse::<u64>().unwrap());
-        let most = self.begun.load(Ordering::Acquire);
-        assert!(of == key && (least..=most).contains(&number), "{key}: {number} of {of}, {least} to {most}");
-    }
-}
-
-pub struct World {
-    pub fs: SimulatedFileSystem,
-    pub clock: Arc<ManualClock>,
-    pub db: Db,
-    pub model: BTreeMap<Vec<u8>, Vec<u8>>,
-    pub written: Arc<Written>,
-    random: Random,
-    /// Which job is stepped; without it the one that the schedule puts first.
-    pub chance: Option<Random>,
-    events: Arc<Mutex<Vec<String>>>,
-}
-
-impl World {
-    pub fn new(schedule: &str, seed: u64) -> World {
-        World::with(options(schedule), seed)
-    }
-
-    pub fn with(options: Options, seed: u64) -> World {
-        let clock = Arc::new(ManualClock::default());
-        let events: Arc<Mutex<Vec<String>>> = Arc::default();
-        let told = Arc::clone(&events);
-        let fs = SimulatedFileSystem::new();
-        let db = Db::builder(Path::new("/store"))
-            .options(options)
-            .file_system(Arc::new(fs.clone()))
-            .clock(Arc::clone(&clock) as _)
-            .listener(Arc::new(move |event: &Event| told.lock().unwrap().push(format!("{event:?}"))))
-            .without_threads()
-            .logs_in_steps()
-            .open()
-            .unwrap();
-        let last = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
-        let written = Arc::new(Written { begun: AtomicU64::new(0), last });
-        let (model, random) = (BTreeMap::new(), Random::new(seed));
-        let mut world = World { fs, clock, db, model, written, random, chance: None, events };
-        // Every key is there from the beginning, so that gets find something.
-        for key in 0..KEYS {
-            world.put_key(key);
-            world.step();
-        }
-        world
-    }
-
-    pub fn put(&mut self) {
-        let key = self.random.below(KEYS);
-        self.put_key(key);
-    }
-
-    fn put_key(&mut self, number: u64) {
-        let n = self.written.begun.fetch_add(1, Ordering::AcqRel) + 1;
-        let key = format!("{number:06}").into_bytes();
-        let value = format!("{n:0>0$}{number:06}", VALUE - 6).into_bytes();
-        // A writer who waits for what only time brings waits here.
-        let mut waits = 0;
-        while let Err(error) = self.db.put(&key, &value) {
-            waits += 1;
-            assert!(error.kind() == "Idle" && waits < 100_000, "{error}");
-            self.clock.advance(TICK);
-        }
-        self.model.insert(key, value);
-        self.written.last[number as usize].store(n, Ordering::Release);
-    }
-
-    pub fn get(&mut self) {
-        let key = format!("{:06}", self.random.below(KEYS)).into_bytes();
-        assert_eq!(self.db.get(&key).unwrap().as_deref(), self.model.get(&key).map(Vec::as_slice));
-    }
-
-    pub fn step(&mut self) -> bool {
-        let chance = &mut self.chance;
-        self.db.step(&mut |jobs| match chance {
-            None => jobs.first().map(|(job, _)| *job),
-            Some(_) if jobs.is_empty() => None,
-            Some(random) => Some(jobs[random.below(jobs.len() as u64) as usize].0),
-        })
-    }
-
-    /// Ten milliseconds with so many puts and gets, and as many steps of the background as it wants.
-    pub fn tick(&mut self, puts: u64, gets: u64) {
-        (0..puts).for_each(|_| self.put());
-        (0..gets).for_each(|_| self.get());
-        for _ in 0..400 {
-            if !self.step() {
-                break;
-            }
-        }
-        self.clock.advance(TICK);
-    }
-
-    /// Clients use more than the device has, by every estimator: gets find little in so small a cache.
-    fn high(&mut self, ticks: u64) {
-        (0..ticks).for_each(|_| self.tick(10, 110));
-    }
-
-    fn low(&mut self, ticks: u64) {
-        (0..ticks).for_each(|_| self.tick(1, 1));
-    }
-
-    pub fn metrics(&self) -> Metrics {
-        let metrics = self.db.metrics();
-        adds_up(&metrics);
-        metrics
-    }
-
-    /// Time goes on, and nobody asks for anything, until all work is done.
-    pub fn settle(&self) {
-        for _ in 0..20_000 {
-            if self.db.wait_idle().is_ok() {
-                return;
-            }
-            self.clock.advance(TICK);
-        }
-        panic!("not settled: {}", self.db.control("explain default").unwrap());
-    }
-
-    pub fn finish(mut self) -> Metrics {
-        self.settle();
-        (0..100).for_each(|_| self.get());
-        let found: BTreeMap<Vec<u8>, Vec<u8>> =
-            self.db.scan(ScanRange::all()).unwrap().map(Result::unwrap).collect();
-        assert_eq!(found, self.model);
-        self.db.verify().unwrap();
-        let metrics = self.metrics();
-        assert_eq!((metrics.jobs_open, metrics.jobs_paused, metrics.jobs_failed), (0, 0, 0));
-        self.db.close().unwrap();
-        metrics
-    }
-}
-
-fn adds_up(m: &Metrics) {
-    let sum = m.jobs_resumed + m.jobs_yielded + m.jobs_discarded + m.jobs_paused;
-    assert_eq!(
-        m.jobs_preempted, sum,
-        "{} {} {} {}",
-        m.jobs_resumed, m.jobs_yielded, m.jobs_discarded, m.jobs_paused
-    );
-}
+use super::world::{T, TICK, VALUE, World, adds_up, options, presets};
 
 fn moved(metrics: &Metrics, classes: &[&str]) -> u64 {
     let of = metrics.io.iter().filter(|(class, ..)| classes.contains(&class.as_str()));
     of.map(|(_, read, written)| read + written).sum()
 }
 
-fn mixed(schedule: &str, seed: u64) -> (Metrics, Vec<String>) {
+fn mixed(schedule: &str, seed: u64) -> (Metrics, Vec<Event>) {
     let mut world = World::new(schedule, seed);
     for _ in 0..2 {
         world.high(210);
@@ -228,7 +28,26 @@ fn mixed(schedule: &str, seed: u64) -> (Metrics, Vec<String>) {
     (metrics, events)
 }
 
-/// Under every schedule: right answers, an end to all work, a clean close; and the same history twice.
+fn told(event: &Event) -> String {
+    format!("{event:?}")
+}
+
+/// The most compactions of L0 into L1 that were open at a time.
+fn most_out_of_l0(events: &[Event]) -> usize {
+    let (mut open, mut most) = (BTreeSet::new(), 0);
+    for event in events {
+        match event {
+            Event::CompactionPicked { job, class: Class::L0ToL1, .. } => _ = open.insert(*job),
+            Event::CompactionEnded { job, .. } | Event::Discarded { job, .. } => _ = open.remove(job),
+            _ => {}
+        }
+        most = most.max(open.len());
+    }
+    most
+}
+
+/// Under every schedule: right answers, an end to all work, a clean close; and the same history twice. SILK merges one L0 into L1 at a
+/// time.
 #[test]
 fn every_schedule_takes_a_mixed_load_and_does_the_same_again() {
     for name in presets() {
@@ -245,7 +64,9 @@ fn every_schedule_takes_a_mixed_load_and_does_the_same_again() {
         assert!(!judges || metrics.schedule.high_loads >= 2, "{name}: {:?}", metrics.schedule);
         let (_, again) = mixed(&name, 5);
         assert!(events.len() > 100, "{name}: {} events", events.len());
-        assert_eq!(events, again, "{name}");
+        assert!(events.iter().map(told).eq(again.iter().map(told)), "{name}");
+        let most = most_out_of_l0(&events);
+        assert!(most > 0 && (most == 1 || !name.starts_with("silk")), "{name}: {most} L0 to L1 at a time");
     }
 }
 
@@ -546,4 +367,32 @@ fn a_store_with_threads_lives_under_every_schedule() {
     // What was set last is in force at the next open.
     let db = Db::open(directory.path(), Options { schedule: "unlimited".to_owned(), ..options }).unwrap();
     assert_eq!(Some(&db.options().schedule), presets().last());
+}
+
+/// What a deep job has done before ten seconds of high load is not done again after them.
+#[test]
+fn a_pause_of_ten_seconds_loses_no_work() {
+    // L0 waits for what a deep job has, instead of having it thrown away.
+    let mut world = World::new("silk:conflict=wait", 4);
+    let deep = |world: &World| moved(&world.metrics(), &["deep"]);
+    let in_the_middle = |world: &mut World| {
+        let before = deep(world);
+        world.tick(4, 1);
+        deep(world) > before && world.metrics().jobs_open > 0
+    };
+    for _ in 0..4000 {
+        if !in_the_middle(&mut world) {
+            continue;
+        }
+        (0..20).for_each(|_| world.tick(0, 110));
+        if world.metrics().jobs_paused > 0 {
+            break;
+        }
+    }
+    let before = (deep(&world), world.metrics().jobs_paused);
+    (0..1000).for_each(|_| world.tick(0, 110));
+    assert!(before == (deep(&world), world.metrics().jobs_paused) && before.1 > 0, "{before:?}");
+    let metrics = world.finish();
+    assert!(metrics.jobs_resumed >= before.1, "{} resumed", metrics.jobs_resumed);
+    assert_eq!((metrics.jobs_yielded, metrics.jobs_discarded, metrics.wasted_bytes), (0, 0, 0));
 }

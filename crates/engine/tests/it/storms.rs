@@ -13,8 +13,8 @@ use evenkeel::fs::FileSystem;
 use evenkeel::testing::{ManualClock, Random, SimulatedFileSystem};
 use evenkeel::{Db, Metrics, Options, ScanRange};
 
-use super::schedules::{KEYS, TICK, World, options, presets};
 use super::trust::{Layer, layer};
+use super::world::{KEYS, TICK, World, Written, options, presets};
 
 /// What the device can do, as the store is told.
 const T: u64 = 4_000_000;
@@ -25,7 +25,7 @@ fn rounds(layer: Layer) -> u64 {
 }
 
 /// Gets and scans, a few each time it is told to: all that it can would be a load of its own.
-fn read(db: &Db, written: &super::schedules::Written, seed: u64, told: &Receiver<()>) -> u64 {
+fn read(db: &Db, written: &Written, seed: u64, told: &Receiver<()>) -> u64 {
     let (mut random, mut found) = (Random::new(seed), 0);
     while told.recv().is_ok() {
         for _ in 0..3 {

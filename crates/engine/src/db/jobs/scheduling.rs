@@ -16,7 +16,7 @@ use crate::base::units::KeyspaceId;
 use crate::db::store::background::{BackgroundState, OpenJob};
 use crate::db::store::keyspace_state::KeyspaceState;
 use crate::db::store::state::Store;
-use crate::observe::event::Event;
+use crate::observe::event::{Event, PreemptedBy};
 use crate::options::Options;
 use crate::scheduler::catalog::parse;
 use crate::scheduler::classifier::Load;
@@ -59,6 +59,7 @@ pub fn would_decide(store: &Store, state: &BackgroundState) -> Directive {
 pub fn ask_to_yield(store: &Store, job: &mut OpenJob) {
     if !std::mem::replace(&mut job.yield_requested, true) && !std::mem::replace(&mut job.set_aside, true) {
         store.counters.jobs_preempted.add(1);
+        store.event(&Event::Preempted { job: job.id, by: PreemptedBy::Request });
     }
 }
 
@@ -79,7 +80,11 @@ fn set_aside(store: &Store, state: &mut BackgroundState, directive: &Directive) 
         if let (Some(why), false, true) = (job.aside, job.set_aside, job.started) {
             job.set_aside = true;
             store.counters.jobs_preempted.add(1);
-            store.event(&Event::Preempted { job: job.id, by_load: why == decide::Aside::Gate });
+            let by = match why {
+                decide::Aside::Gate => PreemptedBy::Load,
+                decide::Aside::Place => PreemptedBy::Urgency,
+            };
+            store.event(&Event::Preempted { job: job.id, by });
         } else if job.aside.is_none() && std::mem::take(&mut job.set_aside) {
             // It has not saved up turns.
             job.served = job.served.max(least);
@@ -130,6 +135,7 @@ pub fn usage(store: &Store) -> Usage {
         writes: store.counters.writes.get(),
         write_bytes: store.counters.user_bytes.get(),
         cache_fill_bytes: store.tables.block_cache().filled_bytes(),
+        cache_fill_bytes_on_disk: store.tables.block_cache().filled_bytes_on_disk(),
         client_read_bytes: io.read(IoClass::Client),
         log_bytes: both(IoClass::Wal),
         internal: Class::ALL.map(|class| both(IoClass::Background(class))),

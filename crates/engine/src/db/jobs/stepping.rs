@@ -378,8 +378,12 @@ fn close_job(store: &Store, keyspace: &KeyspaceState, id: JobId, how: Ended) -> 
     match how {
         Ended::Yielded => store.counters.jobs_yielded.add(1),
         Ended::Discarded => store.counters.jobs_discarded.add(1),
-        // It came to its end in the step in which it was set aside.
-        Ended::Otherwise => store.counters.jobs_resumed.add(u64::from(open.set_aside)),
+        // It came to its end, or failed, in the step in which it was set aside.
+        Ended::Otherwise if open.set_aside => {
+            store.counters.jobs_resumed.add(1);
+            store.event(&Event::Resumed { job: id });
+        }
+        Ended::Otherwise => {}
     }
     Some(open)
 }
