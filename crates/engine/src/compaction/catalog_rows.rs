@@ -257,7 +257,7 @@ pub const CATALOG: &[Row] = &[
         "triad",
         "TRIAD (ATC 2017) with the first level of SILK's artifact",
         "1-leveling that lets the first level grow while its runs have little in common.",
-        "when=saturation how=runs:1 much=file which=least-overlap-parent; L0: when=duplicates:0.4:6 how=runs:6 much=runs",
+        "when=saturation how=runs:1 much=file which=least-overlap-parent; L0: when=duplicates:0.4:5 how=runs:5 much=runs",
     ),
     row(
         "spooky",

@@ -3,9 +3,9 @@
 
 use crate::scheduling::row::{Load, Row, S, S_NUTANIX, STRATEGY};
 use crate::scheduling::study::{
-    Claim, Study, Table, Valid, delayed_flushes, early_median, first_above, first_slow, least_followed, lost,
-    median, mirrored, monitor, most_jobs, p99, slow_seconds, stalled_seconds, steepest, throughput, trend,
-    unevenness, worst_second, worst_seconds,
+    Claim, Study, Table, Valid, delayed_flushes, early_median, first_above, first_slow, internal_bytes,
+    least_followed, lost, median, mirrored, monitor, most_jobs, p99, slow_seconds, stalled_seconds, steepest,
+    throughput, trend, unevenness, worst_second, worst_seconds,
 };
 
 /// Half reads, half updates, evenly.
@@ -41,6 +41,36 @@ fn closed(workload: &'static str, schedule: &'static str) -> Row {
 fn open(workload: &'static str) -> Row {
     Row { workload, load: Load::Share(60), seconds: 240.0, ..HALVES }
 }
+
+/// 60 % of what it can; and the same without a flush or a compaction: the paper drops full memtables, here they hold all of it.
+const CALM: Row = Row { load: Load::Share(60), seconds: 120.0, ..HALVES };
+const FLOOR: Row = Row { memory: 48, ..CALM.named("in-memory") };
+
+/// What internal work costs.
+pub const FIG1: Study = Study {
+    id: "silk-fig1",
+    title: "without internal work there are no spikes; the median is alike",
+    figure: "Fig 1",
+    rows: || vec![CALM, FLOOR],
+    valid: Valid::Served,
+    claims: &[
+        Claim {
+            id: "silk-fig1.worst",
+            text: "worst second by that without internal work",
+            number: |t| t.ratio(&CALM, &FLOOR, worst_second),
+        },
+        Claim {
+            id: "silk-fig1.median",
+            text: "median latency, likewise",
+            number: |t| t.ratio(&CALM, &FLOOR, median),
+        },
+        Claim {
+            id: "silk-fig1.floor",
+            text: "bytes that flushes and compactions moved where there are to be none",
+            number: |t| t.figure(&FLOOR, internal_bytes),
+        },
+    ],
+};
 
 /// Fixed limits.
 pub const FIG4: Study = Study {

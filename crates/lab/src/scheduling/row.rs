@@ -84,7 +84,7 @@ pub const D: Setup = Setup {
 pub enum Load {
     /// One after the other: what the store can do (X_max), and what it moves for each byte written (W*).
     Probe,
-    /// Peaks of so many seconds and valleys, in writes of 1.65 W* and a tenth of that.
+    /// Peaks of so many seconds and valleys, in writes of 1.8 W* and a tenth of that.
     Bursts {
         /// Seconds of a peak.
         peak: f64,
@@ -100,7 +100,7 @@ pub enum Load {
         /// Seconds of a valley.
         valley: f64,
     },
-    /// Writes of 1.65 W* all the time, which nothing can serve for ever.
+    /// Writes of 1.8 W* all the time, which nothing can serve for ever.
     Endless,
     /// 90 % of X_max all the time.
     Sustained,
@@ -109,9 +109,9 @@ pub enum Load {
 }
 
 /// Peaks, in the W* of the probe; by what bursts move themselves they are a little more or less.
-pub const PEAK: f64 = 1.65;
-/// Peaks of random length are as low as they may be: by what they moved, those of 1.5 were 1.45.
-const PEAK_MIN: f64 = 1.6;
+pub const PEAK: f64 = 1.8;
+/// Peaks of random length are as low as they may be: by what they moved, those of 1.6 were 1.46.
+const PEAK_MIN: f64 = 1.75;
 /// The mean that is aimed at, likewise.
 const MEAN: f64 = 0.8;
 /// Valleys, as a part of a peak.
@@ -306,16 +306,16 @@ mod tests {
     fn rates_are_those_that_were_found() {
         let found = Some(Found { ops_per_sec: 1000.0, sustained_ops_per_sec: 400.0 });
         let shape = |load, divide| Row { load, ..ROW }.shape(found, divide, 42);
-        assert_eq!(shape(ROW.load, 1).as_deref(), Some("peaks:660,66,10,20"));
-        assert_eq!(shape(ROW.load, 8).as_deref(), Some("peaks:660,66,2.5,5"));
+        assert_eq!(shape(ROW.load, 1).as_deref(), Some("peaks:720,72,10,20"));
+        assert_eq!(shape(ROW.load, 8).as_deref(), Some("peaks:720,72,2.5,5"));
         let nutanix = shape(Load::Nutanix, 1).unwrap();
         let peak: f64 = nutanix.trim_start_matches("nutanix:").split(',').next().unwrap().parse().unwrap();
-        assert!((600.0..=660.0).contains(&peak), "{nutanix}");
+        assert!((700.0..=720.0).contains(&peak), "{nutanix}");
         assert_eq!(
             shape(Load::High { peak: 100.0, valley: 20.0 }, 1).as_deref(),
             Some("peaks:900,225,100,20")
         );
-        assert_eq!(shape(Load::Endless, 1).as_deref(), Some("constant:660"));
+        assert_eq!(shape(Load::Endless, 1).as_deref(), Some("constant:720"));
         assert_eq!(shape(Load::Sustained, 1).as_deref(), Some("constant:900"));
         assert_eq!(shape(Load::Share(60), 1).as_deref(), Some("constant:600"));
         assert_eq!(shape(Load::Probe, 1), None);

@@ -225,6 +225,11 @@ pub fn most_jobs(document: &Document) -> Option<f64> {
     seconds(document).filter_map(|window| window.jobs_open).max().map(|jobs| jobs as f64)
 }
 
+/// What flushes and compactions moved.
+pub fn internal_bytes(document: &Document) -> Option<f64> {
+    seconds(document).map(|window| window.internal_bytes.map(|bytes| bytes as f64)).sum()
+}
+
 /// Operations a second.
 pub fn throughput(document: &Document) -> Option<f64> {
     Some(document.throughput_ops_per_sec)
