@@ -37,8 +37,8 @@ const IDLE: Duration = Duration::from_millis(500);
 /// started run.
 pub fn start_threads(store: &Arc<Store>) -> Result<()> {
     let threads = &mut *store.background.threads();
+    // Who rests because another works must have that other.
     let has_stand_in = !can_raise();
-    threads.handles.push(start(store, "keel-flush", move |store| flush_loop(store, has_stand_in))?);
     if has_stand_in {
         let body = |store: &Store| {
             store.background.be_flusher(true);
@@ -46,6 +46,7 @@ pub fn start_threads(store: &Arc<Store>) -> Result<()> {
         };
         threads.handles.push(start(store, "keel-urgent-flush", body)?);
     }
+    threads.handles.push(start(store, "keel-flush", move |store| flush_loop(store, has_stand_in))?);
     start_workers(store, threads)?;
     threads.handles.push(start(store, "keel-lane", lane_loop)?);
     threads.handles.push(start(store, "keel-ahead", ahead_loop)?);
@@ -81,14 +82,14 @@ fn start_workers(store: &Arc<Store>, threads: &mut Threads) -> Result<()> {
     while threads.workers < wanted && !store.background.is_stopping() {
         let index = threads.workers;
         let has_stand_in = !can_raise();
-        let body = move |store: &Store| work_loop(store, index, has_stand_in);
-        threads.handles.push(start(store, &format!("keel-work-{index}"), body)?);
         if has_stand_in {
             let body = move |store: &Store| {
                 stand_in_loop(store, work_is_urgent, |own| work(store, index, own, true));
             };
             threads.handles.push(start(store, &format!("keel-urgent-{index}"), body)?);
         }
+        let body = move |store: &Store| work_loop(store, index, has_stand_in);
+        threads.handles.push(start(store, &format!("keel-work-{index}"), body)?);
         threads.workers += 1;
     }
     Ok(())
