@@ -65,6 +65,7 @@ fn goes_on(schedule: &str) -> Result<(), String> {
     let keyspace = db.keyspace("default").unwrap();
     for n in 0..WRITES {
         if n % 1000 == 0 && db.metrics().compactions >= COMPACTIONS {
+            assert!(db.metrics().flushes > COMPACTIONS, "{schedule}: {} flushes", db.metrics().flushes);
             db.close().unwrap();
             return Ok(());
         }

@@ -123,7 +123,7 @@ fn a_panic_of_a_background_thread_is_told_to_the_next_caller() {
             }
         };
         assert_eq!(error.kind(), "Poisoned");
-        assert!(error.to_string().contains(thread), "{error}");
+        assert!(error.to_string().contains(&format!("{thread} panicked")), "{error}");
         assert!(db.get(b"k").unwrap().is_some());
         drop(db);
         assert!(open(&fs.process_kill()).unwrap().get(b"k").unwrap().is_some());

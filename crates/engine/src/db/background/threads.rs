@@ -109,20 +109,27 @@ fn start(store: &Arc<Store>, name: &str, body: impl Fn(&Store) + Send + 'static)
 fn flush_loop(store: &Store, has_stand_in: bool) {
     store.background.be_flusher(false);
     let own = store.background.priorities.join(Priority::Nice19, Priority::Nice19);
-    while !store.background.is_stopping() {
-        let urgent = flush_is_urgent(store);
-        set(&own, urgent);
-        flush(store, &own, !(urgent && has_stand_in));
-    }
+    low_loop(store, &own, flush_is_urgent, has_stand_in, |its_turn| flush(store, &own, its_turn));
 }
 
 /// The body of worker `index`: it rests while fewer workers are wanted, and while its stand-in works.
 fn work_loop(store: &Store, index: u32, has_stand_in: bool) {
     let own = store.background.priorities.join(Priority::Idle, Priority::Nice19);
+    low_loop(store, &own, work_is_urgent, has_stand_in, |its_turn| work(store, index, &own, its_turn));
+}
+
+/// A thread that runs low until it is urgent; then it runs as everyone does, or it is its stand-in's turn.
+fn low_loop(
+    store: &Store,
+    own: &ThreadPriority,
+    is_urgent: impl Fn(&Store) -> bool,
+    has_stand_in: bool,
+    work: impl Fn(bool),
+) {
     while !store.background.is_stopping() {
-        let urgent = work_is_urgent(store);
-        set(&own, urgent);
-        work(store, index, &own, !(urgent && has_stand_in));
+        let urgent = is_urgent(store);
+        set(own, urgent);
+        work(!(urgent && has_stand_in));
     }
 }
 
