@@ -191,11 +191,12 @@ impl WalFiles {
         Ok(())
     }
 
-    /// The lane's part: seals full logs, unlinks those no longer needed. `now` is the clock's.
+    /// The lane's part: unlinks logs no longer needed, and seals one full log. True if more are to be sealed: the lane has others to
+    /// sync as well, and where writers fill logs faster than the device syncs them there is always one more. `now` is the clock's.
     ///
     /// # Errors
     /// The sync of a log has failed; that is final.
-    pub fn maintain(&self, now: Duration) -> Result<()> {
+    pub fn maintain(&self, now: Duration) -> Result<bool> {
         let _maintaining = self.maintaining.lock().unwrap_or_else(PoisonError::into_inner);
         self.lock().rest(&self.dir, now);
         // A guard in the loop's head would be held until the loop's end, and writers wait for the lock.
@@ -204,14 +205,13 @@ impl WalFiles {
             // What cannot be removed is below the manifest's `wal_from`: the next open takes it for reuse.
             let _ = self.fs.remove(&path);
         }
-        loop {
-            // One at a time and outside the lock: the leader takes it at each rotation.
-            let Some(mut full) = self.lock().next_to_seal() else { return Ok(()) };
-            let sealed = self.sync_names().and_then(|()| full.seal());
-            let mut state = self.lock();
-            state.sealing = None;
-            state.sealed(full.id(), sealed.map_err(in_doubt)?);
-        }
+        // Outside the lock: the leader takes it at each rotation.
+        let Some(mut full) = self.lock().next_to_seal() else { return Ok(false) };
+        let sealed = self.sync_names().and_then(|()| full.seal());
+        let mut state = self.lock();
+        state.sealing = None;
+        state.sealed(full.id(), sealed.map_err(in_doubt)?);
+        Ok(!state.retiring.is_empty())
     }
 
     /// Bytes appended that no sync has covered yet.

@@ -116,6 +116,22 @@ fn a_full_log_that_nobody_needs_is_let_go_unsealed_but_not_between_two_logs() {
     files.maintain(Duration::ZERO).unwrap();
 }
 
+#[test]
+fn logs_are_sealed_one_at_a_time_and_it_is_said_when_there_are_more() {
+    let fs = SimulatedFileSystem::new();
+    let files = files(&fs);
+    let mut wal = Wal::new(Arc::clone(&files));
+    wal.begin(SeqNo(1)).unwrap();
+    for seq in 1..4 {
+        wal.append(&[7; 100], SeqNo(seq)).unwrap();
+        wal.begin_next().unwrap();
+    }
+    let sealed = || files.lock().live.iter().filter(|log| log.sealed_len.is_some()).count();
+    for (count, more) in [(1, true), (2, true), (3, false), (3, false)] {
+        assert_eq!((files.maintain(Duration::ZERO).unwrap(), sealed()), (more, count));
+    }
+}
+
 /// Some MiB each, of no use to a store that nobody writes to.
 #[test]
 fn spare_logs_go_when_writers_have_gone_and_not_between_two_writes() {

@@ -23,7 +23,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Background work of every kind, one step: for tests on one thread. False if there is nothing to do.
 pub fn step_all(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<usize>) -> bool {
-    maintain(store);
+    maintain_all(store);
     make_ready(store);
     look_if_due(store);
     let flushed = flushing::step(store);
@@ -32,7 +32,7 @@ pub fn step_all(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Opti
     flushed == Stepped::Worked || compacted == Stepped::Worked
 }
 
-/// The lane's upkeep: a sync of the log that is due, full log files, and unlinks. Answers when there is more to do, if nothing
+/// The lane's upkeep: a sync of the log that is due, the oldest full log, and unlinks. Answers when there is more to do, if nothing
 /// else tells before.
 pub fn maintain(store: &Store) -> Option<Duration> {
     let due = store.lane.take_due_sync(store.clock.now());
@@ -48,14 +48,27 @@ pub fn maintain(store: &Store) -> Option<Duration> {
             }
         }
     }
-    if let Err(error) = store.wal_files.maintain(store.clock.now()) {
-        store.log_failed(error);
-    }
+    let more = seal_a_log(store);
     if !store.background.threaded {
         tick(store);
     }
     fit_cache(store);
-    unlink_unless_paused(store)
+    let again = unlink_unless_paused(store);
+    if more { Some(store.clock.now()) } else { again }
+}
+
+/// Seals the oldest full log. True if there is another.
+fn seal_a_log(store: &Store) -> bool {
+    store.wal_files.maintain(store.clock.now()).unwrap_or_else(|error| {
+        store.log_failed(error);
+        false
+    })
+}
+
+/// The lane's upkeep by somebody else, who has nothing more urgent to sync: all full logs.
+fn maintain_all(store: &Store) {
+    maintain(store);
+    while store.check_writable().is_ok() && seal_a_log(store) {}
 }
 
 /// Steps the background until there is room for a write: for a store without threads, where a writer is its own background. An
@@ -172,6 +185,6 @@ pub fn wait_idle(store: &Store) -> Result<()> {
         let looked = !state.look_for_work && state.looking == 0;
         flushed && looked && state.jobs.is_empty() && !state.flushing
     })?;
-    maintain(store);
+    maintain_all(store);
     Ok(())
 }

@@ -87,7 +87,7 @@ impl Lane {
     }
 
     /// The thread's body: `synced` after each sync, `upkeep` when poked, when a sync of the log is due, now and then, and as soon
-    /// as it has answered; `begin` before each of both.
+    /// as it has answered, in turn with syncs; `begin` before each of both.
     pub fn run(
         &self,
         clock: &dyn Clock,
@@ -107,7 +107,7 @@ impl Lane {
                     state =
                         self.changed.wait_timeout(state, longest).map_or_else(|e| e.into_inner().0, |s| s.0);
                 }
-                let is_late = state.poked || clock.now() >= looked_at + IDLE;
+                let is_late = state.poked || rest.is_zero() || clock.now() >= looked_at + IDLE;
                 let flush_waits = state.syncs.front().is_some_and(|(class, ..)| *class == Class::Flush);
                 // The log comes before tables: it has been promised by a time. What frees disk does not wait for the end of a long
                 // row of syncs.
@@ -284,6 +284,38 @@ mod tests {
             },
         );
         let expected = ["deep 1", "upkeep", "deep 2", "flush", "upkeep", "deep 3"];
+        assert_eq!(*order.lock().unwrap(), expected);
+    }
+
+    /// While writers filled logs faster than they could be sealed, no flush ever came to its end.
+    #[test]
+    fn syncs_have_their_turns_between_logs_that_are_sealed_and_a_flush_goes_before_them() {
+        let (lane, order) = (Lane::new(true), Arc::<Mutex<Vec<&'static str>>>::default());
+        let submit = |class, name| lane.submit(class, Arc::new(Noted(name, Arc::clone(&order))));
+        lane.poke();
+        lane.run(
+            &ManualClock::default(),
+            || (),
+            || (),
+            || {
+                let mut order = order.lock().unwrap();
+                order.push("log");
+                let done = order.len();
+                drop(order);
+                match done {
+                    1 => {
+                        submit(Class::Flush, "flush 1");
+                        submit(Class::Flush, "flush 2");
+                        submit(Class::Deep, "deep 1");
+                        submit(Class::Deep, "deep 2");
+                    }
+                    8 => lane.stop(),
+                    _ => {}
+                }
+                Some(Duration::ZERO)
+            },
+        );
+        let expected = ["log", "flush 1", "flush 2", "log", "deep 1", "log", "deep 2", "log"];
         assert_eq!(*order.lock().unwrap(), expected);
     }
 
