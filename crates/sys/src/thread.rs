@@ -13,6 +13,9 @@ use std::time::Duration;
 pub enum Priority {
     /// The default class at nice 0: what client threads have.
     Normal,
+    /// SCHED_BATCH at nice 0, in long turns: as much of a core as others, but it lets whoever wakes beside it go first. What a
+    /// thread may be that can never be raised.
+    Batch,
     /// The default class at nice 19: about 1.5 % of a core that others want.
     Nice19,
     /// SCHED_IDLE: runs when nobody else wants the core, and is preempted by whoever wakes.
@@ -34,7 +37,7 @@ pub fn set_background_priority(priority: Priority) -> io::Result<()> {
 }
 
 /// Sets the priority of a thread of this process. An ended thread is an error (`ESRCH`), a raise without
-/// the right to it is `PermissionDenied`. From then on it takes short turns (100 us from Linux 6.12 on): as much of a
+/// the right to it is `PermissionDenied`. But as `Batch`, it takes short turns from then on (100 us from Linux 6.12 on): as much of a
 /// core as before, but whoever wakes beside it waits for the end of one of these, and not of milliseconds.
 pub fn set_thread_priority(thread: ThreadId, priority: Priority) -> io::Result<()> {
     imp::set(thread.0, priority)
@@ -110,14 +113,16 @@ mod imp {
     }
 
     pub fn set(thread: i32, priority: Priority) -> io::Result<()> {
-        /// The shortest that the kernel takes.
-        const TURN_NANOS: u64 = 100_000;
+        /// The shortest and the longest that the kernel takes. Of threads of one weight it prefers who asks for the shorter turn.
+        const SHORT_NANOS: u64 = 100_000;
+        const LONG_NANOS: u64 = 100_000_000;
         own_thread(thread)?;
-        let (policy, nice) = match priority {
-            Priority::Normal => (libc::SCHED_OTHER, 0),
-            Priority::Nice19 => (libc::SCHED_OTHER, 19),
+        let (policy, nice, turn) = match priority {
+            Priority::Normal => (libc::SCHED_OTHER, 0, SHORT_NANOS),
+            Priority::Batch => (libc::SCHED_BATCH, 0, LONG_NANOS),
+            Priority::Nice19 => (libc::SCHED_OTHER, 19, SHORT_NANOS),
             // SCHED_IDLE is below every nice value, so that of the thread is left as it is.
-            Priority::Idle => (libc::SCHED_IDLE, 0),
+            Priority::Idle => (libc::SCHED_IDLE, 0, SHORT_NANOS),
         };
         let attributes = libc::sched_attr {
             size: size_of::<libc::sched_attr>() as u32,
@@ -125,7 +130,7 @@ mod imp {
             sched_flags: 0,
             sched_nice: nice,
             sched_priority: 0,
-            sched_runtime: TURN_NANOS,
+            sched_runtime: turn,
             sched_deadline: 0,
             sched_period: 0,
         };
@@ -140,8 +145,10 @@ mod imp {
         if policy < 0 {
             return Err(io::Error::last_os_error());
         }
-        if policy == libc::SCHED_IDLE {
-            return Ok(Priority::Idle);
+        match policy {
+            libc::SCHED_IDLE => return Ok(Priority::Idle),
+            libc::SCHED_BATCH => return Ok(Priority::Batch),
+            _ => {}
         }
         // SAFETY: takes and returns integers only. The thread exists, so -1 is a nice value, no error.
         let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, thread.unsigned_abs()) };
@@ -308,6 +315,17 @@ mod tests {
                     return;
                 }
                 assert_eq!(thread_priority(me).unwrap(), Priority::Normal);
+            }
+        });
+    }
+
+    #[test]
+    fn who_lets_others_go_first_may_always_become_normal_again() {
+        on_a_thread(|| {
+            give_up_raising_priority().unwrap();
+            for priority in [Priority::Batch, Priority::Normal] {
+                set_background_priority(priority).unwrap();
+                assert_eq!(thread_priority(current_thread_id()).unwrap(), priority);
             }
         });
     }

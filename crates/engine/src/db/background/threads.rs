@@ -2,8 +2,8 @@
 //!
 //! They run below the clients' priority, so that nobody feels them, until a deadline nears: a caller waits, writers are slowed or
 //! will be soon because of L0, the memtable after the one being flushed is half full, or a plan says so. Then they run as everyone does. In a
-//! process that may not raise a priority again the flush lane and each worker have a stand-in that is never lowered, and works instead
-//! of them while a deadline is near; the other two lanes are not lowered.
+//! process that may not raise a priority again the flush lane and each worker have a stand-in with a client's share of a core, which works
+//! instead of them while a deadline is near; the other two lanes have that share for good.
 //!
 //! A panic in one is caught, makes the store read-only, and is reported by the next write (`docs/durability.md`, C13).
 
@@ -229,7 +229,7 @@ fn rest(store: &Store, stepped: Stepped, own: &ThreadPriority) -> Option<Duratio
 }
 
 fn lane_loop(store: &Store) {
-    let own = store.background.priorities.join(Priority::Nice19, Priority::Normal);
+    let own = store.background.priorities.join(Priority::Nice19, Priority::Batch);
     let sync_is_due = || store.lane.sync_wanted_by().is_some_and(|by| by <= store.clock.now());
     let begin = || set(&own, flush_is_urgent(store) || sync_is_due());
     let upkeep = || Some(maintain(store)?.saturating_sub(store.clock.now()));
@@ -237,7 +237,7 @@ fn lane_loop(store: &Store) {
 }
 
 fn ahead_loop(store: &Store) {
-    let own = store.background.priorities.join(Priority::Nice19, Priority::Normal);
+    let own = store.background.priorities.join(Priority::Nice19, Priority::Batch);
     let begin = || set(&own, flush_is_urgent(store));
     let upkeep = || {
         make_ready(store);

@@ -1,8 +1,8 @@
 //! How eagerly background threads run: low, so that nobody feels them, or raised to everyone's priority while a deadline is near.
 //!
 //! A thread lowers itself. Beside clients who keep all cores busy a low one may not run for a second, so it cannot be left to it to
-//! notice that it is needed: whoever sees that raises it from outside. Where the system lets no thread rise again, one that was never
-//! lowered stands in for it, and is woken instead.
+//! notice that it is needed: whoever sees that raises it from outside. Where the system lets no thread rise again, another one, with a
+//! client's share of a core, stands in for it, and is woken instead.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -102,8 +102,9 @@ impl Priorities {
         self.add(ThreadPriority::of_caller(low, forever_low))
     }
 
-    /// The calling thread, which has everyone's priority, stands in for one that cannot be raised: it parks while it is not needed.
+    /// The calling thread, which keeps everyone's share of a core but lets who wakes go first, stands in for one that cannot be raised: it parks while it is not needed.
     pub fn join_as_stand_in(&self) -> Arc<ThreadPriority> {
+        set(current_thread_id(), Priority::Batch);
         self.add(ThreadPriority::new(WhenNeeded::Wakes(thread::current())))
     }
 
@@ -179,7 +180,7 @@ mod tests {
         .unwrap();
         for _ in 0..2 {
             let id = told.1.recv().unwrap();
-            assert_eq!(thread_priority(id).unwrap(), Priority::Normal);
+            assert_eq!(thread_priority(id).unwrap(), Priority::Batch);
             priorities.raise_all();
         }
         thread.join().unwrap();
