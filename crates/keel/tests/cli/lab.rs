@@ -354,7 +354,7 @@ fn schedules_run_at_rates_that_were_found() {
     let again = run(&keel, &["silk-fig5"]);
     assert_eq!((again.code, ran(&again)), (0, 0), "{again:?}");
     let listed = keel.bare(&["lab", "list"]).ok();
-    for part in ["dlc-fig9.dip", "silk-fig8a.unlimited", "not reproduced:", "silk-fig6: "] {
+    for part in ["dlc-fig9.dip", "silk-fig8a.unlimited", "not reproduced:", "silk-fig7: "] {
         assert!(listed.contains(part), "no `{part}` in {listed}");
     }
 }

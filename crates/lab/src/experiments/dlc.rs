@@ -16,6 +16,7 @@ const OLTP: Row = Row {
     schedule: "unlimited",
     strategy: STRATEGY,
     memory: 1,
+    zipfian: false,
 };
 const CALM: Row = Row { load: Load::Share(60), seconds: 60.0, ..OLTP };
 /// DLC's other estimates, and what is really read from files.
@@ -119,7 +120,7 @@ pub const FIG4: Study = Study {
     id: "dlc-fig4",
     title: "high load without an end, and nothing resumed: the first level grows",
     figure: "Fig 4",
-    rows: || vec![SUSTAINED, SUSTAINED.under("dlc-full")],
+    rows: || vec![SUSTAINED, SUSTAINED.under(SILK), SUSTAINED.under("dlc-full")],
     valid: Valid::Overload,
     claims: &[Claim {
         id: "dlc-fig4.decay",
@@ -193,7 +194,7 @@ pub const FIG8: Study = Study {
     id: "dlc-fig8",
     title: "high for 110 and for 220 seconds, low for 10",
     figure: "Fig 8",
-    rows: || vec![LONG, LONG.under(DLC), LONGER, LONGER.under(DLC)],
+    rows: || [three(LONG), three(LONGER)].concat(),
     valid: Valid::High,
     claims: &[
         Claim {
@@ -219,7 +220,7 @@ pub const FIG9: Study = Study {
     id: "dlc-fig9",
     title: "high load without an end: all of the first level resumed, or parts and then all",
     figure: "Fig 9",
-    rows: || vec![BURSTS, FULL, PARTS, BURSTS.under("paced")],
+    rows: || vec![BURSTS, BURSTS.under(SILK), FULL, PARTS, BURSTS.under("paced")],
     valid: Valid::Overload,
     claims: &[
         Claim {

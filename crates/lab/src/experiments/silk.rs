@@ -18,6 +18,7 @@ const HALVES: Row = Row {
     schedule: "unlimited",
     strategy: STRATEGY,
     memory: 1,
+    zipfian: false,
 };
 /// The production load of Figure 7.
 const NUTANIX: Row =
@@ -30,14 +31,29 @@ const MEMORY: Row = Row { memory: 8, ..STEADY.named("memory8") };
 const FIXED: [Row; 3] = [STEADY.under("fixed:25%"), STEADY.under("fixed:37%"), STEADY.under("fixed:45%")];
 /// What nobody can serve for ever.
 const ENDLESS: Row = Row { load: Load::Endless, seconds: 300.0, ..HALVES };
+/// Some runs on each level but the last, which is merged as a whole: the next thing to PebblesDB that is in the catalogue.
+const TIERED: Row = Row { strategy: "l-leveling", ..STEADY.named("l-leveling") };
 const YCSB: [&str; 6] = ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f"];
+/// Those that YCSB asks for by its zipfian.
+const ZIPFIAN: [&str; 5] = ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-e", "ycsb-f"];
 
 /// A workload of YCSB's as fast as it goes.
 fn closed(workload: &'static str, schedule: &'static str) -> Row {
     Row { workload, ..HALVES }.probe().under(schedule)
 }
 
-/// The same at 60 % of that.
+/// The same with records as YCSB chooses them.
+fn zipfian(workload: &'static str, schedule: &'static str) -> Row {
+    Row { zipfian: true, ..closed(workload, schedule) }
+}
+
+/// The same with a first level that is merged late: what the paper's figures on YCSB compare.
+fn by_triad(row: Row) -> Row {
+    let name = if row.schedule == "silk" { "triad-silk" } else { "triad" };
+    Row { strategy: "triad", ..row.named(name) }
+}
+
+/// A workload of YCSB's at 60 % of what the store can do.
 fn open(workload: &'static str) -> Row {
     Row { workload, load: Load::Share(60), seconds: 240.0, ..HALVES }
 }
@@ -120,6 +136,27 @@ pub const FIG5: Study = Study {
             id: "silk-fig5.as-high",
             text: "worst second of TRIAD by that without",
             number: |t| t.ratio(&TRIAD, &STEADY, worst_second),
+        },
+    ],
+};
+
+/// A tree that is merged late.
+pub const FIG6: Study = Study {
+    id: "silk-fig6",
+    title: "a tree that is tiered but for its last level: quiet until that is merged",
+    figure: "Fig 6",
+    rows: || vec![STEADY, TIERED],
+    valid: Valid::Overload,
+    claims: &[
+        Claim {
+            id: "silk-fig6.later",
+            text: "seconds from the first spike to that of lazy leveling",
+            number: |t| later(t, &TIERED, &STEADY),
+        },
+        Claim {
+            id: "silk-fig6.halt",
+            text: "p99 of lazy leveling's worst second by that of its median second",
+            number: |t| t.figure(&TIERED, unevenness),
         },
     ],
 };
@@ -333,28 +370,50 @@ pub const FIG12: Study = Study {
     title: "YCSB as fast as it goes: what SILK costs",
     figure: "Fig 12",
     rows: || {
-        let under = |schedule| YCSB.iter().map(move |name| closed(name, schedule));
-        ["unlimited", "silk", "paced"].into_iter().flat_map(under).collect()
+        let under = |schedule| YCSB.into_iter().map(move |name| closed(name, schedule));
+        let zipfian = |schedule| ZIPFIAN.into_iter().map(move |name| zipfian(name, schedule));
+        let triad = |schedule| YCSB.into_iter().map(move |name| by_triad(closed(name, schedule)));
+        let even = ["unlimited", "silk", "paced"].into_iter().flat_map(under);
+        let pair = || ["unlimited", "silk"].into_iter();
+        even.chain(pair().flat_map(zipfian)).chain(pair().flat_map(triad)).collect()
     },
     valid: Valid::Served,
     claims: &[
         Claim {
             id: "silk-fig12.loss",
             text: "throughput, SILK by unlimited, of the workload that loses most",
-            number: |t| least_kept(t, "silk"),
+            number: |t| least_kept(t, &YCSB, |name| [closed(name, "silk"), closed(name, "unlimited")]),
+        },
+        Claim {
+            id: "silk-fig12.zipfian",
+            text: "the same where YCSB chooses the records",
+            number: |t| least_kept(t, &ZIPFIAN, |name| [zipfian(name, "silk"), zipfian(name, "unlimited")]),
+        },
+        Claim {
+            id: "silk-fig12.triad",
+            text: "throughput, TRIAD with SILK by TRIAD, of the workload that loses most",
+            number: |t| {
+                least_kept(t, &YCSB, |name| ["silk", "unlimited"].map(|by| by_triad(closed(name, by))))
+            },
         },
         Claim {
             id: "silk-fig12.paced",
-            text: "the same, paced by unlimited",
-            number: |t| least_kept(t, "paced"),
+            text: "throughput, paced by unlimited, of the workload that loses most",
+            number: |t| least_kept(t, &YCSB, |name| [closed(name, "paced"), closed(name, "unlimited")]),
         },
     ],
 };
 
-fn least_kept(t: &Table<'_>, schedule: &'static str) -> Option<f64> {
-    let ratio =
-        |name: &&'static str| t.ratio(&closed(name, schedule), &closed(name, "unlimited"), throughput);
-    let all: Option<Vec<f64>> = YCSB.iter().map(ratio).collect();
+fn least_kept(
+    t: &Table<'_>,
+    workloads: &[&'static str],
+    of_by: impl Fn(&'static str) -> [Row; 2],
+) -> Option<f64> {
+    let ratio = |name: &&'static str| {
+        let [of, by] = of_by(name);
+        t.ratio(&of, &by, throughput)
+    };
+    let all: Option<Vec<f64>> = workloads.iter().map(ratio).collect();
     all?.into_iter().reduce(f64::min)
 }
 
@@ -365,33 +424,43 @@ pub const FIG13: Study = Study {
     figure: "Fig 13",
     rows: || {
         let under = |schedule| ["ycsb-a", "ycsb-f"].map(|name| open(name).under(schedule));
-        ["unlimited", "silk", "paced"].into_iter().flat_map(under).collect()
+        let triad = |schedule| under(schedule).map(by_triad);
+        let plain = ["unlimited", "silk", "paced"].into_iter().flat_map(under);
+        plain.chain(["unlimited", "silk"].into_iter().flat_map(triad)).collect()
     },
     valid: Valid::Served,
     claims: &[
         Claim {
             id: "silk-fig13.p99",
             text: "p99, SILK by unlimited, of the workload where it is more",
-            number: |t| most(t, "silk", p99),
+            number: |t| most(t, p99, |row| [row.under("silk"), row]),
+        },
+        Claim {
+            id: "silk-fig13.triad",
+            text: "p99, TRIAD with SILK by TRIAD, of the workload where it is more",
+            number: |t| most(t, p99, |row| [by_triad(row.under("silk")), by_triad(row)]),
         },
         Claim {
             id: "silk-fig13.median",
             text: "p50, SILK by unlimited, of the workload where it is more",
-            number: |t| most(t, "silk", median),
+            number: |t| most(t, median, |row| [row.under("silk"), row]),
         },
         Claim {
             id: "silk-fig13.paced-median",
             text: "the same, paced by unlimited",
-            number: |t| most(t, "paced", median),
+            number: |t| most(t, median, |row| [row.under("paced"), row]),
         },
     ],
 };
 
 fn most(
     t: &Table<'_>,
-    schedule: &'static str,
     figure: fn(&crate::results::document::Document) -> Option<f64>,
+    of_by: impl Fn(Row) -> [Row; 2],
 ) -> Option<f64> {
-    let ratio = |name: &'static str| t.ratio(&open(name).under(schedule), &open(name), figure);
+    let ratio = |name: &'static str| {
+        let [of, by] = of_by(open(name));
+        t.ratio(&of, &by, figure)
+    };
     Some(ratio("ycsb-a")?.max(ratio("ycsb-f")?))
 }

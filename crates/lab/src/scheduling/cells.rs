@@ -108,9 +108,9 @@ impl Cell {
         flag("--seconds", row.seconds(divide).to_string());
         flag("--device", row.setup.device(divide).to_string());
         flag("--schedule", row.schedule.to_owned());
-        // Both papers ask for records evenly, but for sysbench's transactions and the latest of YCSB D.
+        // Both papers ask for records evenly, but for sysbench's transactions, the latest of YCSB D, and half of SILK's Figure 12.
         let evenly = |workload: &Workload| {
-            workload.transaction.reads == 0 && workload.distribution != Distribution::Latest
+            !row.zipfian && workload.transaction.reads == 0 && workload.distribution != Distribution::Latest
         };
         if find(row.workload).is_some_and(evenly) {
             flag("--distribution", "uniform".to_owned());
