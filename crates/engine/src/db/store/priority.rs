@@ -102,7 +102,8 @@ impl Priorities {
         self.add(ThreadPriority::of_caller(low, forever_low))
     }
 
-    /// The calling thread, which keeps everyone's share of a core but lets who wakes go first, stands in for one that cannot be raised: it parks while it is not needed.
+    /// The calling thread, which keeps everyone's share of a core but lets who wakes go first, stands in for one that cannot be
+    /// raised: it parks while it is not needed.
     pub fn join_as_stand_in(&self) -> Arc<ThreadPriority> {
         set(current_thread_id(), Priority::Batch);
         self.add(ThreadPriority::new(WhenNeeded::Wakes(thread::current())))
