@@ -1,8 +1,8 @@
 //! `compact` by level and until it is interrupted, and `load --sorted`.
 
-use std::process::{Command, Stdio};
-
-use crate::{Keel, done, list};
+#[cfg(unix)]
+use crate::signalled;
+use crate::{Keel, list};
 
 /// Lines of ascending keys.
 fn sorted(count: u32) -> String {
@@ -92,18 +92,10 @@ fn an_interrupted_compaction_keeps_what_is_finished() {
     // So slow that it cannot come to its end before it is interrupted, nor wait for the rate to let it move on.
     let mut command = keel.command(&["compact", "--schedule", "fixed:1KiB"]);
     command.args(set).arg("--db").arg(keel.db());
-    let mut child =
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // It is under way once it has made a table.
-    let newest = |names: &[String]| names.iter().filter(|name| name.ends_with(".sst")).max().cloned();
-    let there = newest(&list(&keel.db()));
-    while newest(&list(&keel.db())) == there {
-        assert!(child.try_wait().unwrap().is_none(), "it ended before it had made a table");
-        std::thread::yield_now();
-    }
-    let signalled = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(signalled.success());
-    let done = done(child.wait_with_output().unwrap());
+    let newest = || list(&keel.db()).into_iter().filter(|name| name.ends_with(".sst")).max();
+    let there = newest();
+    let done = signalled(&mut command, "-INT", || newest() != there);
     done.fails(1, &["interrupted", "what was finished is kept"]);
     assert_eq!(keel.ok(&["dump"]), before);
     keel.ok(&["verify"]);

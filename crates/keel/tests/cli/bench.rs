@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
-use crate::{Keel, done, list, make_dir, read_file, write_file};
+#[cfg(unix)]
+use crate::signalled;
+use crate::{Keel, list, make_dir, read_file, write_file};
 
 const WORKLOADS: [&str; 27] = [
     "fillseq",
@@ -220,15 +221,9 @@ fn a_bench_that_is_interrupted_leaves_nothing_behind() {
     for signal in ["-INT", "-TERM"] {
         let args = ["bench", "ycsb-a", "--records", "1000", "--seconds", "1000"];
         let mut command = keel.command(&args);
-        let child =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         // It is under way once its store is there.
-        while !list(keel.dir.path()).iter().any(|name| name.starts_with("keel-bench-")) {
-            std::thread::yield_now();
-        }
-        let signalled = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
-        assert!(signalled.success());
-        done(child.wait_with_output().unwrap()).fails(1, &["interrupted"]);
+        let under_way = || list(keel.dir.path()).iter().any(|name| name.starts_with("keel-bench-"));
+        signalled(&mut command, signal, under_way).fails(1, &["interrupted"]);
         assert_eq!(list(keel.dir.path()), [""; 0], "{signal}");
     }
 }

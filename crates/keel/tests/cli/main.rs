@@ -168,6 +168,20 @@ fn done(output: Output) -> Done {
     }
 }
 
+/// What a command says that gets a signal once it is under way.
+#[cfg(unix)]
+fn signalled(command: &mut Command, signal: &str, under_way: impl Fn() -> bool) -> Done {
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while !under_way() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it was under way");
+        std::thread::yield_now();
+    }
+    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    done(child.wait_with_output().unwrap())
+}
+
 #[expect(clippy::disallowed_methods, reason = "the test's own input")]
 fn write_file(path: &Path, content: &[u8]) {
     std::fs::write(path, content).unwrap();
