@@ -20,7 +20,8 @@ fn every_schedule_of_the_catalogue_is_there_and_makes_sense() {
 fn the_presets_differ_in_what_the_papers_say() {
     let of = |name: &str| parse(name).unwrap();
     assert_eq!(of("silk-star").estimator, Estimator::CacheFills { gamma: None });
-    assert_eq!(SchedulingPolicy { estimator: Estimator::OpBytes, ..of("silk-star") }, of("silk"));
+    assert_eq!(SchedulingPolicy { estimator: Estimator::Device, ..of("silk-star") }, of("silk"));
+    assert_eq!(of("silk-artifact").estimator, Estimator::OpBytes);
     assert_eq!(of("silk-bandwidth").budget, of("silk").budget);
     assert_eq!(of("silk-priority").l0_room, of("silk").l0_room);
     assert_eq!(SchedulingPolicy { burst: None, ..of("dlc-burst-part") }, of("dlc-full"));

@@ -68,7 +68,7 @@ pub const BYTES_PER_GET: u64 = 16_000;
 /// How bytes that clients move are estimated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Estimator {
-    /// Key and value bytes of all operations, also of those that memory answered (SILK §5.2.1; DLC Eq 1).
+    /// Key and value bytes of all operations, also of those that memory answered (DLC Eq 1; SILK's published code).
     OpBytes,
     /// Weights for a get and for a scan, each times the mean pair (DLC Eq 3).
     WeightedOps {
