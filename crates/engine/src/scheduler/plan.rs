@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! demand              wanted by                                            needed by
-//! full memtable                                                            a quarter of the next one is used
+//! full memtable         a quarter of the next one is used                  half of it is
 //! work in L0          as much has come in as makes L0 due again            writers are slowed for it
 //! what L0 lies on     L0 is due again
 //! deeper work         the horizon                                          twice the horizon, once the first is over
@@ -93,8 +93,9 @@ pub struct PlanState {
     writes: BTreeMap<KeyspaceId, (u64, Pace)>,
     /// What clients do, by the estimator: it tells how busy they are.
     client: Pace,
-    /// What they and flushes use of the device.
+    /// What they use of the device, and what flushes do.
     device: Pace,
+    flushes: Pace,
     /// Bytes that compactions move in a second of CPU.
     bytes_per_cpu: f64,
     rates: [Option<u64>; 2],
@@ -189,10 +190,13 @@ impl PlanState {
         let demands: Vec<Demand> = jobs.iter().copied().chain(pending).filter(|d| d.bytes > 0.0).collect();
         let wanted = rate(demands.iter().map(|demand| (demand.wanted_in, demand.bytes)));
         let needed = rate(demands.iter().map(|demand| (demand.must_in(), demand.bytes)));
-        let left = sample.device.map(|speed| {
-            let speed = speed as f64;
-            (speed * (1.0 - EPSILON) - self.device.now()).max(speed * FLOOR)
-        });
+        let left_beside = |used: f64| {
+            sample.device.map(|speed| {
+                let speed = speed as f64;
+                (speed * (1.0 - EPSILON) - used).max(speed * FLOOR)
+            })
+        };
+        let left = left_beside(self.device.now() + self.flushes.now());
         let is_squeezed = left.is_some_and(|left| wanted > left);
         let needed = left.map_or(needed, |left| {
             let at_least = rate(demands.iter().map(|demand| (demand.needed_in, demand.bytes)));
@@ -208,7 +212,7 @@ impl PlanState {
         let due = |demand: &Demand| if is_squeezed { demand.must_in() } else { demand.wanted_in };
         Plan {
             rate: self.settle(0, if unlimited { f64::INFINITY } else { planned.max(rest) }),
-            flush_rate: self.flush_rate(backlog, rest),
+            flush_rate: self.flush_rate(backlog, left_beside(self.device.now()), rest),
             rests: idle >= 1.0,
             urgent: late || at_most.is_some_and(|most| needed > most * URGENT),
             due: backlog
@@ -234,8 +238,8 @@ impl PlanState {
         let elapsed = elapsed.as_secs_f64();
         let grown = sample.used.since(&used);
         self.client.moved(by.bytes(&grown), elapsed);
-        let flushed = grown.internal[Class::Flush as usize] as f64;
-        self.device.moved(Estimator::Device.bytes(&grown) + flushed, elapsed);
+        self.device.moved(Estimator::Device.bytes(&grown), elapsed);
+        self.flushes.moved(grown.internal[Class::Flush as usize] as f64, elapsed);
         self.writes.retain(|id, _| backlog.trees.iter().any(|tree| tree.keyspace == *id));
         for tree in &backlog.trees {
             let (before, pace) = self.writes.entry(tree.keyspace).or_insert((tree.ingested, Pace::default()));
@@ -296,22 +300,21 @@ impl PlanState {
         ]
     }
 
-    /// The rate at which full memtables are gone in time. Where the caller waits, or there is no room, there is no limit.
-    fn flush_rate(&mut self, backlog: &Backlog, rest: f64) -> Option<u64> {
-        let waiting = backlog.trees.iter().filter(|tree| tree.flush_left > 0);
-        let mut needed = 0.0;
-        for tree in waiting {
-            if tree.flush_room == 0 {
-                needed = f64::INFINITY;
-            } else {
-                needed +=
-                    tree.flush_left as f64 / self.until(tree.keyspace, tree.flush_room).max(SOON) * MARGIN;
-            }
-        }
-        if backlog.flushes_waited_for {
-            needed = f64::INFINITY;
-        }
-        self.settle(1, needed.max(rest))
+    /// The rate at which full memtables are gone in time, with what clients leave when they should be and whatever those use when they
+    /// must. Where the caller waits, or there is no room, there is no limit.
+    fn flush_rate(&mut self, backlog: &Backlog, left: Option<f64>, rest: f64) -> Option<u64> {
+        let in_time = |room: fn(&TreeBacklog) -> u64| {
+            let waiting = backlog.trees.iter().filter(|tree| tree.flush_left > 0);
+            let rate = |tree: &TreeBacklog| match room(tree) {
+                0 => f64::INFINITY,
+                room => tree.flush_left as f64 / self.until(tree.keyspace, room).max(SOON) * MARGIN,
+            };
+            waiting.map(rate).sum::<f64>()
+        };
+        let (wanted, needed) = (in_time(|tree| tree.flush_room), in_time(|tree| tree.flush_room_most));
+        let planned = needed.max(left.map_or(wanted, |left| wanted.min(left)));
+        let unlimited = backlog.flushes_waited_for;
+        self.settle(1, if unlimited { f64::INFINITY } else { planned.max(rest) })
     }
 
     /// What compactions can move at most, with all the CPU they may have.

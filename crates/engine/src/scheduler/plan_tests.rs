@@ -21,6 +21,7 @@ impl Bench {
             l0_round: 250 * MB,
             l0_due: 100 * MB,
             flush_room: 1,
+            flush_room_most: 1,
             ..TreeBacklog::default()
         };
         Bench {
@@ -183,11 +184,19 @@ fn what_clients_leave_when_they_do_less_is_used() {
 fn a_full_memtable_is_gone_when_its_room_is() {
     let mut bench = Bench::new();
     bench.pass(5.0, 10);
-    (bench.tree().flush_left, bench.tree().flush_room) = (64 * MB, 16 * MB);
+    (bench.tree().flush_left, bench.tree().flush_room, bench.tree().flush_room_most) =
+        (64 * MB, 16 * MB, 32 * MB);
     about(mb(bench.pass(0.1, 10).flush_rate), 64.0 / 1.6 * MARGIN);
+    // Beside clients who leave less than that it has what they leave, at least what it must.
+    bench.sample.device = Some(40 * MB);
+    about(mb(bench.pass(0.1, 10).flush_rate), 40.0 * (1.0 - EPSILON) - 10.0);
+    bench.sample.device = Some(20 * MB);
+    about(mb(bench.pass(0.1, 10).flush_rate), 64.0 / 3.2 * MARGIN);
     bench.tree().flush_room = 0;
+    about(mb(bench.pass(0.1, 10).flush_rate), 64.0 / 3.2 * MARGIN);
+    bench.tree().flush_room_most = 0;
     assert_eq!(bench.pass(0.1, 10).flush_rate, None);
-    bench.tree().flush_room = 16 * MB;
+    (bench.tree().flush_room, bench.tree().flush_room_most) = (16 * MB, 32 * MB);
     bench.backlog.flushes_waited_for = true;
     assert_eq!(bench.pass(0.1, 10).flush_rate, None);
 }
@@ -243,6 +252,7 @@ fn whatever_comes_in_there_is_a_rate() {
             ingested: any(),
             flush_left: any(),
             flush_room: any(),
+            flush_room_most: any(),
             l0_room: any(),
             l0_room_most: any(),
             l0_round: any(),

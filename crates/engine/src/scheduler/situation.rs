@@ -74,6 +74,8 @@ pub struct TreeBacklog {
     pub flush_left: u64,
     /// Bytes that may come in until those should be.
     pub flush_room: u64,
+    /// Bytes that may come in until they must be.
+    pub flush_room_most: u64,
     /// Bytes that may come in until writers are let in no faster than L0 drains.
     pub l0_room: u64,
     /// What that is while L0 holds no more than it should.

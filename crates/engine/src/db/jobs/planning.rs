@@ -34,12 +34,14 @@ fn tree(store: &Store, keyspace: &KeyspaceState, state: &BackgroundState) -> Tre
     let is_due = runs > most || bytes >= capacity_bytes(&strategy.size, version, 0);
     let to_come = (most + 1).saturating_sub(runs).saturating_mul(unit);
     let l0_most = Pressure::balance(slack);
-    let (flush_left, flush_room) = flush(store, keyspace, &view);
+    let Flush { left: flush_left, room: flush_room, room_most: flush_room_most } =
+        flush(store, keyspace, &view);
     TreeBacklog {
         keyspace: keyspace.id,
         ingested: keyspace.ingested(),
         flush_left,
         flush_room,
+        flush_room_most,
         l0_room: l0_most.saturating_sub(debt),
         l0_room_most: l0_most,
         l0_round: most.saturating_mul(unit),
@@ -50,9 +52,16 @@ fn tree(store: &Store, keyspace: &KeyspaceState, state: &BackgroundState) -> Tre
     }
 }
 
-/// Bytes of full memtables that are not in tables, and bytes that may come in until they should be: a quarter of a memtable for each that
-/// there may be beyond the active one, none where memory is short or a failure is to be told.
-fn flush(store: &Store, keyspace: &KeyspaceState, view: &ReadView) -> (u64, u64) {
+/// Bytes of full memtables that are not in tables, and that may come in until they should and must be.
+struct Flush {
+    left: u64,
+    room: u64,
+    room_most: u64,
+}
+
+/// They should be when a quarter of the memtable after the last that there may be is used, and must be when half of it is: none may come
+/// in where memory is short or a failure is to be told.
+fn flush(store: &Store, keyspace: &KeyspaceState, view: &ReadView) -> Flush {
     let unit = keyspace.memtable_bytes();
     let waiting: u64 = view.immutable.iter().map(|memtable| memtable.bytes()).sum();
     let others: u64 = view.immutable.iter().rev().skip(1).map(|memtable| memtable.bytes()).sum();
@@ -60,12 +69,12 @@ fn flush(store: &Store, keyspace: &KeyspaceState, view: &ReadView) -> (u64, u64)
     let left =
         if being_flushed { store.admission.flush_left.load(Ordering::Relaxed) + others } else { waiting };
     if store.admission.gate.is_pressed() {
-        return (left, 0);
+        return Flush { left, room: 0, room_most: 0 };
     }
-    let spare = u64::from(store.options.load().memtables.saturating_sub(1));
-    let room = spare.saturating_mul(unit).saturating_add(unit / 4);
+    let spare = u64::from(store.options.load().memtables.saturating_sub(1)).saturating_mul(unit);
     let used = waiting + view.active.bytes() + keyspace.gate.reserved();
-    (left, room.saturating_sub(used))
+    let until = |part: u64| spare.saturating_add(part).saturating_sub(used);
+    Flush { left, room: until(unit / 4), room_most: until(unit / 2) }
 }
 
 /// Bytes to move to bring L0 down, unless a job does.
