@@ -411,11 +411,18 @@ impl Strategy {
         self.levels.rest.ttl_ms()
     }
 
-    /// The same, but L0 waits half as long until it is worth what it is merged with.
+    /// The same, but L0 waits half as long until it is worth what it is merged with, and where all of it goes into one run goes with half
+    /// as many runs. What is only put beside others below gains nothing by that.
     #[must_use]
     pub fn with_early_l0(&self) -> Strategy {
         let mut strategy = self.clone();
         strategy.size.l0_bytes_max = self.size.l0_bytes.midpoint(self.size.l0_bytes_max);
+        let is_merged_below = self.levels.get(1, usize::MAX).layout.max_runs() == 1;
+        let l0 = strategy.levels.at.get_mut(&0).unwrap_or(&mut strategy.levels.first);
+        let goes_whole = matches!(l0.granularity, Granularity::Runs | Granularity::Level);
+        if let (Layout::Runs { max, .. }, true) = (&mut l0.layout, is_merged_below && goes_whole) {
+            *max = (*max / 2).max(2).min(*max);
+        }
         strategy
     }
 

@@ -85,6 +85,22 @@ fn a_level_takes_the_nearest_policy() {
     );
 }
 
+/// L0 that goes down whole into one run may go with half as many; what is put beside other runs below may not.
+#[test]
+fn an_early_l0_has_half_the_runs_where_they_become_one() {
+    let early =
+        |text: &str| text.parse::<Strategy>().unwrap().with_early_l0().levels.get(0, 4).layout.max_runs();
+    let l0 = |how: &str, below: &str| {
+        early(&format!("when=runs,saturation how={below} much=runs; L0: how=runs:{how} much=runs"))
+    };
+    assert_eq!(["1", "2", "3", "4", "9"].map(|runs| l0(runs, "runs:1")), [1, 2, 2, 2, 4]);
+    assert_eq!(l0("8", "runs:8"), 8);
+    assert_eq!(early("when=runs,saturation how=runs:1 much=runs; L0: how=runs:8 much=file which=oldest"), 8);
+    let named =
+        "when=runs,saturation how=runs:1 much=runs; first: how=runs:6 much=runs; L0: how=runs:8 much=runs";
+    assert_eq!(early(named), 4);
+}
+
 #[test]
 fn a_movement_is_not_inherited_where_nothing_is_chosen() {
     let text = "when=saturation how=runs:1 much=file which=oldest; L0: much=runs";

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! demand              wanted by                                            needed by
-//! full memtable         a quarter of the next one is used                  half of it is
+//! full memtable         a quarter of the next one is used                  three quarters of it are
 //! work in L0          as much has come in as makes L0 due again            writers are slowed for it
 //! what L0 lies on     L0 is due again
 //! deeper work         the horizon                                          twice the horizon, once the first is over
@@ -49,11 +49,11 @@ const CHANGE_MIN: f64 = 0.05;
 /// be done they have the CPU that clients leave: it comes to be needed if that is too little.
 const URGENT: f64 = 0.5;
 /// So much of the device is kept free: where all of it is used, requests queue.
-const EPSILON: f64 = 0.1;
+const EPSILON: f64 = 0.2;
 /// What is wanted has at least this part of the device, whatever clients use.
 const FLOOR: f64 = 0.05;
 /// No rate is below this: what is nearly done is not drawn out.
-const RATE_MIN: u64 = 2 * MIB;
+const RATE_MIN: u64 = MIB / 2;
 /// What is due is not planned closer than this.
 const SOON: f64 = 0.01;
 

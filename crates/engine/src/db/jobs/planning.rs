@@ -59,7 +59,7 @@ struct Flush {
     room_most: u64,
 }
 
-/// They should be when a quarter of the memtable after the last that there may be is used, and must be when half of it is: none may come
+/// They should be when a quarter of the memtable after the last that there may be is used, and must be when three quarters of it are: none may come
 /// in where memory is short or a failure is to be told.
 fn flush(store: &Store, keyspace: &KeyspaceState, view: &ReadView) -> Flush {
     let unit = keyspace.memtable_bytes();
@@ -74,7 +74,7 @@ fn flush(store: &Store, keyspace: &KeyspaceState, view: &ReadView) -> Flush {
     let spare = u64::from(store.options.load().memtables.saturating_sub(1)).saturating_mul(unit);
     let used = waiting + view.active.bytes() + keyspace.gate.reserved();
     let until = |part: u64| spare.saturating_add(part).saturating_sub(used);
-    Flush { left, room: until(unit / 4), room_most: until(unit / 2) }
+    Flush { left, room: until(unit / 4), room_most: until(unit / 4 * 3) }
 }
 
 /// Bytes to move to bring L0 down, unless a job does.
