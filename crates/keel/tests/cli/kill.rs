@@ -7,6 +7,7 @@
 //! The truth is kept here, outside the store: a map that takes the lines one by one. After each kill the dump must be that
 //! map after P lines, and the next load goes on from line P + 1 in the same store. `EVENKEEL_KILL_FILE` names a file of
 //! KEY<TAB>VALUE lines to load in place of the generated ones. The layer `kill` of `cargo xtask trust`.
+//! Each load has another schedule, on a device that it keeps busy: jobs are set aside, yield and are thrown away when it dies.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -36,6 +37,10 @@ const SMALL: [&str; 8] = [
     "--set",
     "wal_bytes_max=4MiB",
 ];
+
+/// So slow that the load is high for whoever looks at it.
+const SCHEDULES: [&str; 5] = ["unlimited", "silk", "dlc-burst-part", "paced", "silk-artifact"];
+const DEVICE: [&str; 2] = ["--set", "device_bytes_per_sec=8MiB"];
 
 type Record<'a> = (&'a [u8], &'a [u8]);
 
@@ -202,10 +207,13 @@ fn kills(layer: Layer, seed: u64) {
         let target = moment.max(begin + batch).min(total - batch);
         let fed = (target + 2 * batch + total / 20).min(total);
         let input = [all[begin as usize..fed as usize].join(&b'\n'), b"\n".to_vec()].concat();
-        let story = format!("seed {seed}, kill {kill}, lines {begin} to {fed}, batch {batch}, sync {sync}");
+        let schedule = SCHEDULES[(kill % SCHEDULES.len() as u64) as usize];
+        let story =
+            format!("seed {seed}, kill {kill}, lines {begin} to {fed}, batch {batch}, sync {sync}, {schedule}");
         attempt.doing(&story);
 
-        let args = ["--batch", &batch.to_string(), "--sync", sync];
+        let batch_words = batch.to_string();
+        let args = [&["--batch", &batch_words, "--sync", sync, "--schedule", schedule][..], &DEVICE].concat();
         let (child, feeder) = start(&keel, &keel.db(), &args, input);
         let reachable = (target - begin) / batch * batch;
         let acked = begin + kill_after(child, reachable, random.below(200_000));
@@ -230,6 +238,9 @@ fn kills(layer: Layer, seed: u64) {
     assert!(held == truth.dump(), "seed {seed}: the dump is not the last value of every key, sorted");
     let verified = keel.ok(&["verify"]);
     println!("{}", verified.trim_end());
+    let files = list(&keel.db()).into_iter().filter(|name| name.ends_with(".sst")).count();
+    let tables = verified.strip_prefix("sound: ").and_then(|rest| rest.split(' ').next()?.parse().ok());
+    assert_eq!(tables, Some(files), "seed {seed}: a table that nobody knows, or is not there: {verified}");
     layer.report(format_args!(
         "kills={kills} killed_openings={openings} acked_checked={acked_all} beyond_acked={beyond} lines={total} keys={} lost=0 wrong=0 \
          took={:.1}s",
