@@ -7,7 +7,7 @@
 //! Set-associative: a block has one bucket. The touched bit is written only when it is clear. Capacity is in bytes,
 //! kept by one counter that only insertions and evictions change; a clock hand sweeps the buckets when it is exceeded.
 //! Growing doubles the buckets in place: what then lies in the wrong one is swept away in time. Partitions of indexes
-//! and filters are charged here too, and dropped when they exceed half the capacity.
+//! and filters are charged here too, and dropped when they exceed half the capacity and are cold, or all but an eighth of it.
 //!
 //! Blocks have memory of their own ([`BlockPool`]): a cache that is full allocates nothing, and leaves no holes in the heaps of
 //! an allocator that gives each thread another.
@@ -107,7 +107,7 @@ impl BlockCache {
             used: AtomicU64::new(0),
             hand: AtomicUsize::new(0),
             residents: Residents::default(),
-            pieces: Pieces::default(),
+            pieces: Pieces::new(pieces_kept_max(capacity)),
             pool: BlockPool::new(),
             trimming: AtomicBool::new(false),
             pinned: AtomicU64::new(0),
@@ -180,6 +180,7 @@ impl BlockCache {
     pub fn set_capacity(&self, capacity: u64) {
         self.capacity.store(capacity, Ordering::Relaxed);
         self.grow_to(bits_for(capacity, self.block_bytes));
+        self.pieces.keep_at_most(pieces_kept_max(capacity));
         self.shrink_residents();
         self.evict();
     }
@@ -236,9 +237,13 @@ impl BlockCache {
         &self.residents
     }
 
-    /// Drops cold partitions while all of them take more than half the capacity, then blocks.
+    /// Drops cold partitions while all of them take more than half the capacity, others while they leave nothing for blocks, then blocks:
+    /// one that is used again and again is worth more than a block, which is one of hundreds that it leads to.
     pub fn shrink_residents(&self) {
-        self.residents.shrink_to(self.capacity() / 2);
+        let capacity = self.capacity();
+        let (half, rest) = (capacity / 2, capacity.saturating_sub(self.pinned.load(Ordering::Relaxed)));
+        let rest = rest.saturating_sub(self.pieces.bytes());
+        self.residents.shrink_to(half, (rest / 8 * 7).max(half));
         self.evict();
     }
 
@@ -413,6 +418,12 @@ impl std::fmt::Debug for BlockCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "BlockCache({} of {} bytes)", self.used(), self.capacity())
     }
+}
+
+/// Of what comes back from cursors, so much is kept for the next ones: little of a small cache.
+fn pieces_kept_max(capacity: u64) -> u64 {
+    const MOST: u64 = 4 << 20;
+    (capacity / 16).min(MOST)
 }
 
 /// What is kept free of so much.

@@ -9,20 +9,41 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::base::locks::{Mutex, MutexGuard};
 use crate::storage::aligned::{AlignedBuffer, PAGE};
 
-/// Bytes that are kept for the next cursors.
-const KEPT_BYTES_MAX: u64 = 4 << 20;
 /// A buffer this many times as large as asked for is not lent.
 const TOO_LARGE: usize = 4;
 
 /// Buffers: lent ones and spare ones.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Pieces {
     spare: Mutex<Vec<AlignedBuffer>>,
+    /// Bytes of those that are kept for the next cursors, at most.
+    kept_bytes_max: AtomicU64,
     /// Bytes of both.
     bytes: AtomicU64,
 }
 
 impl Pieces {
+    /// None, of which so many bytes are kept when they come back.
+    pub fn new(kept_bytes_max: u64) -> Pieces {
+        Pieces {
+            spare: Mutex::default(),
+            kept_bytes_max: AtomicU64::new(kept_bytes_max),
+            bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Keeps another number of bytes from now on.
+    pub fn keep_at_most(&self, bytes: u64) {
+        self.kept_bytes_max.store(bytes, Ordering::Relaxed);
+        let mut spare = self.lock();
+        let mut kept: u64 = spare.iter().map(|buffer| buffer.memory() as u64).sum();
+        while kept > bytes {
+            let Some(buffer) = spare.pop() else { return };
+            kept -= buffer.memory() as u64;
+            self.bytes.fetch_sub(buffer.memory() as u64, Ordering::Relaxed);
+        }
+    }
+
     /// Bytes of all buffers, lent and spare.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
@@ -54,7 +75,7 @@ impl Pieces {
         }
         let mut spare = self.lock();
         let kept: u64 = spare.iter().map(|buffer| buffer.memory() as u64).sum();
-        if kept + bytes <= KEPT_BYTES_MAX {
+        if kept + bytes <= self.kept_bytes_max.load(Ordering::Relaxed) {
             spare.push(buffer);
         } else {
             self.bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -78,9 +99,11 @@ fn rounded(len: usize) -> usize {
 mod tests {
     use super::*;
 
+    const KEPT_BYTES_MAX: u64 = 4 << 20;
+
     #[test]
     fn a_buffer_goes_from_hand_to_hand() {
-        let pieces = Pieces::default();
+        let pieces = Pieces::new(KEPT_BYTES_MAX);
         let first = pieces.lend(20_000);
         let (address, bytes) = (first.as_ptr(), pieces.bytes());
         assert_eq!(first.len(), 20_000);
@@ -94,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_few_are_kept_and_all_are_counted() {
-        let pieces = Pieces::default();
+        let pieces = Pieces::new(KEPT_BYTES_MAX);
         let lent: Vec<AlignedBuffer> = (0..100).map(|_| pieces.lend(100_000)).collect();
         assert!(pieces.bytes() >= 10_000_000);
         lent.into_iter().for_each(|buffer| pieces.take_back(buffer));
@@ -104,5 +127,9 @@ mod tests {
         let before = pieces.bytes();
         let small = pieces.lend(100);
         assert!(small.memory() < 100_000 && pieces.bytes() > before);
+        pieces.keep_at_most(0);
+        assert_eq!(pieces.bytes(), small.memory() as u64);
+        pieces.take_back(small);
+        assert_eq!(pieces.bytes(), 0);
     }
 }

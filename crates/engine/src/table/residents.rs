@@ -1,4 +1,5 @@
-//! Which partitions of open tables are in memory, in a clock: the cold ones are dropped when all take too much.
+//! Which partitions of open tables are in memory, in a clock: the cold ones are dropped when all take too much, any of them when they
+//! take far too much.
 //!
 //! Partitions hang in their reader, not here, so that a lookup finds them without a shared structure. This list only
 //! knows who holds which; a reader that is gone is forgotten on the way.
@@ -21,6 +22,9 @@ struct List {
     parts: Vec<(Weak<dyn Holder>, usize)>,
     hand: usize,
 }
+
+/// Cold parts are looked for among so many, each time that one comes in.
+const LOOKS: usize = 4;
 
 /// The clock over all parts.
 #[derive(Default)]
@@ -60,18 +64,23 @@ impl Residents {
         list.parts.push((holder, part));
     }
 
-    /// Drops parts, those not used lately first, until at most `bytes_max` are in memory.
-    pub fn shrink_to(&self, bytes_max: u64) {
-        if self.bytes() <= bytes_max {
+    /// Drops parts, those not used lately first, until at most `bytes_max` are in memory. While there are more than `bytes_cold` it looks
+    /// at a few, and drops them if nobody has used them since the last look: each part that comes in sends more than one away, unless
+    /// all are in use.
+    pub fn shrink_to(&self, bytes_cold: u64, bytes_max: u64) {
+        if self.bytes() <= bytes_cold {
             return;
         }
         // What goes is dropped after the lock is: the last reference to a reader may be among it.
         let mut gone = Vec::new();
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         // Each part is seen at most twice: the first look takes its mark, the second drops it.
-        let mut looks = list.parts.len() * 2 + 2;
-        while self.bytes() > bytes_max && looks > 0 && !list.parts.is_empty() {
-            looks -= 1;
+        let looks = list.parts.len() * 2 + 2;
+        for look in 0..looks {
+            let most = if look < LOOKS { bytes_cold } else { bytes_max };
+            if self.bytes() <= most || list.parts.is_empty() {
+                break;
+            }
             if list.hand >= list.parts.len() {
                 list.hand = 0;
             }

@@ -208,8 +208,9 @@ fn kills(layer: Layer, seed: u64) {
         let fed = (target + 2 * batch + total / 20).min(total);
         let input = [all[begin as usize..fed as usize].join(&b'\n'), b"\n".to_vec()].concat();
         let schedule = SCHEDULES[(kill % SCHEDULES.len() as u64) as usize];
-        let story =
-            format!("seed {seed}, kill {kill}, lines {begin} to {fed}, batch {batch}, sync {sync}, {schedule}");
+        let story = format!(
+            "seed {seed}, kill {kill}, lines {begin} to {fed}, batch {batch}, sync {sync}, {schedule}"
+        );
         attempt.doing(&story);
 
         let batch_words = batch.to_string();
