@@ -30,6 +30,8 @@ pub const PLAN_EVERY: Duration = Duration::from_millis(10);
 /// What clients do is smoothed over this time; a rise counts at once, over this one.
 const SMOOTH: Duration = Duration::from_millis(300);
 const RISE: Duration = Duration::from_millis(50);
+/// The same for whether they rest: who comes back finds no queue, and that one short moment is taken for that costs nothing.
+const END_OF_REST: Duration = Duration::from_millis(15);
 /// Whoever does less than this does nothing, bytes per second.
 const LEAST: f64 = 65_536.0;
 /// What CPU is worth is smoothed over so much CPU time.
@@ -113,13 +115,13 @@ struct Pace {
 }
 
 impl Pace {
-    fn moved(&mut self, bytes: f64, elapsed: f64) {
+    fn moved(&mut self, bytes: f64, elapsed: f64, rise: Duration) {
         let towards = |from: f64, over: Duration| {
             let kept = (-elapsed / over.as_secs_f64()).exp();
             from * kept + bytes / elapsed * (1.0 - kept)
         };
         self.smooth = towards(self.smooth, SMOOTH);
-        self.rising = towards(self.rising, RISE);
+        self.rising = towards(self.rising, rise);
         self.seconds += elapsed;
         // Until the time is over, of all there was.
         self.mean = towards(self.mean, MEAN.min(seconds(self.seconds)));
@@ -237,14 +239,14 @@ impl PlanState {
         self.before = Some((sample.now, sample.used, sample.compaction_cpu));
         let elapsed = elapsed.as_secs_f64();
         let grown = sample.used.since(&used);
-        self.client.moved(by.bytes(&grown), elapsed);
-        self.device.moved(Estimator::Device.bytes(&grown), elapsed);
-        self.flushes.moved(grown.internal[Class::Flush as usize] as f64, elapsed);
+        self.client.moved(by.bytes(&grown), elapsed, END_OF_REST);
+        self.device.moved(Estimator::Device.bytes(&grown), elapsed, RISE);
+        self.flushes.moved(grown.internal[Class::Flush as usize] as f64, elapsed, RISE);
         self.writes.retain(|id, _| backlog.trees.iter().any(|tree| tree.keyspace == *id));
         for tree in &backlog.trees {
             let (before, pace) = self.writes.entry(tree.keyspace).or_insert((tree.ingested, Pace::default()));
             // One that is being switched seems to have less for a moment.
-            pace.moved(tree.ingested.saturating_sub(*before) as f64, elapsed);
+            pace.moved(tree.ingested.saturating_sub(*before) as f64, elapsed, RISE);
             *before = tree.ingested.max(*before);
         }
         let cpu = sample.compaction_cpu.saturating_sub(cpu).as_secs_f64();

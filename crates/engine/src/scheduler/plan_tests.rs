@@ -176,8 +176,8 @@ fn what_clients_leave_when_they_do_less_is_used() {
     let rest = mb(bench.pass(12.0, 20).rate);
     assert!(rest > 750.0, "{rest}");
     // They come back: at once there is no more than is needed.
-    let plan = bench.pass(0.2, 200);
-    assert!(mb(plan.rate) < 100.0, "{plan:?}");
+    let plan = bench.pass(0.01, 200);
+    assert!(mb(plan.rate) < 100.0 && !plan.rests, "{plan:?}");
 }
 
 #[test]
