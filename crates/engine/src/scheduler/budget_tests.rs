@@ -34,6 +34,18 @@ fn a_step_of_load_is_followed_within_three_intervals() {
     let (rates, state) = trace(&[0, 0, 120, 120, 120, 120]);
     assert_eq!(rates, [190, 190, 70, 70, 70, 70]);
     assert_eq!(state.changes, 1);
+    // Down again it counts by the mean of three.
+    let (rates, _) = trace(&[120, 120, 120, 0, 0, 0, 0]);
+    assert_eq!(rates, [70, 70, 70, 110, 150, 190, 190]);
+}
+
+/// A moment in which few requests end leaves no room for work; one in which many do counts at once.
+#[test]
+fn an_uneven_load_counts_by_its_upper_side() {
+    let load: Vec<u64> = (0..300).map(|i| [100, 60, 140, 80, 120][i % 5]).collect();
+    let (rates, _) = trace(&load);
+    let mean = rates[3..].iter().sum::<u64>() / (rates.len() as u64 - 3);
+    assert!((65..85).contains(&mean), "{mean}, and T - C - epsilon is 90");
 }
 
 /// The limiter is left alone while the load varies by less than it takes.
@@ -43,14 +55,14 @@ fn small_changes_change_nothing() {
     let (rates, state) = trace(&load);
     assert!(rates[1..].iter().all(|rate| *rate == rates[1]), "{rates:?}");
     assert_eq!(state.changes, 1, "the first look at a busy client, and none after it");
-    let (_, state) = trace(&[100, 110, 100, 110, 100]);
+    let (_, state) = trace(&[100, 110, 120, 130, 140]);
     assert_eq!(state.changes, 5, "a change of the least size is made each time");
 }
 
 #[test]
 fn the_floor_holds_however_much_clients_use() {
-    let (rates, _) = trace(&[199, 200, 400, 10_000, 0]);
-    assert_eq!(rates, [50, 50, 50, 50, 190]);
+    let (rates, _) = trace(&[199, 200, 400, 10_000, 0, 0, 0]);
+    assert_eq!(rates, [50, 50, 50, 50, 50, 50, 190]);
 }
 
 #[test]
