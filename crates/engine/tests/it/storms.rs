@@ -18,6 +18,8 @@ use super::world::{KEYS, TICK, World, Written, options, presets};
 
 /// What the device can do, as the store is told.
 const T: u64 = 4_000_000;
+/// What is in the cache counts as well, so that the load flips with the clients and not with what they find there.
+const SILK: &str = "silk:jobs=2,estimator=op-bytes";
 
 /// Of 100 ms each: half of it high load, half of it low.
 fn rounds(layer: Layer) -> u64 {
@@ -97,7 +99,7 @@ fn a_storm_of_preemptions_loses_nothing_and_adds_up() {
 fn storm(layer: Layer, seed: u64) {
     let rounds = rounds(layer);
     let mut attempt = layer.attempt(seed);
-    let mut world = World::with(Options { device_bytes_per_sec: T, ..options("silk:jobs=2") }, seed);
+    let mut world = World::with(Options { device_bytes_per_sec: T, ..options(SILK) }, seed);
     let (mut all_at_once, mut orphans, mut most_paused, mut kills) = (false, 0, 0, 0);
     let reads = std::thread::scope(|scope| {
         let start = |seed| {
@@ -111,7 +113,7 @@ fn storm(layer: Layer, seed: u64) {
             layer.progress(round, rounds);
             // Work is thrown away under the one, and kept under the other.
             let name = match round % 20 {
-                0..13 => "silk:jobs=2",
+                0..13 => SILK,
                 13..18 => "dlc-full:every=10ms,softness=1",
                 _ => "paced",
             };
