@@ -57,6 +57,8 @@ fn small_changes_change_nothing() {
     assert_eq!(state.changes, 1, "the first look at a busy client, and none after it");
     let (_, state) = trace(&[100, 110, 120, 130, 140]);
     assert_eq!(state.changes, 5, "a change of the least size is made each time");
+    let (_, state) = trace(&[100, 110, 100, 110, 100]);
+    assert_eq!(state.changes, 2, "up and down again is a change upwards");
 }
 
 #[test]

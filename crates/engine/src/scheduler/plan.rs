@@ -315,8 +315,7 @@ impl PlanState {
         };
         let (wanted, needed) = (in_time(|tree| tree.flush_room), in_time(|tree| tree.flush_room_most));
         let planned = needed.max(left.map_or(wanted, |left| wanted.min(left)));
-        let unlimited = backlog.flushes_waited_for;
-        self.settle(1, if unlimited { f64::INFINITY } else { planned.max(rest) })
+        self.settle(1, if backlog.flushes_waited_for { f64::INFINITY } else { planned.max(rest) })
     }
 
     /// What compactions can move at most, with all the CPU they may have.

@@ -36,10 +36,8 @@ impl Pieces {
     pub fn keep_at_most(&self, bytes: u64) {
         self.kept_bytes_max.store(bytes, Ordering::Relaxed);
         let mut spare = self.lock();
-        let mut kept: u64 = spare.iter().map(|buffer| buffer.memory() as u64).sum();
-        while kept > bytes {
+        while memory_of(&spare) > bytes {
             let Some(buffer) = spare.pop() else { return };
-            kept -= buffer.memory() as u64;
             self.bytes.fetch_sub(buffer.memory() as u64, Ordering::Relaxed);
         }
     }
@@ -74,8 +72,7 @@ impl Pieces {
             return;
         }
         let mut spare = self.lock();
-        let kept: u64 = spare.iter().map(|buffer| buffer.memory() as u64).sum();
-        if kept + bytes <= self.kept_bytes_max.load(Ordering::Relaxed) {
+        if memory_of(&spare) + bytes <= self.kept_bytes_max.load(Ordering::Relaxed) {
             spare.push(buffer);
         } else {
             self.bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -85,6 +82,10 @@ impl Pieces {
     fn lock(&self) -> MutexGuard<'_, Vec<AlignedBuffer>> {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn memory_of(buffers: &[AlignedBuffer]) -> u64 {
+    buffers.iter().map(|buffer| buffer.memory() as u64).sum()
 }
 
 /// A little more than is asked for, so that others can use it again.

@@ -324,16 +324,22 @@ fn a_failing_disk_is_an_error_and_heals() {
     }
 }
 
+/// A table of many small partitions, and a cache for it alone.
+fn in_parts(rows: &[Row], partition_bytes: usize, capacity: u64) -> (Arc<BlockCache>, Arc<TableReader>) {
+    let table = TestTable::write(rows, |options| {
+        (options.block_bytes, options.partition_bytes) = (512, partition_bytes);
+    });
+    let cache = Arc::new(BlockCache::new(capacity, 512));
+    let reader = TableReader::open(table.file(), &table.meta, Arc::clone(&cache), CLIENT).unwrap();
+    (cache, reader)
+}
+
 /// What is used again and again stays though it takes more than half, and blocks have the rest.
 #[test]
 fn partitions_in_use_stay() {
     let mut random = Random(9);
     let rows = rows(&mut random, 5000, 1, 60, |r| r.bytes(40));
-    let table = TestTable::write(&rows, |options| {
-        (options.block_bytes, options.partition_bytes) = (512, 1024);
-    });
-    let cache = Arc::new(BlockCache::new(1 << 30, 512));
-    let reader = TableReader::open(table.file(), &table.meta, Arc::clone(&cache), CLIENT).unwrap();
+    let (cache, reader) = in_parts(&rows, 1024, 1 << 30);
     let mut some = |cache: &BlockCache, gets: usize| {
         for _ in 0..gets {
             let (key, trailer, _) = &rows[random.below(rows.len() as u64) as usize];
@@ -358,12 +364,8 @@ fn partitions_in_use_stay() {
 fn partitions_are_charged_and_dropped_when_cold() {
     let mut random = Random(8);
     let rows = rows(&mut random, 5000, 1, 60, |r| r.bytes(12));
-    let table = TestTable::write(&rows, |options| {
-        (options.block_bytes, options.partition_bytes) = (512, 1024);
-    });
     let capacity = 8 << 10;
-    let cache = Arc::new(BlockCache::new(capacity, 512));
-    let reader = TableReader::open(table.file(), &table.meta, Arc::clone(&cache), CLIENT).unwrap();
+    let (cache, reader) = in_parts(&rows, 1024, capacity);
     let total: u64 = (0..reader.partition_count())
         .filter_map(|i| reader.partition_handles(i))
         .map(|(filter, index)| u64::from(filter.bytes + index.bytes))
@@ -507,11 +509,7 @@ fn ranges_of_a_btree_map_and_of_a_cursor_are_the_same() {
 fn readers_on_many_threads_agree_while_partitions_come_and_go() {
     let mut random = Random(12);
     let rows = rows(&mut random, 3000, 2, 40, |r| r.bytes(6));
-    let table = TestTable::write(&rows, |options| {
-        (options.block_bytes, options.partition_bytes) = (512, 700);
-    });
-    let cache = Arc::new(BlockCache::new(6 << 10, 512));
-    let reader = TableReader::open(table.file(), &table.meta, Arc::clone(&cache), CLIENT).unwrap();
+    let (cache, reader) = in_parts(&rows, 700, 6 << 10);
     std::thread::scope(|scope| {
         for seed in 0..4 {
             let (reader, cache, rows) = (&reader, &cache, &rows);

@@ -38,8 +38,9 @@ const SMALL: [&str; 8] = [
     "wal_bytes_max=4MiB",
 ];
 
-/// So slow that the load is high for whoever looks at it.
+/// Of the loads, in turn.
 const SCHEDULES: [&str; 5] = ["unlimited", "silk", "dlc-burst-part", "paced", "silk-artifact"];
+/// So slow that the load is high for whoever looks at it.
 const DEVICE: [&str; 2] = ["--set", "device_bytes_per_sec=8MiB"];
 
 type Record<'a> = (&'a [u8], &'a [u8]);

@@ -59,8 +59,8 @@ struct Flush {
     room_most: u64,
 }
 
-/// They should be when a quarter of the memtable after the last that there may be is used, and must be when three quarters of it are: none may come
-/// in where memory is short or a failure is to be told.
+/// They should be when a quarter of the memtable after the last that there may be is used, and must be when three quarters of it are:
+/// none may come in where memory is short or a failure is to be told.
 fn flush(store: &Store, keyspace: &KeyspaceState, view: &ReadView) -> Flush {
     let unit = keyspace.memtable_bytes();
     let waiting: u64 = view.immutable.iter().map(|memtable| memtable.bytes()).sum();
