@@ -21,6 +21,7 @@ use crate::observe::memory::MemoryBudget;
 use crate::storage::file_name::FileName;
 use crate::storage::file_system::FileSystem;
 use crate::storage::table_files::TableFiles;
+use crate::table::block_cache::BlockCache;
 use crate::table::compression::Compression;
 use crate::table::meta::{Born, TableMeta};
 use crate::table::prefix_rule::PrefixRule;
@@ -85,6 +86,8 @@ pub struct OutputShape {
     pub direct: bool,
     /// Age of the oldest tombstone of all inputs.
     pub oldest_tombstone_ms: Option<u64>,
+    /// What keeps the data blocks as they are written, if they are likely to be read soon.
+    pub cache: Option<Arc<BlockCache>>,
 }
 
 /// The tables that a job writes. `T` is what the job notes with each: where it goes.
@@ -242,6 +245,7 @@ impl<T> TableOutput<T> {
             filter_bits: if self.is_above { self.shape.filter_bits_above } else { self.shape.filter_bits },
             reads: self.shape.reads.clone(),
             prefix_rule: self.shape.prefix_rule,
+            cache: self.shape.cache.clone(),
             ..TableWriterOptions::new(id, context.ids.unique_id(), self.shape.born, context.clock.wall_ms())
         };
         let mut writer = TableWriter::new(file, options);

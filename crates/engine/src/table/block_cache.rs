@@ -91,6 +91,8 @@ pub struct BlockCache {
     /// Parts of filters, and of indexes, that had to be read.
     filter_misses: AtomicU64,
     index_misses: AtomicU64,
+    /// Bytes of blocks that came as they were written.
+    written: AtomicU64,
 }
 
 impl BlockCache {
@@ -114,6 +116,7 @@ impl BlockCache {
             stripes: Default::default(),
             filter_misses: AtomicU64::new(0),
             index_misses: AtomicU64::new(0),
+            written: AtomicU64::new(0),
         };
         cache.grow_to(base_bits);
         cache
@@ -144,6 +147,10 @@ impl BlockCache {
 
     /// Keeps a block, and lets others go if there is too much.
     pub fn insert(&self, table: TableId, offset: u64, block: &Block) {
+        self.insert_with(table, offset, block, 0);
+    }
+
+    fn insert_with(&self, table: TableId, offset: u64, block: &Block, touched: u64) {
         let bytes = cost(block);
         // Where all is taken by what is no block, it would be let go at once, by a search of all buckets.
         let room = self.usable().saturating_sub(self.table_bytes());
@@ -162,13 +169,25 @@ impl BlockCache {
             self.used.fetch_sub(bytes, Ordering::Relaxed);
             return;
         };
-        *slot_key = key;
+        *slot_key = key | touched;
         let old = slot.replace(block.clone());
         drop(slots);
         if let Some(old) = old {
             self.used.fetch_sub(cost(&old), Ordering::Relaxed);
         }
         self.evict();
+    }
+
+    /// Keeps a block that is being written, as if it had been read once more: nobody can read it until its table is whole, and where
+    /// much is read from files the hand comes by before.
+    pub fn insert_written(&self, table: TableId, offset: u64, payload: &[u8]) {
+        self.written.fetch_add(payload.len() as u64, Ordering::Relaxed);
+        self.insert_with(table, offset, &self.block(payload), TOUCHED);
+    }
+
+    /// Bytes of blocks that came as they were written.
+    pub fn written_bytes(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
     }
 
     /// The capacity in bytes.

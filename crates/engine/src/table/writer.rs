@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use super::access::Access;
 use super::block_builder::BlockBuilder;
+use super::block_cache::BlockCache;
 use super::compression::{Compression, Compressor};
 use super::facts::{Facts, Follows};
 use super::filter;
@@ -58,6 +59,8 @@ pub struct TableWriterOptions {
     pub born: Born,
     /// Now, wall milliseconds.
     pub created_ms: u64,
+    /// What keeps the data blocks as they are written.
+    pub cache: Option<Arc<BlockCache>>,
 }
 
 impl TableWriterOptions {
@@ -74,6 +77,7 @@ impl TableWriterOptions {
             partition_bytes: 32 << 10,
             born,
             created_ms,
+            cache: None,
         }
     }
 }
@@ -399,6 +403,9 @@ impl TableWriter {
         self.block.finish(&mut self.payload);
         self.facts.end_block();
         self.blocks += 1;
+        if let Some(cache) = &self.options.cache {
+            cache.insert_written(self.options.id, self.sink.offset, &self.payload);
+        }
         // Padding is worth at most a thirty-second of a block.
         let padding = if self.aligns() { self.options.block_bytes / 32 } else { 0 };
         self.pending = Some(self.sink.write(&mut self.payload, self.options.compression, padding)?);

@@ -30,6 +30,8 @@ pub struct Memtable {
     being_flushed: AtomicBool,
     /// When it took its last write, microseconds of the store's clock.
     full_at_us: AtomicU64,
+    /// Gets that it has answered, about.
+    answers: AtomicU64,
 }
 
 impl Memtable {
@@ -66,6 +68,7 @@ impl Memtable {
             charge: Arc::new(Charge::new(memory, MemoryClass::Memtables, 0)),
             being_flushed: AtomicBool::new(false),
             full_at_us: AtomicU64::new(0),
+            answers: AtomicU64::new(0),
         });
         (MemtableWriter { writer, ranges: RangeWriter::default(), table: Arc::clone(&table) }, table)
     }
@@ -111,6 +114,17 @@ impl Memtable {
     /// Entries.
     pub fn entries(&self) -> u64 {
         self.tree.len() as u64
+    }
+
+    /// Counts that it has answered a get that stands for `gets`.
+    #[cold]
+    pub fn note_answers(&self, gets: u64) {
+        self.answers.fetch_add(gets, Ordering::Relaxed);
+    }
+
+    /// Gets that it has answered, about.
+    pub fn answers(&self) -> u64 {
+        self.answers.load(Ordering::Relaxed)
     }
 
     /// It takes no more writes.

@@ -410,6 +410,42 @@ fn fill_with_noise(db: &Db, round: u32, model: &mut BTreeSet<Vec<u8>>) {
     db.flush().unwrap();
 }
 
+/// What clients read while it was in memory is in the cache when it is in a table, unless it would take too much of it. What nobody
+/// read is not.
+#[test]
+fn what_is_read_in_memory_is_cached_when_it_is_flushed() {
+    const GETS: u32 = 1000;
+    let gets_from_files = |cache_bytes: u64, gets: u32| {
+        let db = open(&SimulatedFileSystem::new(), Options { cache_bytes, ..small() });
+        for i in 0..100u32 {
+            db.put(format!("{i:06}").as_bytes(), &[i as u8; 100]).unwrap();
+        }
+        let read = |gets: u32| {
+            for i in 0..gets {
+                assert_eq!(
+                    *db.get(format!("{:06}", i % 100).as_bytes()).unwrap().unwrap(),
+                    [(i % 100) as u8; 100]
+                );
+            }
+        };
+        read(gets);
+        db.flush().unwrap();
+        let flushed = db.metrics().cache_flushed_bytes;
+        read(100);
+        let misses = db.metrics().cache_misses;
+        assert_eq!(
+            misses == 0,
+            flushed > 0,
+            "{flushed} bytes of {cache_bytes}, {gets} gets, {misses} misses"
+        );
+        assert!(flushed == 0 || flushed > 10_000, "{flushed}");
+        flushed > 0
+    };
+    assert!(gets_from_files(1 << 20, GETS));
+    assert!(!gets_from_files(1 << 20, 0), "nobody has read it");
+    assert!(!gets_from_files(20 << 10, GETS), "half of the cache");
+}
+
 /// A get reads a part of a filter when it comes to that table, and many end before.
 #[test]
 fn filters_are_read_when_their_turn_comes() {

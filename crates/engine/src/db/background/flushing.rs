@@ -2,6 +2,7 @@
 //! nobody is passed over, and the log is let go. It never waits for a compaction.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::base::class::Class;
@@ -20,6 +21,7 @@ use crate::execution::merge_loop::Progress;
 use crate::execution::output::OutputShape;
 use crate::observe::event::Event;
 use crate::observe::words;
+use crate::table::block_cache::BlockCache;
 use crate::table::meta::Born;
 use crate::write::memtable::Memtable;
 
@@ -200,7 +202,10 @@ fn begin(
     memtable: Arc<Memtable>,
     in_a_hurry: bool,
 ) -> OpenFlush {
-    let shape = shape_of(store, keyspace, &memtable, in_a_hurry);
+    let shape = OutputShape {
+        cache: cache_for(store, &memtable),
+        ..shape_of(store, keyspace, &memtable, in_a_hurry)
+    };
     // Listed now: the memtable takes no more writes, and all of them are published.
     let snapshots = store.snapshots.list();
     let (reason, bytes) = (reason(store, keyspace, &memtable), memtable.bytes());
@@ -210,6 +215,17 @@ fn begin(
     store.counters.flush_wait_us.add(begun_at.saturating_sub(memtable.full_at()).as_micros() as u64);
     let job = FlushJob::new(Arc::clone(&store.job_context), memtable, snapshots, shape);
     OpenFlush { keyspace: Arc::clone(keyspace), job, begun_at }
+}
+
+/// The block cache, if it should keep what a flush of `memtable` writes: clients have read from it, once for so many blocks, and will
+/// go on; and it takes little of the cache.
+fn cache_for(store: &Store, memtable: &Memtable) -> Option<Arc<BlockCache>> {
+    const BLOCKS_PER_GET: u64 = 4;
+    const PART_OF_CACHE: u64 = 4;
+    let (cache, bytes) = (store.tables.block_cache(), memtable.bytes());
+    let blocks = bytes / store.job_context.block_bytes.load(Ordering::Relaxed).max(1);
+    let is_read = memtable.answers().saturating_mul(BLOCKS_PER_GET) > blocks;
+    (is_read && bytes.saturating_mul(PART_OF_CACHE) <= cache.capacity()).then(|| Arc::clone(cache))
 }
 
 /// How the tables of a flushed memtable are to be, where the flush is in a hurry or not.
@@ -235,6 +251,7 @@ pub fn shape_of(
         prefix_rule: keyspace.style.prefix_rule(&options),
         direct: options.direct_flush,
         oldest_tombstone_ms: memtable.oldest_tombstone_ms(),
+        cache: None,
     }
 }
 

@@ -579,6 +579,7 @@ fn shape(options: &Options, table: &TableMeta) -> OutputShape {
         prefix_rule: style.prefix_rule(options),
         direct: false,
         oldest_tombstone_ms: table.oldest_tombstone_ms,
+        cache: None,
     }
 }
 

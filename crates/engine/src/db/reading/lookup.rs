@@ -18,7 +18,7 @@ use crate::base::units::SeqNo;
 use crate::db::store::keyspace_state::{KeyspaceState, ReadView};
 use crate::db::store::state::Store;
 use crate::merge::visible_iterator::is_put;
-use crate::table::access::{Access, sampled};
+use crate::table::access::{Access, SAMPLING, sampled};
 use crate::table::filter::hash_key;
 use crate::table::reader::{PinnedValue, ReadStats, TableProbe, TableReader};
 
@@ -113,6 +113,9 @@ fn find(
     for memtable in [&view.active].into_iter().chain(&view.immutable) {
         let covered = memtable.ranges().covering(key, at);
         if let Some((trailer, value)) = memtable.get(key, at) {
+            if sampled() {
+                memtable.note_answers(SAMPLING.into());
+            }
             return answer(trailer, covered, Pinned::Memtable(value));
         }
         // Whatever is older is under it too.

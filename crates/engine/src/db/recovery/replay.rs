@@ -174,6 +174,7 @@ pub fn flush_replayed(
         prefix_rule: style.prefix_rule(options),
         direct: options.direct_flush,
         oldest_tombstone_ms: memtable.oldest_tombstone_ms(),
+        cache: None,
     };
     flush_inline(context, versions, id, memtable, shape).map(drop)
 }

@@ -96,6 +96,12 @@ fn store(out: &mut Text, m: &Metrics) {
     out.one("cache_misses_total", COUNTER, "Lookups of blocks that did not.", m.cache_misses);
     out.one("filter_misses_total", COUNTER, "Parts of filters that were not in memory.", m.filter_misses);
     out.one("index_misses_total", COUNTER, "Parts of indexes that were not in memory.", m.index_misses);
+    out.one(
+        "cache_flushed_bytes_total",
+        COUNTER,
+        "Bytes of blocks that the cache was given as flushes wrote them.",
+        m.cache_flushed_bytes,
+    );
     let amplification = [
         ("write", m.write_amplification()),
         ("read", m.read_amplification()),

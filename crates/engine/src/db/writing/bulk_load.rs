@@ -88,6 +88,7 @@ impl BulkLoad {
             prefix_rule: keyspace.style.prefix_rule(&options),
             direct: options.direct_flush,
             oldest_tombstone_ms: None,
+            cache: None,
         };
         Ok(BulkLoad {
             output: TableOutput::new(Arc::clone(&store.job_context), shape),
