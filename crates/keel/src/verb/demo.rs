@@ -167,6 +167,7 @@ impl Stage<'_> {
             filled: true,
             ops: None,
             seconds: None,
+            warm_seconds: None,
             threads: THREADS,
             distribution: workload.distribution,
             seed: self.seed,

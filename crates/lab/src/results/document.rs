@@ -94,6 +94,8 @@ pub struct Config {
     pub threads: usize,
     pub ops: Option<u64>,
     pub seconds: Option<f64>,
+    #[serde(default)]
+    pub warm_seconds: Option<f64>,
     pub key_bytes: usize,
     pub value_bytes: usize,
     #[serde(default)]
@@ -240,6 +242,7 @@ impl Document {
                 threads: plan.threads,
                 ops: plan.ops,
                 seconds: plan.seconds,
+                warm_seconds: plan.warm_seconds,
                 key_bytes: data.key_bytes,
                 value_bytes: data.value_bytes.mean(),
                 value_sizes: data.value_bytes.to_string(),

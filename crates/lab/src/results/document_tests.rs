@@ -105,6 +105,7 @@ fn every_field_is_documented() {
             threads: 1,
             ops: None,
             seconds: None,
+            warm_seconds: None,
             key_bytes: 16,
             value_bytes: 100,
             value_sizes: "100".to_owned(),

@@ -27,6 +27,10 @@ pub struct RunArgs {
     /// Stop after so many seconds.
     #[arg(long, value_name = "S", value_parser = positive_seconds)]
     pub seconds: Option<f64>,
+    /// Read for so many seconds before, as the workload does but without its writes, to have in memory what it reads most: neither
+    /// measured nor reported.
+    #[arg(long, value_name = "S", value_parser = positive_seconds)]
+    pub warm: Option<f64>,
     /// How many threads work, 1 unless said; the writer of readwhilewriting comes on top. For soak: how many read, 24 unless
     /// said.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -87,6 +91,9 @@ impl RunArgs {
                 workload.name
             ));
         }
+        if self.warm.is_some() && !workload.reads() {
+            return Err(format!("{} reads nothing; leave --warm away", workload.name));
+        }
         check_ops(workload, self.ops)
     }
 
@@ -126,6 +133,7 @@ impl RunArgs {
             filled,
             ops,
             seconds,
+            warm_seconds: self.warm,
             threads: self.threads.map(usize::from).or(described.threads).unwrap_or(1),
             distribution: asked.unwrap_or(workload.distribution),
             seed: self.seed,

@@ -65,6 +65,8 @@ pub struct Plan<'a> {
     pub ops: Option<u64>,
     /// … after so much time, whichever is first.
     pub seconds: Option<f64>,
+    /// Reads so long before, as the workload does.
+    pub warm_seconds: Option<f64>,
     /// How many threads; the writer of a workload that has one comes on top.
     pub threads: usize,
     /// Which records are chosen.
@@ -195,6 +197,7 @@ pub fn run<E: Engine>(engine: &E, plan: &Plan<'_>, watch: &dyn Watch) -> Result<
     warm(engine, workload, watch)?;
     let records = Records::new(if workload.fills() { 0 } else { data.records });
     let shared = shared(plan, workload, &keys, &values, &records);
+    warm_as_read(engine, plan, &shared, watch)?;
     let max_rate = find_max_rate(engine, plan, &shared, watch)?;
     let schedule = plan.load.map(|load| schedule(plan, load, max_rate.as_ref()));
     let inserts = schedule.as_ref().map_or(shared.inserts, |s| workload.inserts(s.requests()));
@@ -363,6 +366,20 @@ fn warm<E: Engine>(engine: &E, workload: &Workload, watch: &dyn Watch) -> Result
         engine.scan(b"", usize::MAX)?;
     }
     Ok(())
+}
+
+/// Reads as the workload does, other records than it will, so that what it reads most is in memory.
+fn warm_as_read<E: Engine>(
+    engine: &E,
+    plan: &Plan<'_>,
+    shared: &Shared<'_>,
+    watch: &dyn Watch,
+) -> Result<(), EngineError> {
+    let Some(seconds) = plan.warm_seconds else { return Ok(()) };
+    let workload = plan.workload.reads_alone();
+    let shared = Shared { workload: &workload, inserts: 0, seed: !plan.seed, ..*shared };
+    let run = Run { engine, threads: plan.threads, ops: None, seconds: Some(seconds), watch };
+    run.go(Phase::Warm, &shared).map(drop)
 }
 
 fn settle<E: Engine>(engine: &E, watch: &dyn Watch) -> Result<f64, EngineError> {

@@ -1,5 +1,7 @@
 //! The driver on a map in memory: counts, presence, limits and errors.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
 use super::*;
 use crate::run::engine::Abilities;
 use crate::run::map_engine::MapEngine;
@@ -23,10 +25,47 @@ fn plan(name: &str) -> Plan<'static> {
         filled: false,
         ops: (!workload.fills()).then_some(3000),
         seconds: None,
+        warm_seconds: None,
         threads: 3,
         distribution: workload.distribution,
         seed: 2,
         load: None,
+    }
+}
+
+/// Notes how many operations there are after the scan and before the measurement.
+#[derive(Default)]
+struct Warmed {
+    warms: AtomicBool,
+    ops: AtomicU64,
+}
+
+impl Watch for Warmed {
+    fn begin(&self, phase: Phase, total: Total) {
+        self.warms.store(phase == Phase::Warm && total == Total::Millis(50), Ordering::Relaxed);
+    }
+
+    fn advance(&self, _: u64, ops: u64) {
+        if self.warms.load(Ordering::Relaxed) {
+            self.ops.store(ops, Ordering::Relaxed);
+        }
+    }
+
+    fn end(&self) {}
+}
+
+/// Neither what is written nor what is counted changes.
+#[test]
+fn warming_reads_and_is_not_counted() {
+    for name in ["ycsb-a", "ycsb-d", "oltp"] {
+        let engine = MapEngine::default();
+        let data = Dataset { deleted: true, ..plan(name).data };
+        let warm = Plan { warm_seconds: Some(0.05), ops: Some(1), data, threads: 1, ..plan(name) };
+        let warmed = Warmed::default();
+        let outcome = run(&engine, &warm, &warmed).unwrap();
+        assert!(warmed.ops.load(Ordering::Relaxed) > 1, "{name}");
+        assert_eq!((outcome.ops, outcome.wrong_reads), (1, 0), "{name}");
+        assert!(engine.map.lock().unwrap().len() <= 1001, "{name}");
     }
 }
 

@@ -54,6 +54,7 @@ pub fn plan(data: Dataset, seed: u64) -> Plan<'static> {
         filled: true,
         ops: None,
         seconds: None,
+        warm_seconds: None,
         threads: 1,
         distribution: OPERATIONS.distribution,
         seed,

@@ -35,6 +35,8 @@ pub struct Setup {
     pub l0_limit: u64,
     /// Threads that serve requests.
     pub threads: u64,
+    /// Seconds of reads before, as the workload does: where it reads a few records mostly, a scan leaves others in memory.
+    pub warm_seconds: u64,
 }
 
 const MIB: u64 = 1 << 20;
@@ -56,6 +58,7 @@ pub const S: Setup = Setup {
     block_bytes: 4096,
     l0_limit: 40,
     threads: 32,
+    warm_seconds: 0,
 };
 
 /// The same with the values of the production load (SILK Figure 7): 250 bytes to 1 KB, half of them below 400.
@@ -76,6 +79,7 @@ pub const D: Setup = Setup {
     cache_bytes: 340 * MIB,
     block_bytes: 16 << 10,
     l0_limit: 100,
+    warm_seconds: 10,
     ..S
 };
 

@@ -218,6 +218,20 @@ impl Workload {
         [Read, ReadModifyWrite, Scan, ScanDown, Transaction].iter().any(|kind| self.mix.has(*kind))
     }
 
+    /// The same without what it writes.
+    pub fn reads_alone(&self) -> Workload {
+        use OpKind::{Read, ReadModifyWrite, Scan, ScanDown, Transaction as Several};
+        let of = |kind| self.mix.weight(kind);
+        let mix = Mix::of(&[
+            (Read, of(Read) + of(ReadModifyWrite)),
+            (Scan, of(Scan)),
+            (ScanDown, of(ScanDown)),
+            (Several, of(Several)),
+        ]);
+        let transaction = Transaction { updates: 0, replaces: 0, ..self.transaction };
+        Workload { mix, transaction, writer: false, ..*self }
+    }
+
     /// About how many of so many operations insert a record.
     pub fn inserts(&self, ops: u64) -> u64 {
         let (weight, total) = (self.mix.weight(OpKind::Insert), self.mix.total().max(1));
@@ -248,5 +262,16 @@ mod tests {
         for (i, kind) in OpKind::ALL.iter().enumerate() {
             assert_eq!(kind.index(), i);
         }
+    }
+
+    #[test]
+    fn what_a_workload_reads_is_left_without_its_writes() {
+        let reads = |name: &str| crate::workloads::catalog::find(name).unwrap().reads_alone();
+        let oltp = reads("oltp");
+        assert!(oltp.mix.is_only(OpKind::Transaction) && oltp.transaction.reads == 10);
+        assert_eq!((oltp.transaction.scans, oltp.transaction.updates, oltp.transaction.replaces), (4, 0, 0));
+        assert!(reads("ycsb-f").mix.is_only(OpKind::Read));
+        assert!(reads("seekrandomwhilewriting").reads() && !reads("seekrandomwhilewriting").writer);
+        assert!(!reads("fillrandom").reads());
     }
 }

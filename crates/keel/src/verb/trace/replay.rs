@@ -120,6 +120,7 @@ impl Args {
             filled: true,
             ops: None,
             seconds: None,
+            warm_seconds: None,
             threads,
             distribution: TRACE.distribution,
             seed: 0,

@@ -51,6 +51,7 @@ pub fn document(engine: &str, seconds: u64) -> Document {
             threads: 2,
             ops: None,
             seconds: Some(seconds as f64),
+            warm_seconds: None,
             key_bytes: 16,
             value_bytes: 1000,
             value_sizes: "1000".to_owned(),
