@@ -69,6 +69,7 @@ pub fn step(store: &Store) -> Stepped {
                     store.counters.flushes_delayed.add(u64::from(state.flush_after_flush));
                     state.flush_after_flush = true;
                     flushes_wait(store, true);
+                    store.background.wake_monitor();
                     open
                 }
             },

@@ -197,6 +197,7 @@ fn open(
     drop(state);
     // For the other workers: one of them may have looked before this job was there.
     store.background.wake();
+    store.background.wake_monitor();
 }
 
 /// What a compaction reads at once: clients who come meanwhile wait for all of it, so no more than the device moves in a millisecond.

@@ -26,6 +26,9 @@ use crate::scheduler::gates::L0Backlog;
 use crate::scheduler::situation::{self, Backlog, Sample};
 use crate::table::meta::Born;
 
+/// Where no background work is open there is nothing to pace: the monitor looks this seldom, and is woken for the first work.
+const AT_REST: Duration = Duration::from_millis(100);
+
 /// Decides, and puts it in force. The background's lock is held.
 pub fn decide_now(store: &Store, state: &mut BackgroundState) {
     let (sample, backlog) = (sample(store, state), backlog(store, state));
@@ -230,9 +233,11 @@ pub fn look(store: &Store) -> Option<Duration> {
     let every = state.policy.every()?;
     let before = state.directive.clone();
     decide_now(store, &mut state);
+    let is_at_rest = state.jobs.is_empty() && !state.flushing;
+    let next = if is_at_rest { every.max(AT_REST) } else { every };
     let after = &state.directive;
     if *after == before {
-        return Some(every);
+        return Some(next);
     }
     // A plan's rates change nothing that is looked for, but a thread may be asleep until the old rate lets it go on.
     let same_but_plan = Directive { plan: before.plan.clone(), ..after.clone() } == before;
@@ -244,7 +249,7 @@ pub fn look(store: &Store) -> Option<Duration> {
     } else if faster {
         store.background.wake();
     }
-    Some(every)
+    Some(next)
 }
 
 /// The same where a test steps, once an interval.

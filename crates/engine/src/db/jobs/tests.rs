@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::install::install_load;
-use super::scheduling::usage;
+use super::scheduling::{look, usage};
 use crate::base::class::Class;
 use crate::base::clock::ManualClock;
 use crate::base::units::{KIB, MIB};
@@ -60,6 +60,25 @@ fn steps(job: &mut CompactionJob, budget: u64) -> Vec<u64> {
             (Progress::Finished, _) => return moved,
             (_, bytes) => moved.push(bytes),
         }
+    }
+}
+
+/// Where nothing is open there is nothing to pace.
+#[test]
+fn the_monitor_looks_seldom_while_no_work_is_open() {
+    let ms = |ms| Some(Duration::from_millis(ms));
+    for (schedule, at_rest, at_work) in
+        [("paced", ms(100), ms(10)), ("dlc-full", ms(1000), ms(1000)), ("unlimited", None, None)]
+    {
+        let schedule = schedule.to_owned();
+        let db = open(Options { schedule, device_bytes_per_sec: 100 * MIB, ..options() });
+        for _ in 0..options().l0_trigger {
+            assert_eq!(look(&store(&db)), at_rest);
+            db.put(b"key", &[7; 1000]).unwrap();
+            db.flush().unwrap();
+        }
+        fresh_job(&db);
+        assert_eq!(look(&store(&db)), at_work);
     }
 }
 

@@ -295,7 +295,7 @@ impl Background {
         self.monitor.get_or_init(thread::current);
     }
 
-    /// The monitor sleeps, at most for `longest`, or until the schedule changes or the store is closed.
+    /// The monitor sleeps, at most for `longest`, or until it is woken.
     pub fn sleep_as_monitor(&self, longest: Option<Duration>) {
         match longest {
             _ if self.is_stopping() => {}
@@ -304,7 +304,7 @@ impl Background {
         }
     }
 
-    /// The schedule has changed, or the store is being closed.
+    /// There is work to pace, the schedule has changed, or the store is being closed.
     pub fn wake_monitor(&self) {
         if let Some(monitor) = self.monitor.get() {
             monitor.unpark();
