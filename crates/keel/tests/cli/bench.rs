@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::signalled;
 use crate::{Keel, list, make_dir, read_file, write_file};
 
-const WORKLOADS: [&str; 27] = [
+const WORKLOADS: [&str; 28] = [
     "fillseq",
     "fillrandom",
     "overwrite",
@@ -34,6 +34,7 @@ const WORKLOADS: [&str; 27] = [
     "oltp-5-5",
     "oltp-1-9",
     "oltp-9-1",
+    "oltp-writes",
     "cds",
 ];
 

@@ -95,6 +95,9 @@ impl Cell {
         let mut words = vec!["bench".to_owned(), self.row.setup.filler.to_owned()];
         words.extend(self.common(divide, 1));
         words.extend(data(&self.row, divide));
+        if self.row.setup.aging_ops > 0 {
+            words.extend(["--ops".to_owned(), (self.row.setup.aging_ops / divide).max(1).to_string()]);
+        }
         words
     }
 

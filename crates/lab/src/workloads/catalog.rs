@@ -229,6 +229,12 @@ pub const CATALOG: &[Workload] = &[
         ..OLTP
     },
     Workload {
+        name: "oltp-writes",
+        what: "transactions of 2 updates, and a delete with an insert",
+        transaction: Transaction { reads: 0, scans: 0, updates: 2, replaces: 1 },
+        ..OLTP
+    },
+    Workload {
         name: "cds",
         what: "55 % inserts, 15 % updates, 20 % reads (half of missing keys), 7 % deletes, 1 % range deletes, 2 % scans",
         mix: Mix::of(&[
