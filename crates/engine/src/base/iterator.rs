@@ -17,6 +17,11 @@ pub trait InternalIterator: Send {
     fn trailer(&self) -> Trailer;
     /// The entry's value. Only while valid; otherwise empty.
     fn value(&self) -> &[u8];
+    /// True if clients who come for the entry read no file: it is in a memtable, or its block is in the cache. Merges ask, and may hear no
+    /// where it is yes.
+    fn is_in_memory(&self) -> bool {
+        false
+    }
     /// To the first entry.
     fn seek_to_first(&mut self) -> Result<()>;
     /// To the last entry.

@@ -177,7 +177,7 @@ impl<I: InternalIterator, N> MergeLoop<I, N> {
             let covering = self.ranges.as_ref().map_or(&[][..], |ranges| ranges.covering());
             match self.retention.judge(key, trailer, covering, || bounds.may_have_older(key))? {
                 Verdict::Keep => {
-                    self.output.add(key, trailer, value)?;
+                    self.output.add(key, trailer, value, self.entries.is_in_memory())?;
                     moved += bytes;
                     self.counts.kept += 1;
                 }

@@ -86,7 +86,7 @@ pub struct OutputShape {
     pub direct: bool,
     /// Age of the oldest tombstone of all inputs.
     pub oldest_tombstone_ms: Option<u64>,
-    /// What keeps the data blocks as they are written, if they are likely to be read soon.
+    /// What keeps data blocks from the start whose entries clients read from memory so far.
     pub cache: Option<Arc<BlockCache>>,
 }
 
@@ -120,14 +120,18 @@ impl<T> TableOutput<T> {
         }
     }
 
-    /// Adds an entry, to the open table or a new one. Nothing may be sealing.
+    /// Adds an entry, to the open table or a new one; `in_memory` if clients read it from memory so far. Nothing may be sealing.
     #[inline]
-    pub fn add(&mut self, key: &[u8], trailer: Trailer, value: &[u8]) -> Result<()> {
+    pub fn add(&mut self, key: &[u8], trailer: Trailer, value: &[u8], in_memory: bool) -> Result<()> {
         let writer = match &mut self.open {
             Some(writer) => writer,
             None => self.open()?,
         };
-        writer.add(key, trailer, value)
+        writer.add(key, trailer, value)?;
+        if in_memory {
+            writer.note_in_memory();
+        }
+        Ok(())
     }
 
     /// Adds range tombstones over a stretch of keys, newest first, to the open table or a new one. Nothing may be sealing.

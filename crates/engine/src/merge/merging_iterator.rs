@@ -180,6 +180,11 @@ impl<I: InternalIterator> InternalIterator for MergingIterator<I> {
         self.current.map_or(b"", |i| self.sources[i].value())
     }
 
+    #[inline]
+    fn is_in_memory(&self) -> bool {
+        self.current.is_some_and(|i| self.sources[i].is_in_memory())
+    }
+
     fn seek_to_first(&mut self) -> Result<()> {
         self.reposition(Direction::Forward, InternalIterator::seek_to_first)
     }

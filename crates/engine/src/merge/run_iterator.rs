@@ -266,6 +266,11 @@ impl InternalIterator for RunIterator {
         self.entries.as_ref().map_or(b"", |e| e.value())
     }
 
+    #[inline]
+    fn is_in_memory(&self) -> bool {
+        self.entries.as_ref().is_some_and(InternalIterator::is_in_memory)
+    }
+
     fn seek_to_first(&mut self) -> Result<()> {
         self.open_forward(0)
     }

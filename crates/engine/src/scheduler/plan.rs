@@ -5,7 +5,8 @@
 //! full memtable         a quarter of the next one is used                  three quarters of it are
 //! work in L0          as much has come in as makes L0 due again            writers are slowed for it
 //! what L0 lies on     L0 is due again
-//! deeper work         the horizon                                          twice the horizon, once the first is over
+//! deeper work         the horizon
+//! an open job                                                                four horizons after it was opened
 //! where deletes have a time                                                half of what is kept for the work
 //! ```
 //! Time follows from bytes: how much may still come in, over how fast clients write, soon as now and later as in the mean. The
@@ -24,6 +25,8 @@ use crate::base::units::{JobId, KeyspaceId, MIB};
 
 /// Deeper work is done within so long.
 pub const HORIZON: Duration = Duration::from_secs(30);
+/// An open job is done within so many horizons, whatever clients do: what it takes is held back from others, and a peak may never end.
+const PATIENCE: f64 = 4.0;
 /// The plan is made anew so often.
 pub const PLAN_EVERY: Duration = Duration::from_millis(10);
 
@@ -275,9 +278,7 @@ impl PlanState {
         };
         let until = |bytes| self.until(tree.keyspace, bytes);
         let ttl = tree.ttl.map_or(f64::INFINITY, |ttl| ttl.as_secs_f64() - open);
-        // It was to be done and is not: now it has as long again.
-        let overdue = if open < horizon { f64::INFINITY } else { 2.0 * horizon - open };
-        let needed_in = ttl.min(overdue);
+        let needed_in = ttl.min(PATIENCE * horizon - open);
         match job.class {
             Class::Flush | Class::IntraL0 | Class::L0ToL1 => {
                 let wanted_in = (until(tree.l0_round) - open).min(horizon - open);

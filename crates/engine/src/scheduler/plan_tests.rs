@@ -156,12 +156,13 @@ fn deeper_work_never_takes_what_clients_use() {
         let needed = 100.0 / (room as f64 / 990.0) * MARGIN;
         about(mb(bench.pass(0.1, 990).rate), 50.0 + (needed - 50.0) * used.powi(2));
     }
-    // What has waited for longer than the horizon is needed within another one.
+    // A job is done within four horizons: the less of them is left, the more it takes.
     bench.backlog.trees[0] =
         TreeBacklog { l0_room: 1 << 40, l0_room_most: 1 << 40, ..TreeBacklog::default() };
-    bench.open(Class::Deep, 3000 * MB, false);
+    bench.open(Class::Deep, 2000 * MB, false);
     about(mb(bench.pass(10.0, 990).rate), 50.0);
-    about(mb(bench.pass(22.0, 990).rate), 6000.0 / 28.0 * MARGIN);
+    about(mb(bench.pass(50.0, 990).rate), 4000.0 / 60.0 * MARGIN);
+    about(mb(bench.pass(40.0, 990).rate), 4000.0 / 20.0 * MARGIN);
 }
 
 #[test]

@@ -85,13 +85,13 @@ pub struct BlockCache {
     pool: BlockPool,
     /// True while a thread gives memory back.
     trimming: AtomicBool,
-    /// What open tables keep in memory as long as they are open.
+    /// What open tables keep in memory as long as they are open, and blocks that wait to be kept.
     pinned: AtomicU64,
     stripes: [Stripe; STRIPES],
     /// Parts of filters, and of indexes, that had to be read.
     filter_misses: AtomicU64,
     index_misses: AtomicU64,
-    /// Bytes of blocks that came as they were written.
+    /// Bytes of blocks that were kept when they were written.
     written: AtomicU64,
 }
 
@@ -147,10 +147,6 @@ impl BlockCache {
 
     /// Keeps a block, and lets others go if there is too much.
     pub fn insert(&self, table: TableId, offset: u64, block: &Block) {
-        self.insert_with(table, offset, block, 0);
-    }
-
-    fn insert_with(&self, table: TableId, offset: u64, block: &Block, touched: u64) {
         let bytes = cost(block);
         // Where all is taken by what is no block, it would be let go at once, by a search of all buckets.
         let room = self.usable().saturating_sub(self.table_bytes());
@@ -169,7 +165,7 @@ impl BlockCache {
             self.used.fetch_sub(bytes, Ordering::Relaxed);
             return;
         };
-        *slot_key = key | touched;
+        *slot_key = key;
         let old = slot.replace(block.clone());
         drop(slots);
         if let Some(old) = old {
@@ -178,14 +174,19 @@ impl BlockCache {
         self.evict();
     }
 
-    /// Keeps a block that is being written, as if it had been read once more: nobody can read it until its table is whole, and where
-    /// much is read from files the hand comes by before.
-    pub fn insert_written(&self, table: TableId, offset: u64, payload: &[u8]) {
-        self.written.fetch_add(payload.len() as u64, Ordering::Relaxed);
-        self.insert_with(table, offset, &self.block(payload), TOUCHED);
+    /// True if the block is here; to ask is not to use it.
+    pub fn contains(&self, table: TableId, offset: u64) -> bool {
+        pack(table, offset).is_some_and(|key| {
+            self.bucket(self.place(key)).is_some_and(|bucket| bucket.lock().find(key).is_some())
+        })
     }
 
-    /// Bytes of blocks that came as they were written.
+    /// A block of so many bytes was written that will be handed over.
+    pub fn count_written(&self, bytes: u64) {
+        self.written.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of blocks that were kept when they were written.
     pub fn written_bytes(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
@@ -241,7 +242,13 @@ impl BlockCache {
         self.pinned.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// An open table was closed.
+    /// Counts memory of blocks that wait to be kept, and lets others go for it.
+    pub fn hold(&self, bytes: u64) {
+        self.pin(bytes);
+        self.evict();
+    }
+
+    /// An open table was closed, or blocks wait no longer.
     pub fn unpin(&self, bytes: u64) {
         self.pinned.fetch_sub(bytes, Ordering::Relaxed);
     }

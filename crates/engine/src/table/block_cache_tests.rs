@@ -40,30 +40,6 @@ fn blocks_are_found_until_there_is_no_room() {
     assert!(cache.get(TableId(3), 1).is_none());
 }
 
-/// Until their table can be read, others come in and the hand goes round.
-#[test]
-fn blocks_that_are_written_stay_for_one_round_more() {
-    let left_after = |others: u64, written: bool| {
-        let cache = BlockCache::new(200_000, 1000);
-        for i in 0..20 {
-            let block = block(&cache, 1, i, 1000);
-            match written {
-                true => cache.insert_written(TableId(1), i, &block),
-                false => cache.insert(TableId(1), i, &block),
-            }
-        }
-        assert_eq!(cache.written_bytes(), if written { 20_000 } else { 0 });
-        for i in 0..others {
-            cache.insert(TableId(2), i, &block(&cache, 2, i, 1000));
-        }
-        (0..20).filter(|i| cache.get(TableId(1), *i).is_some_and(|b| is_right(&b, 1, *i))).count()
-    };
-    // Some are in buckets that are full.
-    let (written, read) = (left_after(250, true), left_after(250, false));
-    assert!(written >= 15 && read <= 10, "{written}, {read} of those that were read once");
-    assert_eq!(left_after(2000, true), 0);
-}
-
 #[test]
 fn capacity_is_kept_and_what_is_used_stays() {
     let cache = BlockCache::new(200_000, 1000);

@@ -416,6 +416,11 @@ impl TableReader {
         Some(block)
     }
 
+    /// True if the cache has a data block.
+    pub fn has_cached(&self, handle: BlockHandle) -> bool {
+        self.cache.contains(self.id, handle.offset)
+    }
+
     /// Memory for pieces that are read ahead.
     pub fn pieces(&self) -> &Pieces {
         self.cache.pieces()

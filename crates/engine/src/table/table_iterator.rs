@@ -94,6 +94,8 @@ pub struct TableIterator {
     /// Where pieces are read from, if not from the table's own file.
     ahead_file: Option<Arc<dyn ReadFile>>,
     unpacked: Vec<u8>,
+    /// The current block, which was read past the cache, is there too.
+    cached: bool,
     /// The move under way goes back.
     back: bool,
     /// Blocks in a row that were neither in the cache nor in the piece, and how large the last piece was to be.
@@ -123,6 +125,7 @@ impl TableIterator {
             ahead_start: u64::MAX,
             ahead_file: None,
             unpacked: Vec::new(),
+            cached: false,
             back: false,
             misses: 0,
             piece: 0,
@@ -193,6 +196,7 @@ impl TableIterator {
                 .corruption(self.table.footer().top.offset, "the index is too short"));
         };
         let source = if self.options.readahead_bytes > 0 {
+            self.cached = self.table.has_cached(handle);
             self.read_ahead(handle, self.options.readahead_bytes)?
         } else {
             self.through_cache(handle)?
@@ -395,6 +399,11 @@ impl InternalIterator for TableIterator {
     #[inline]
     fn value(&self) -> &[u8] {
         if self.valid { self.block().get(self.value.clone()).unwrap_or_default() } else { &[] }
+    }
+
+    #[inline]
+    fn is_in_memory(&self) -> bool {
+        self.cached
     }
 
     fn seek_to_first(&mut self) -> Result<()> {

@@ -21,6 +21,7 @@ use super::key_sample::Sampler;
 use super::meta::{Attachment, Born, HowWritten, KeyHistogram, TableMeta};
 use super::prefix_rule::PrefixRule;
 use super::range_block::RangeBlockBuilder;
+use super::written_blocks::WrittenBlocks;
 use crate::base::error::{Error, Result, key_start};
 use crate::base::key::{Kind, Trailer, common_head};
 use crate::base::units::{SeqNo, TableId};
@@ -59,7 +60,7 @@ pub struct TableWriterOptions {
     pub born: Born,
     /// Now, wall milliseconds.
     pub created_ms: u64,
-    /// What keeps the data blocks as they are written.
+    /// What keeps data blocks from the start whose entries were in memory before.
     pub cache: Option<Arc<BlockCache>>,
 }
 
@@ -113,6 +114,10 @@ pub struct TableWriter {
     blocks: u64,
     oldest_tombstone_ms: Option<u64>,
     block: BlockBuilder,
+    /// Entries of the table before this block, and entries of the block that were in memory.
+    entries_before: u64,
+    in_memory: u64,
+    written: Option<WrittenBlocks>,
     /// The last data block, until its separator is known.
     pending: Option<BlockHandle>,
     index: BlockBuilder,
@@ -134,6 +139,7 @@ impl TableWriter {
         options.filter_bits = options.filter_bits.clamp(0.0, filter::BITS_MAX);
         let sink =
             Sink { offset: file.len(), file, unique_id: options.unique_id, packer: Compressor::default() };
+        let written = options.cache.take().map(|cache| WrittenBlocks::new(cache, options.id));
         TableWriter {
             options,
             sink,
@@ -143,6 +149,9 @@ impl TableWriter {
             blocks: 0,
             oldest_tombstone_ms: None,
             block: BlockBuilder::default(),
+            entries_before: 0,
+            in_memory: 0,
+            written,
             pending: None,
             index: BlockBuilder::default(),
             top: BlockBuilder::default(),
@@ -200,6 +209,12 @@ impl TableWriter {
         self.block.add(key, trailer, value);
         self.facts.add(key, trailer, follows);
         Ok(())
+    }
+
+    /// Says of the entry that was added last that clients read it from memory so far.
+    #[inline]
+    pub fn note_in_memory(&mut self) {
+        self.in_memory += 1;
     }
 
     /// Keys of one prefix are neighbours, so each is hashed once a partition.
@@ -326,6 +341,9 @@ impl TableWriter {
                 .encode();
                 self.sink.append(&footer)?;
                 self.stage = Stage::Done;
+                if let Some(written) = &mut self.written {
+                    written.hand_over();
+                }
                 let meta = self.meta(self.sink.offset, footer_checksum(&footer));
                 return Ok(FinishProgress::Done(Box::new(meta)));
             }
@@ -403,8 +421,13 @@ impl TableWriter {
         self.block.finish(&mut self.payload);
         self.facts.end_block();
         self.blocks += 1;
-        if let Some(cache) = &self.options.cache {
-            cache.insert_written(self.options.id, self.sink.offset, &self.payload);
+        let entries =
+            self.facts.entries() - std::mem::replace(&mut self.entries_before, self.facts.entries());
+        let in_memory = std::mem::take(&mut self.in_memory);
+        if let Some(written) = &mut self.written
+            && in_memory * 2 >= entries
+        {
+            written.add(self.sink.offset, &self.payload);
         }
         // Padding is worth at most a thirty-second of a block.
         let padding = if self.aligns() { self.options.block_bytes / 32 } else { 0 };

@@ -238,6 +238,10 @@ impl InternalIterator for MemtableCursor {
         self.0.value()
     }
 
+    fn is_in_memory(&self) -> bool {
+        true
+    }
+
     fn seek_to_first(&mut self) -> Result<()> {
         self.0.seek_to_first();
         Ok(())

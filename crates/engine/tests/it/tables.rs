@@ -430,7 +430,7 @@ fn what_is_read_in_memory_is_cached_when_it_is_flushed() {
         };
         read(gets);
         db.flush().unwrap();
-        let flushed = db.metrics().cache_flushed_bytes;
+        let flushed = db.metrics().cache_written_bytes;
         read(100);
         let misses = db.metrics().cache_misses;
         assert_eq!(
@@ -444,6 +444,42 @@ fn what_is_read_in_memory_is_cached_when_it_is_flushed() {
     assert!(gets_from_files(1 << 20, GETS));
     assert!(!gets_from_files(1 << 20, 0), "nobody has read it");
     assert!(!gets_from_files(20 << 10, GETS), "half of the cache");
+}
+
+/// What is in the cache when a merge reads it is there when it is in another table; what is not stays out.
+#[test]
+fn what_is_cached_stays_cached_when_it_is_compacted() {
+    const KEYS: u32 = 2000;
+    let options = Options { memtable_bytes: 1 << 20, cache_bytes: 8 << 20, ..small() };
+    let db = open(&SimulatedFileSystem::new(), options);
+    let fill = |tag: u8| {
+        for i in 0..KEYS {
+            db.put(format!("{i:06}").as_bytes(), &[tag; 100]).unwrap();
+        }
+        db.flush().unwrap();
+    };
+    let read = |tag: u8| {
+        let before = db.metrics().cache_misses;
+        for i in 0..KEYS / 4 {
+            assert_eq!(*db.get(format!("{i:06}").as_bytes()).unwrap().unwrap(), [tag; 100]);
+        }
+        db.metrics().cache_misses - before
+    };
+    fill(1);
+    assert!(read(1) > 10);
+    // The newer version is above, and nobody has read it.
+    fill(2);
+    db.compact_range(ScanRange::all()).unwrap();
+    assert_eq!(db.metrics().cache_written_bytes, 0);
+    assert!(read(2) > 10);
+    fill(3);
+    assert!(read(3) > 10);
+    db.compact_range(ScanRange::all()).unwrap();
+    // The block at the end of what was read holds keys that were not.
+    let missed = read(3);
+    assert!(missed <= 1, "{missed}, {} bytes were kept", db.metrics().cache_written_bytes);
+    let (written, quarter) = (db.metrics().cache_written_bytes, u64::from(KEYS) * 110 / 4);
+    assert!((quarter / 2..quarter * 2).contains(&written), "{written} of {quarter}");
 }
 
 /// A get reads a part of a filter when it comes to that table, and many end before.

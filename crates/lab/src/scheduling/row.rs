@@ -34,6 +34,8 @@ pub struct Setup {
     pub cache_bytes: u64,
     /// Blocks.
     pub block_bytes: u64,
+    /// From so many memtables on L0 is merged, from twice as many where it is merged with more.
+    pub l0_trigger: u64,
     /// Runs that L0 may have.
     pub l0_limit: u64,
     /// Threads that serve requests.
@@ -60,6 +62,7 @@ pub const S: Setup = Setup {
     table_bytes: 8 * MIB,
     cache_bytes: 64 * MIB,
     block_bytes: 4096,
+    l0_trigger: 4,
     l0_limit: 40,
     threads: 32,
     warm_seconds: 0,
@@ -84,6 +87,8 @@ pub const D: Setup = Setup {
     table_bytes: 16 * MIB,
     cache_bytes: 340 * MIB,
     block_bytes: 16 << 10,
+    // L1 holds much more: four, as in the paper.
+    l0_trigger: 2,
     l0_limit: 100,
     warm_seconds: 10,
     ..S
@@ -296,6 +301,7 @@ impl Setup {
             ("cache_bytes", bytes(self.cache_bytes)),
             ("memory_bytes", (4 * 1024 * MIB).to_string()),
             ("block_bytes", self.block_bytes.to_string()),
+            ("l0_trigger", self.l0_trigger.to_string()),
             ("l0_limit", self.l0_limit.to_string()),
             ("compression", "none".to_owned()),
             ("workers", "2".to_owned()),

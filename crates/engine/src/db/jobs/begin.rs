@@ -145,7 +145,7 @@ fn open(
         prefix_rule: keyspace.style.prefix_rule(&options),
         direct: options.direct_compaction,
         oldest_tombstone_ms: compaction.tables().filter_map(|t| t.meta.oldest_tombstone_ms).min(),
-        cache: None,
+        cache: Some(Arc::clone(store.tables.block_cache())),
     };
     let below_l0 = compaction.class >= Class::Deep && {
         let (view, strategy) = (keyspace.view.load(), keyspace.strategy.load());

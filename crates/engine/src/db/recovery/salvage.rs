@@ -99,7 +99,7 @@ pub fn salvage_table(
             return Ok(());
         }
         lost.kept += 1;
-        writer.as_mut().map_or(Ok(()), |writer| writer.output.add(key, trailer, value))
+        writer.as_mut().map_or(Ok(()), |writer| writer.output.add(key, trailer, value, false))
     })?;
     let mut holds_some = lost.kept > 0;
     for fragment in ranges(&reader, table)? {
@@ -203,7 +203,7 @@ pub fn merge_tables(
             let covered = coverage.as_mut().map_or(Ok(SeqNo(0)), |coverage| coverage.over(key))?;
             if trailer.kind() == Some(Kind::Put) && trailer.seq() > covered {
                 writer.cut_if_full()?;
-                writer.output.add(key, trailer, merged.value())?;
+                writer.output.add(key, trailer, merged.value(), false)?;
             }
         }
         merged.next()?;

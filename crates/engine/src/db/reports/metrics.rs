@@ -197,8 +197,8 @@ pub struct Metrics {
     pub filter_misses: u64,
     /// Parts of indexes read.
     pub index_misses: u64,
-    /// Bytes of blocks that the cache was given as flushes wrote them, because clients had read them in memory.
-    pub cache_flushed_bytes: u64,
+    /// Bytes of blocks that the cache was given as they were written, because clients had read what they hold from memory.
+    pub cache_written_bytes: u64,
     /// Tables that scans did not read because their filters deny the prefix (`prefix_filter`).
     pub tables_skipped: u64,
     /// Bytes read and written by class: `client wal manifest test flush intra-l0 l0-to-l1 deep upkeep`.
@@ -321,12 +321,12 @@ impl Metrics {
         field("memory", &memory_json(&self.memory, self.early_flushes));
         let (bytes, hits, misses) = (self.cache_bytes, self.cache_hits, self.cache_misses);
         let (capacity, filters, indexes) = (self.cache_capacity, self.filter_misses, self.index_misses);
-        let flushed = self.cache_flushed_bytes;
+        let written = self.cache_written_bytes;
         field(
             "cache",
             &format!(
                 "{{\"bytes\":{bytes},\"capacity\":{capacity},\"hits\":{hits},\"misses\":{misses},\
-                 \"filter_misses\":{filters},\"index_misses\":{indexes},\"flushed_bytes\":{flushed}}}"
+                 \"filter_misses\":{filters},\"index_misses\":{indexes},\"written_bytes\":{written}}}"
             ),
         );
         field("latency_us", &latencies_json(&self.latencies));
@@ -506,7 +506,7 @@ pub fn metrics(store: &Store) -> Metrics {
         cache_misses: cache.misses(),
         filter_misses: cache.filter_misses(),
         index_misses: cache.index_misses(),
-        cache_flushed_bytes: cache.written_bytes(),
+        cache_written_bytes: cache.written_bytes(),
         tables_skipped: cache.skipped(),
         io: names.zip(classes).map(|(name, class)| (name, io.read(class), io.written(class))).collect(),
         cpu_seconds: Class::ALL.map(|k| (k.to_string(), c.cpu_nanos[k as usize].get() as f64 / 1e9)).into(),

@@ -97,10 +97,10 @@ fn store(out: &mut Text, m: &Metrics) {
     out.one("filter_misses_total", COUNTER, "Parts of filters that were not in memory.", m.filter_misses);
     out.one("index_misses_total", COUNTER, "Parts of indexes that were not in memory.", m.index_misses);
     out.one(
-        "cache_flushed_bytes_total",
+        "cache_written_bytes_total",
         COUNTER,
-        "Bytes of blocks that the cache was given as flushes wrote them.",
-        m.cache_flushed_bytes,
+        "Bytes of blocks that the cache was given as they were written.",
+        m.cache_written_bytes,
     );
     let amplification = [
         ("write", m.write_amplification()),

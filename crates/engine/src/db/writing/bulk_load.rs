@@ -179,7 +179,7 @@ impl BulkLoad {
             self.check_space()?;
         }
         // The sequence is not known yet: readers take it from the table's facts.
-        self.output.add(key, Trailer::new(SeqNo(0), Kind::Put), value)?;
+        self.output.add(key, Trailer::new(SeqNo(0), Kind::Put), value, false)?;
         self.last_key.clear();
         self.last_key.extend_from_slice(key);
         self.records += 1;
