@@ -33,6 +33,11 @@ impl BlockBuilder {
         self.spans.is_empty()
     }
 
+    /// How many entries were added.
+    pub fn count(&self) -> usize {
+        self.spans.len()
+    }
+
     /// The first key; empty if there is none.
     fn first_key(&self) -> &[u8] {
         self.keys.get(..self.first_len).unwrap_or_default()

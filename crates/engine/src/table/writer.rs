@@ -114,9 +114,8 @@ pub struct TableWriter {
     blocks: u64,
     oldest_tombstone_ms: Option<u64>,
     block: BlockBuilder,
-    /// Entries of the table before this block, and entries of the block that were in memory.
-    entries_before: u64,
-    in_memory: u64,
+    /// Entries of the block that were in memory.
+    in_memory: usize,
     written: Option<WrittenBlocks>,
     /// The last data block, until its separator is known.
     pending: Option<BlockHandle>,
@@ -149,7 +148,6 @@ impl TableWriter {
             blocks: 0,
             oldest_tombstone_ms: None,
             block: BlockBuilder::default(),
-            entries_before: 0,
             in_memory: 0,
             written,
             pending: None,
@@ -418,14 +416,12 @@ impl TableWriter {
     }
 
     fn write_data_block(&mut self) -> Result<()> {
+        let half_in_memory = std::mem::take(&mut self.in_memory) * 2 >= self.block.count();
         self.block.finish(&mut self.payload);
         self.facts.end_block();
         self.blocks += 1;
-        let entries =
-            self.facts.entries() - std::mem::replace(&mut self.entries_before, self.facts.entries());
-        let in_memory = std::mem::take(&mut self.in_memory);
         if let Some(written) = &mut self.written
-            && in_memory * 2 >= entries
+            && half_in_memory
         {
             written.add(self.sink.offset, &self.payload);
         }
