@@ -126,10 +126,17 @@ fn low_loop(
     has_stand_in: bool,
     work: impl Fn(bool),
 ) {
+    let mut had_turn = false;
     while !store.background.is_stopping() {
         let urgent = is_urgent(store);
         set(own, urgent);
-        work(!(urgent && has_stand_in));
+        let its_turn = !(urgent && has_stand_in);
+        if had_turn && !its_turn {
+            // Its stand-in may have found this thread in a step, and sleep: on with what that left to do.
+            store.background.wake();
+        }
+        had_turn = its_turn;
+        work(its_turn);
     }
 }
 
