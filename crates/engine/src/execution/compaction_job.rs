@@ -189,6 +189,9 @@ impl CompactionJob {
         if !finished && last.is_none() {
             return None;
         }
+        if let Some(last) = self.ready.iter().rev().find_map(|(meta, _)| meta.as_ref()) {
+            self.merge.output.keep_cached(last.id);
+        }
         let mut outputs = vec![Vec::new(); self.compaction.slots.len()];
         for (meta, note) in std::mem::take(&mut self.ready) {
             self.committed += u64::from(meta.is_some());

@@ -95,8 +95,11 @@ impl FlushJob {
         Ok((Progress::More, moved))
     }
 
-    /// The tables, once finished.
+    /// The tables, once finished, to be installed.
     pub fn take_tables(&mut self) -> Vec<TableMeta> {
+        if let Some(last) = self.done.last() {
+            self.merge.output.keep_cached(last.id);
+        }
         std::mem::take(&mut self.done)
     }
 

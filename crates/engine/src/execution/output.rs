@@ -26,6 +26,7 @@ use crate::table::compression::Compression;
 use crate::table::meta::{Born, TableMeta};
 use crate::table::prefix_rule::PrefixRule;
 use crate::table::writer::{FinishProgress, TableWriter, TableWriterOptions};
+use crate::table::written_blocks::WrittenBlocks;
 
 /// What every job needs to make files.
 #[derive(Debug)]
@@ -102,6 +103,8 @@ pub struct TableOutput<T> {
     syncing: VecDeque<(TableMeta, SyncTicket, T)>,
     /// Files made whose tables have not been handed out: to be removed if the job ends without them.
     unclaimed: Vec<TableId>,
+    /// Blocks that are to be kept.
+    written: Option<Arc<WrittenBlocks>>,
     bytes_written: u64,
 }
 
@@ -110,6 +113,7 @@ impl<T> TableOutput<T> {
     pub fn new(context: Arc<JobContext>, shape: OutputShape) -> TableOutput<T> {
         TableOutput {
             context,
+            written: shape.cache.clone().map(WrittenBlocks::new).map(Arc::new),
             shape,
             open: None,
             is_above: false,
@@ -202,6 +206,13 @@ impl<T> TableOutput<T> {
         }
     }
 
+    /// The tables up to this one are about to be installed: blocks of theirs that clients read from memory so far are in the cache.
+    pub fn keep_cached(&self, last: TableId) {
+        if let Some(written) = &self.written {
+            written.hand_over(last);
+        }
+    }
+
     /// Tables that wait for their sync.
     pub fn syncing(&self) -> usize {
         self.syncing.len()
@@ -249,7 +260,7 @@ impl<T> TableOutput<T> {
             filter_bits: if self.is_above { self.shape.filter_bits_above } else { self.shape.filter_bits },
             reads: self.shape.reads.clone(),
             prefix_rule: self.shape.prefix_rule,
-            cache: self.shape.cache.clone(),
+            written: self.written.clone(),
             ..TableWriterOptions::new(id, context.ids.unique_id(), self.shape.born, context.clock.wall_ms())
         };
         let mut writer = TableWriter::new(file, options);

@@ -69,6 +69,9 @@ const FREE_PART: u64 = 32;
 const FREE_BYTES_MAX: u64 = 4 << 20;
 const LITTLE_BYTES: u64 = 128 << 10;
 
+/// All blocks that wait to be kept take at most this part of the capacity.
+const WAITING_PART: u64 = 4;
+
 /// Blocks in memory.
 pub struct BlockCache {
     capacity: AtomicU64,
@@ -87,6 +90,8 @@ pub struct BlockCache {
     trimming: AtomicBool,
     /// What open tables keep in memory as long as they are open, and blocks that wait to be kept.
     pinned: AtomicU64,
+    /// Of that, the blocks.
+    waiting: AtomicU64,
     stripes: [Stripe; STRIPES],
     /// Parts of filters, and of indexes, that had to be read.
     filter_misses: AtomicU64,
@@ -113,6 +118,7 @@ impl BlockCache {
             pool: BlockPool::new(),
             trimming: AtomicBool::new(false),
             pinned: AtomicU64::new(0),
+            waiting: AtomicU64::new(0),
             stripes: Default::default(),
             filter_misses: AtomicU64::new(0),
             index_misses: AtomicU64::new(0),
@@ -242,13 +248,26 @@ impl BlockCache {
         self.pinned.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Counts memory of blocks that wait to be kept, and lets others go for it.
-    pub fn hold(&self, bytes: u64) {
-        self.pin(bytes);
-        self.evict();
+    /// Counts memory of a block that waits to be kept, and lets others go for it; false if too much waits already.
+    pub fn hold(&self, bytes: u64) -> bool {
+        let most = self.capacity() / WAITING_PART;
+        let held = self.waiting.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= most;
+        if held {
+            self.pin(bytes);
+            self.evict();
+        } else {
+            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        held
     }
 
-    /// An open table was closed, or blocks wait no longer.
+    /// Blocks of so many bytes wait no longer.
+    pub fn let_go(&self, bytes: u64) {
+        self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+        self.unpin(bytes);
+    }
+
+    /// An open table was closed.
     pub fn unpin(&self, bytes: u64) {
         self.pinned.fetch_sub(bytes, Ordering::Relaxed);
     }

@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use super::access::Access;
 use super::block_builder::BlockBuilder;
-use super::block_cache::BlockCache;
 use super::compression::{Compression, Compressor};
 use super::facts::{Facts, Follows};
 use super::filter;
@@ -60,8 +59,8 @@ pub struct TableWriterOptions {
     pub born: Born,
     /// Now, wall milliseconds.
     pub created_ms: u64,
-    /// What keeps data blocks from the start whose entries were in memory before.
-    pub cache: Option<Arc<BlockCache>>,
+    /// What keeps data blocks whose entries were in memory before.
+    pub written: Option<Arc<WrittenBlocks>>,
 }
 
 impl TableWriterOptions {
@@ -78,7 +77,7 @@ impl TableWriterOptions {
             partition_bytes: 32 << 10,
             born,
             created_ms,
-            cache: None,
+            written: None,
         }
     }
 }
@@ -116,7 +115,6 @@ pub struct TableWriter {
     block: BlockBuilder,
     /// Entries of the block that were in memory.
     in_memory: usize,
-    written: Option<WrittenBlocks>,
     /// The last data block, until its separator is known.
     pending: Option<BlockHandle>,
     index: BlockBuilder,
@@ -138,7 +136,6 @@ impl TableWriter {
         options.filter_bits = options.filter_bits.clamp(0.0, filter::BITS_MAX);
         let sink =
             Sink { offset: file.len(), file, unique_id: options.unique_id, packer: Compressor::default() };
-        let written = options.cache.take().map(|cache| WrittenBlocks::new(cache, options.id));
         TableWriter {
             options,
             sink,
@@ -149,7 +146,6 @@ impl TableWriter {
             oldest_tombstone_ms: None,
             block: BlockBuilder::default(),
             in_memory: 0,
-            written,
             pending: None,
             index: BlockBuilder::default(),
             top: BlockBuilder::default(),
@@ -339,9 +335,6 @@ impl TableWriter {
                 .encode();
                 self.sink.append(&footer)?;
                 self.stage = Stage::Done;
-                if let Some(written) = &mut self.written {
-                    written.hand_over();
-                }
                 let meta = self.meta(self.sink.offset, footer_checksum(&footer));
                 return Ok(FinishProgress::Done(Box::new(meta)));
             }
@@ -420,10 +413,10 @@ impl TableWriter {
         self.block.finish(&mut self.payload);
         self.facts.end_block();
         self.blocks += 1;
-        if let Some(written) = &mut self.written
+        if let Some(written) = &self.options.written
             && half_in_memory
         {
-            written.add(self.sink.offset, &self.payload);
+            written.add(self.options.id, self.sink.offset, &self.payload);
         }
         // Padding is worth at most a thirty-second of a block.
         let padding = if self.aligns() { self.options.block_bytes / 32 } else { 0 };
