@@ -101,6 +101,16 @@ impl Cell {
         words
     }
 
+    /// What empties the first level of an aged store; nothing for others.
+    pub fn emptying(&self, divide: u64) -> Vec<String> {
+        if self.row.setup.aging_ops == 0 {
+            return Vec::new();
+        }
+        let mut words: Vec<String> = ["compact", "--level", "0"].map(str::to_owned).into();
+        words.extend(self.store_words(divide, 1));
+        words
+    }
+
     /// What asks for it; `found` is what its probe found.
     pub fn arguments(&self, divide: u64, found: Option<Found>) -> Vec<String> {
         let row = &self.row;
@@ -128,11 +138,17 @@ impl Cell {
     }
 
     fn common(&self, divide: u64, memory: u64) -> Vec<String> {
+        let mut words = self.store_words(divide, memory);
+        words.extend(["--seed".to_owned(), self.seed().to_string()]);
+        words
+    }
+
+    /// What every verb that opens the store says of it.
+    fn store_words(&self, divide: u64, memory: u64) -> Vec<String> {
         let row = &self.row;
         let mut words: Vec<String> = ["--keyspace", KEYSPACE, "--sync", "no-wal", "--strategy", row.strategy]
             .map(str::to_owned)
             .into();
-        words.extend(["--seed".to_owned(), self.seed().to_string()]);
         for (name, value) in row.setup.options(divide, memory) {
             words.extend(["--set".to_owned(), format!("{name}={value}")]);
         }

@@ -18,7 +18,8 @@ pub struct Setup {
     /// The workload that fills.
     pub filler: &'static str,
     /// So many of its operations follow: levels of a store that was filled in key order do not overlap, and reads cost less than they
-    /// will.
+    /// will. The first level is emptied then: nothing of it is in memory yet, reads would cost more than after the next flushes, and each
+    /// schedule would merge it in its own time.
     pub aging_ops: u64,
     /// Reads and writes together, a second.
     pub device_bytes_per_sec: u64,
@@ -128,7 +129,7 @@ pub const PEAK: f64 = 1.65;
 /// Peaks of random length are as low as they may be.
 const PEAK_MIN: f64 = 1.6;
 /// What bursts move for a byte written, by what their probe moves: as measured, with all data and with an eighth.
-const MOVED: [f64; 2] = [1.13, 0.9];
+const MOVED: [f64; 2] = [0.97, 0.9];
 /// The mean that is aimed at, likewise.
 const MEAN: f64 = 0.8;
 /// Valleys, as a part of a peak.
@@ -329,16 +330,16 @@ mod tests {
     fn rates_are_those_that_were_found() {
         let found = Some(Found { ops_per_sec: 1000.0, sustained_ops_per_sec: 400.0 });
         let shape = |load, divide| Row { load, ..ROW }.shape(found, divide, 42);
-        assert_eq!(shape(ROW.load, 1).as_deref(), Some("peaks:584,58,10,20"));
+        assert_eq!(shape(ROW.load, 1).as_deref(), Some("peaks:680,68,10,20"));
         assert_eq!(shape(ROW.load, 8).as_deref(), Some("peaks:733,73,2.5,5"));
         let nutanix = shape(Load::Nutanix, 1).unwrap();
         let peak: f64 = nutanix.trim_start_matches("nutanix:").split(',').next().unwrap().parse().unwrap();
-        assert!((566.0..=584.0).contains(&peak), "{nutanix}");
+        assert!((660.0..=680.0).contains(&peak), "{nutanix}");
         assert_eq!(
             shape(Load::High { peak: 100.0, valley: 20.0 }, 1).as_deref(),
             Some("peaks:900,225,100,20")
         );
-        assert_eq!(shape(Load::Endless, 1).as_deref(), Some("constant:584"));
+        assert_eq!(shape(Load::Endless, 1).as_deref(), Some("constant:680"));
         assert_eq!(shape(Load::Sustained, 1).as_deref(), Some("constant:900"));
         assert_eq!(shape(Load::Share(60), 1).as_deref(), Some("constant:600"));
         assert_eq!(shape(Load::Probe, 1), None);

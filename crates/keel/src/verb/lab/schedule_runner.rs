@@ -104,7 +104,8 @@ impl ScheduleRunner<'_> {
         };
         let (stores, work) = (self.stores(), self.folder.work());
         let filling = process::again(&cell.filling(self.folder.divide)).map_err(said)?;
-        stores.fill(&cell.store(), OURS, &filling, &self.folder.program).map_err(said)?;
+        let emptying = cell.emptying(self.folder.divide);
+        stores.fill_and(&cell.store(), OURS, &filling, &self.folder.program, &emptying).map_err(said)?;
         let process = process::again(words).map_err(said)?;
         files::make_dir(&work).map_err(|error| self.folder.cannot(&error))?;
         let run = |attempt: u32| {

@@ -3,6 +3,7 @@
 //! Evenkeel's copies are checkpoints, which share the tables; others' are copies of the directory, on the disk before anybody
 //! measures. All are in the page cache then: what nobody has read for minutes may not be, and a copy is, a checkpoint is not.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -33,6 +34,18 @@ impl Stores {
 
     /// Fills it, unless it is there as asked for.
     pub fn fill(&self, name: &str, engine: &str, process: &Process, program: &str) -> Result<(), Failure> {
+        self.fill_and(name, engine, process, program, &[])
+    }
+
+    /// The same; a store of ours is then worked on by the verb with these words, if there are any.
+    pub fn fill_and(
+        &self,
+        name: &str,
+        engine: &str,
+        process: &Process,
+        program: &str,
+        verb: &[String],
+    ) -> Result<(), Failure> {
         let asked = asked(process, program);
         if self.has(name, &asked) {
             return Ok(());
@@ -41,7 +54,22 @@ impl Stores {
         let cannot = |error| Failure::work(format!("cannot write into {}: {error}", self.dir.display()));
         files::make_dir(&self.dir).map_err(cannot)?;
         process.run(&self.store(name)).map_err(|error| error.of(engine))?;
+        if !verb.is_empty() {
+            self.keel(name, verb.iter().map(OsStr::new))?;
+        }
         files::write_whole(&self.note(name), &(asked.to_string() + "\n")).map_err(cannot)
+    }
+
+    /// Runs a verb on a store of ours.
+    fn keel<'a>(&self, name: &str, words: impl IntoIterator<Item = &'a OsStr>) -> Result<(), Failure> {
+        let store = self.store(name);
+        let failed = |why: String| Failure::work(format!("cannot work on {}: {why}", store.display()));
+        let keel = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
+        let mut command = Command::new(keel);
+        command.arg("--db").arg(&store).args(words).stdin(Stdio::null());
+        let output = command.output().map_err(|error| failed(error.to_string()))?;
+        let said = || failed(String::from_utf8_lossy(&output.stderr).trim().to_owned());
+        output.status.success().then_some(()).ok_or_else(said)
     }
 
     /// Makes `target` a copy of the store that is in the page cache.
@@ -57,13 +85,7 @@ impl Stores {
         if engine != OURS {
             return files::copy_dir(&store, target).map_err(|error| failed(error.to_string()));
         }
-        let keel = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
-        let mut command = Command::new(keel);
-        command.arg("--db").arg(&store).arg("checkpoint").arg(target).stdin(Stdio::null());
-        let output = command.output().map_err(|error| failed(error.to_string()))?;
-        if !output.status.success() {
-            return Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
-        }
+        self.keel(name, [OsStr::new("checkpoint"), target.as_os_str()])?;
         // What the bench put into it is no part of a store.
         let noted = files::read(&store.join(NOTE)).map_err(|error| failed(error.to_string()))?;
         let text = noted.ok_or_else(|| failed(format!("it has no {NOTE}")))?;
