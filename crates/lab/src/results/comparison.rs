@@ -229,8 +229,8 @@ pub fn late(document: &Document) -> bool {
     document.open_loop.as_ref().is_some_and(|load| load.completed_share < COMPLETED_MIN)
 }
 
-/// Others during the search for the highest rate count as those during the run.
-fn most_others(document: &Document) -> f64 {
+/// Others during the search for the highest rate count as those during the run; above 1 they are too many.
+pub fn most_others(document: &Document) -> f64 {
     by_others(document.others_cores)
         .max(by_others(document.max_rate.as_ref().and_then(|found| found.others_cores)))
 }

@@ -15,13 +15,17 @@ use super::study::{Claim, Study, Table, Valid, short_seconds};
 use crate::design_space;
 use crate::design_space::judge::{Claimed, Numbers, StudyVerdict};
 use crate::design_space::study::median;
-use crate::results::comparison::why_disturbed;
+use crate::results::comparison::most_others;
 use crate::results::document::Document;
 use crate::results::sustained::{Offered, Sustained, differ, in_trouble, unlike};
 use crate::verdicts::expected::Expected;
 
 /// Where limits are out of reach, or most of the device is for reads, trouble is throughput that drops: in this share of the seconds.
 const SHORT_MIN: f64 = 0.05;
+
+/// Of the time of all cores the host may take so much. A run behind a device is not disturbed by each hundredth of a second that a core
+/// stands still, as one is whose tails are shorter than that.
+const STOLEN_SHARE_MAX: f64 = 0.125;
 
 /// What these claims are judged by.
 type Evidence<'a> = design_space::judge::Evidence<'a, Cell, Finished>;
@@ -57,6 +61,23 @@ fn load(study: &Study, evidence: &Evidence<'_>) -> Option<String> {
     let of = |part: fn(&Offered) -> f64| median(&offered.iter().map(part).collect::<Vec<_>>());
     let (peak, mean) = of(|o| o.peak).zip(of(|o| o.mean))?;
     Some(format!("peaks of {peak:.2} W*, a mean of {mean:.2}, by what {} moved", row.name))
+}
+
+/// How much a run was disturbed, by other processes or by the host; above 1 it says little.
+pub fn disturbance(document: &Document) -> f64 {
+    most_others(document).max(by_host(document))
+}
+
+fn by_host(document: &Document) -> f64 {
+    let cores = document.provenance.as_ref().and_then(|provenance| provenance.host.cores).unwrap_or(1);
+    let stolen: f64 = document.windows.iter().filter_map(|window| window.stolen_seconds).sum();
+    stolen / document.seconds.max(1.0) / cores.max(1) as f64 / STOLEN_SHARE_MAX
+}
+
+/// What disturbed a run so that it says little, to be followed by "while … was measured".
+fn why_disturbed(document: &Document) -> Option<&'static str> {
+    let by_host = || (by_host(document) > 1.0).then_some("the machine's host took more than an eighth of its time");
+    (most_others(document) > 1.0).then_some("others used the CPU").or_else(by_host)
 }
 
 /// A claim's number in each round, and the first reason why they say nothing.

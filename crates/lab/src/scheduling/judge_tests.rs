@@ -45,6 +45,13 @@ fn finished(cell: &Cell) -> Finished {
     }
 }
 
+/// The host takes so much of each core's time.
+fn stolen_of_each_core(document: &mut Document, share: f64) {
+    let cores = document.provenance.as_ref().and_then(|p| p.host.cores).unwrap_or(1) as f64;
+    document.seconds = document.windows.len() as f64;
+    document.windows.iter_mut().for_each(|window| window.stolen_seconds = Some(share * cores));
+}
+
 /// The verdicts of SILK's Figure 8a, after a change of each run.
 fn verdicts(rounds: u16, change: impl Fn(&Cell, &mut Document)) -> Vec<StudyVerdict> {
     let study = study("silk-fig8a");
@@ -64,6 +71,8 @@ fn what_is_valid_has_a_verdict() {
     }
     assert_eq!(all[0].measured, Some(0.01));
     assert_eq!(all[0].load.as_deref(), Some("peaks of 1.70 W*, a mean of 0.80, by what unlimited moved"));
+    let stolen = verdicts(3, |_, document| stolen_of_each_core(document, 0.1));
+    assert!(stolen[0].valid, "the host takes a tenth of the time: {:?}", stolen[0]);
     let slow = verdicts(3, |cell, document| {
         let silk = cell.row.name == "silk";
         document.windows.iter_mut().filter(|_| silk).for_each(|window| window.p99_us = Some(2e4));
@@ -74,7 +83,7 @@ fn what_is_valid_has_a_verdict() {
 #[test]
 fn what_is_not_valid_has_none() {
     type Change = fn(&Cell, &mut Document);
-    let changes: [(&str, Change); 7] = [
+    let changes: [(&str, Change); 8] = [
         ("not 1.5 to 2", |_, d| d.windows.iter_mut().for_each(|w| w.offered = w.offered.map(|x| x * 1.5))),
         ("the mean was", |_, d| {
             if let Some(open) = &mut d.open_loop {
@@ -96,6 +105,7 @@ fn what_is_not_valid_has_none() {
             }
         }),
         ("others used the CPU", |_, d| d.others_cores = Some(1.0)),
+        ("took more than an eighth", |_, d| stolen_of_each_core(d, 0.15)),
         ("does not tell what was offered", |_, d| d.amplification.moved = None),
     ];
     for (why, change) in changes {

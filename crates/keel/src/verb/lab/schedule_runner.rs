@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use evenkeel_lab::base::clock;
-use evenkeel_lab::results::comparison::disturbance;
 use evenkeel_lab::results::settings::OURS;
 use evenkeel_lab::scheduling::cells::{Cell, Finished, found};
+use evenkeel_lab::scheduling::judge::disturbance;
 use evenkeel_lab::scheduling::row::{Found, Load};
 
 use super::duration;
