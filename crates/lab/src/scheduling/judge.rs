@@ -76,7 +76,8 @@ fn by_host(document: &Document) -> f64 {
 
 /// What disturbed a run so that it says little, to be followed by "while … was measured".
 fn why_disturbed(document: &Document) -> Option<&'static str> {
-    let by_host = || (by_host(document) > 1.0).then_some("the machine's host took more than an eighth of its time");
+    let by_host =
+        || (by_host(document) > 1.0).then_some("the machine's host took more than an eighth of its time");
     (most_others(document) > 1.0).then_some("others used the CPU").or_else(by_host)
 }
 
