@@ -24,7 +24,7 @@ const BURST: Duration = Duration::from_millis(10);
 
 /// Of what comes in, flushes take at most this part: who waits for the rest is never starved by them (SILK §5.2.2: the least rate is
 /// shared by a flush and a compaction of L0).
-const FLUSH_SHARE: f64 = 0.5;
+pub const FLUSH_SHARE: f64 = 0.5;
 
 /// What flushes have moved beyond that is forgotten, as time at full rate.
 const FLUSH_DEBT: Duration = Duration::from_secs(1);

@@ -1,5 +1,4 @@
-//! How many bytes a second background work may move. Flushes are never limited, but by a plan (`plan.rs`): where they share a budget,
-//! they take theirs first (`execution/rate_limiter.rs`).
+//! How many bytes a second background work may move. Flushes are limited only where they share the budget, or by a plan (`plan.rs`).
 
 use std::time::Duration;
 
@@ -17,12 +16,6 @@ pub const FLOOR: f64 = 50.0 / 200.0;
 pub const MIN_CHANGE: f64 = 10.0 / 200.0;
 /// SILK's code has a floor of 10 of 200 MB/s (`db_bench_tool.cc`).
 pub const ARTIFACT_FLOOR: f64 = 10.0 / 200.0;
-
-/// In intervals this short few requests end, on a slow device a dozen: what clients use seems to fall for a moment all the time, and work
-/// that rushes in takes the device from them. There a fall counts when the mean of the last intervals shows it, a rise at once.
-const SHORT: Duration = Duration::from_millis(10);
-/// So many intervals before the last are in that mean: a new load has its rate in three (SILK §5.2.1 does not say).
-const BEFORE: usize = 2;
 
 /// RocksDB's auto-tuned limiter (`rate_limiter.cc`, `Tune`), SILK's baseline (§6.1): refills between two changes, and their time.
 pub const TUNE_EVERY: Duration = Duration::from_secs(10);
@@ -80,7 +73,6 @@ pub struct BudgetState {
     pub changes: u64,
     /// What clients used in the last interval, bytes per second.
     pub client: f64,
-    before: [f64; BEFORE],
     window: Window,
     tuned: Option<(Duration, u64)>,
 }
@@ -190,10 +182,12 @@ impl BudgetState {
                     return;
                 };
                 let total = look.device.unwrap_or(u64::MAX) as f64;
-                if client.is_none() && self.rate.is_some() {
-                    return;
+                match client {
+                    Some(client) => self.client = client,
+                    None if self.rate.is_some() => return,
+                    None => {}
                 }
-                let left = total - self.use_of(client, every) - epsilon;
+                let left = total - self.window.counts_as(every) - epsilon;
                 let left = left.clamp(floor.min(total), total);
                 match self.rate {
                     Some(rate) if (left - rate as f64).abs() < least => {}
@@ -202,19 +196,6 @@ impl BudgetState {
                 }
             }
         }
-    }
-
-    /// What clients count for after an interval in which they used this much.
-    fn use_of(&mut self, client: Option<f64>, every: Duration) -> f64 {
-        let Some(client) = client else { return self.client };
-        self.client = client;
-        if every > SHORT {
-            return client;
-        }
-        let mean = (self.before.iter().sum::<f64>() + client) / (BEFORE + 1) as f64;
-        self.before.rotate_left(1);
-        self.before[BEFORE - 1] = client;
-        mean.max(client)
     }
 
     fn tune(&mut self, max: Option<f64>, look: &Look<'_>) {

@@ -2,7 +2,7 @@
 
 use super::admission::Slowing;
 use super::budget::{ARTIFACT_FLOOR, Budget, EPSILON, FLOOR, MIN_CHANGE, RATE_MIN};
-use super::classifier::{DLC_EVERY, DLC_HIGH, DLC_LOW, DLC_SOFTNESS, LoadRule, SILK_EVERY, SILK_HIGH};
+use super::classifier::{ARTIFACT_HIGH, DLC_EVERY, DLC_HIGH, DLC_LOW, DLC_SOFTNESS, LoadRule, SILK_EVERY};
 use super::estimator::Estimator;
 use super::gates::{Act, BURST_PARTS, BURST_RUNS, Burst, DEEP_AT_HIGH, Gate};
 use super::order::{BYTES_PER_SLOT, L0Room, OnConflict, Order, Slots, Victim};
@@ -140,7 +140,8 @@ pub fn unlimited() -> SchedulingPolicy {
 /// SILK §5, all three techniques. What clients use of the device is counted at the device: the paper does not say how it was, and bytes of
 /// operations, its code's way, miss most of it where a read moves a block.
 fn silk() -> SchedulingPolicy {
-    let high = Rate::OfDevice(SILK_HIGH);
+    // The floor is for flushes and L0 (§5.2.1): deeper compactions go on where clients leave more than that.
+    let high = Rate::OfDevice(1.0 - EPSILON - FLOOR);
     SchedulingPolicy {
         estimator: Estimator::Device,
         budget: Budget::Leftover {
@@ -163,7 +164,7 @@ fn silk() -> SchedulingPolicy {
 /// The published code: it counts bytes of operations, looks each 10 ms at a figure that changes once a second, keeps nothing free, and
 /// preempts nobody. Its pause closes the pool for good, which is a mistake of the code and not repeated here.
 fn silk_artifact() -> SchedulingPolicy {
-    let (high, every) = (Rate::OfDevice(SILK_HIGH), DLC_EVERY);
+    let (high, every) = (Rate::OfDevice(ARTIFACT_HIGH), DLC_EVERY);
     SchedulingPolicy {
         estimator: Estimator::OpBytes,
         budget: Budget::Leftover {

@@ -6,8 +6,9 @@ use super::estimator::{Estimator, Usage};
 use super::rate::Rate;
 use crate::base::error::{Error, Result};
 
-/// SILK's code pauses deep compactions above 150 of 200 MB/s (`db_bench_tool.cc`; the paper, §5.2.2, names no figure).
-pub const SILK_HIGH: f64 = 150.0 / 200.0;
+/// SILK's code pauses deep compactions above 150 of 200 MB/s (`db_bench_tool.cc`), which leaves its evaluation's 50 for flushes and L0.
+/// The paper, §5.2.2, names no figure.
+pub const ARTIFACT_HIGH: f64 = 150.0 / 200.0;
 /// SILK §5.2.1: the monitoring granularity.
 pub const SILK_EVERY: Duration = Duration::from_millis(10);
 /// DLC Table 2: `io_low_limit` of `io_limit`.
@@ -18,6 +19,12 @@ pub const DLC_HIGH: f64 = 300.0 / 350.0;
 pub const DLC_SOFTNESS: u32 = 3;
 /// DLC Table 2: `time_interval`.
 pub const DLC_EVERY: Duration = Duration::from_secs(1);
+
+/// In intervals this short few requests end, on a slow device a dozen: what clients use seems to fall for a moment all the time, and work
+/// that rushes in takes the device from them. There a fall counts when the mean of the last intervals shows it, a rise at once.
+const SHORT: Duration = Duration::from_millis(10);
+/// So many intervals are in that mean: a new load has its rate in three (SILK §5.2.1 does not say).
+const OF_LATE: usize = 3;
 
 /// How often the load may be looked at, at most and at least.
 const EVERY: std::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(3600);
@@ -70,6 +77,7 @@ impl LoadState {
     ) {
         let Some(client) = self.window.rate(by, now, used, rule.every) else { return };
         self.client = client;
+        let client = self.window.counts_as(rule.every);
         let (Some(low), Some(high)) = (rule.low.at(device), rule.high.at(device)) else { return };
         self.lows = if client < low { self.lows.saturating_add(1) } else { 0 };
         if client > high {
@@ -81,23 +89,37 @@ impl LoadState {
     }
 }
 
-/// The counters as they were when the interval began.
+/// The counters as they were when the interval began, and what the last ones came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Window(Option<(Duration, Usage)>);
+pub struct Window {
+    began: Option<(Duration, Usage)>,
+    /// Bytes per second, the last one last.
+    rates: [f64; OF_LATE],
+}
 
 impl Window {
     /// What clients used a second since the interval began, if that is over; then the next one begins.
     pub fn rate(&mut self, by: &Estimator, now: Duration, used: &Usage, every: Duration) -> Option<f64> {
-        let Some((since, before)) = self.0 else {
-            self.0 = Some((now, *used));
+        let Some((since, before)) = self.began else {
+            self.began = Some((now, *used));
             return None;
         };
         let elapsed = now.saturating_sub(since);
         if elapsed < every || elapsed.is_zero() {
             return None;
         }
-        self.0 = Some((now, *used));
-        Some(by.bytes(&used.since(&before)) / elapsed.as_secs_f64())
+        self.began = Some((now, *used));
+        let rate = by.bytes(&used.since(&before)) / elapsed.as_secs_f64();
+        self.rates.rotate_left(1);
+        self.rates[OF_LATE - 1] = rate;
+        Some(rate)
+    }
+
+    /// What they count for after that.
+    pub fn counts_as(&self, every: Duration) -> f64 {
+        let last = self.rates[OF_LATE - 1];
+        let mean = self.rates.iter().sum::<f64>() / OF_LATE as f64;
+        if every > SHORT { last } else { mean.max(last) }
     }
 }
 
@@ -202,9 +224,24 @@ mod tests {
 
     #[test]
     fn silk_judges_each_interval_by_itself() {
-        let high = Rate::OfDevice(SILK_HIGH);
+        let high = Rate::OfDevice(ARTIFACT_HIGH);
         let rule = LoadRule { low: high, high, softness: 1, every: Duration::from_secs(1) };
         assert_eq!(trace(&rule, &[262, 263, 262, 263, 100]), "lHlHl");
+    }
+
+    /// In 10 ms a load that is high all the time seems low for a moment.
+    #[test]
+    fn a_fall_counts_when_three_short_intervals_show_it() {
+        let high = Rate::OfDevice(ARTIFACT_HIGH);
+        let rule = LoadRule { low: high, high, softness: 1, every: Duration::from_millis(10) };
+        let (mut state, mut used, mut out) = (LoadState::default(), Usage::default(), String::new());
+        for (interval, rate) in [0, 100, 300, 300, 200, 300, 100].into_iter().enumerate() {
+            used.client_read_bytes += rate * MB / 100;
+            let now = Duration::from_millis(10 * interval as u64);
+            state.look(&rule, &Estimator::Device, now, &used, Some(350 * MB));
+            out.push(if state.load == Load::High { 'H' } else { 'l' });
+        }
+        assert_eq!(out, "llHHHHl");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::policy::SchedulingPolicy;
 use super::situation::{Backlog, OpenJob, Sample};
 use crate::base::class::{Class, L0Permit, Permit};
 use crate::base::units::{JobId, KeyspaceId};
+use crate::execution::rate_limiter::FLUSH_SHARE;
 
 /// What the scheduler remembers between decisions.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -52,7 +53,7 @@ pub struct Directive {
     pub l0_place: bool,
     /// Rates, and by when what is to be done.
     pub plan: Plan,
-    /// True if what flushes move counts in that rate.
+    /// True if what flushes move counts in the rate of compactions, and they keep to theirs while they are ahead of writers.
     pub covers_flushes: bool,
     /// Jobs that are not stepped.
     pub aside: Vec<(JobId, Aside)>,
@@ -139,7 +140,17 @@ pub fn decide(
     // L0 within itself is of its own class, whatever asks for it.
     directive.l0_within &= directive.classes.contains(&Class::IntraL0);
     directive.let_go = places.let_go(&directive.bursts);
+    if directive.covers_flushes {
+        let is_beside = backlog.open.iter().any(|job| directive.aside(job.id).is_none());
+        directive.plan.flush_rate = directive.plan.rate.map(|rate| flush_rate(rate, is_beside));
+    }
     (state, directive)
+}
+
+/// What a flush has of the rate for all background work, alone or beside a compaction. It has more where the next memtable fills before
+/// it ends (SILK §5.2.2), which the lane sees step by step (`db/background/flushing.rs`).
+fn flush_rate(rate: u64, is_beside: bool) -> u64 {
+    if is_beside { (rate as f64 * FLUSH_SHARE) as u64 } else { rate }
 }
 
 /// The classes that may be picked while jobs of the classes `open` are, with so many places, where nothing is held back and L0

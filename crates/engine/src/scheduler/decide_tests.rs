@@ -266,6 +266,27 @@ fn silk_follows_a_step_of_load_within_three_intervals() {
     assert_eq!(rates.last(), Some(&Some(122)), "{rates:?}");
 }
 
+/// What clients leave is for flushes and compactions together.
+#[test]
+fn a_flush_has_half_of_the_rate_beside_a_compaction() {
+    let mut bench = Bench::new("silk");
+    let of_flushes = |directive: &Directive| directive.plan.flush_rate.map(|rate| rate / MB);
+    let low = bench.second(100);
+    assert_eq!((mb(&low), of_flushes(&low)), (Some(232), Some(232)));
+    let deep = bench.open(Class::Deep);
+    assert_eq!(of_flushes(&bench.second(100)), Some(116));
+    // One that is set aside takes nothing.
+    assert_eq!(of_flushes(&bench.high()), Some(87));
+    bench.close(deep);
+    bench.open(Class::L0ToL1);
+    assert_eq!(of_flushes(&bench.high()), Some(43));
+    for other in ["unlimited", "fixed:25%", "autotuned", "silk-priority"] {
+        let mut bench = Bench::new(other);
+        bench.open(Class::L0ToL1);
+        assert_eq!(of_flushes(&bench.high()), None, "{other}");
+    }
+}
+
 /// While a flush takes the device clients seem to use little; that is no low load.
 #[test]
 fn a_dip_during_a_flush_opens_no_gate() {

@@ -10,6 +10,7 @@ use crate::base::error::Error;
 use crate::db::jobs::deletes::leave_memory_in_time;
 use crate::db::jobs::install::install_flush;
 use crate::db::jobs::memory::flush_early;
+use crate::db::jobs::planning::flushes_are_behind;
 use crate::db::jobs::pressure::{drained, flush_went_on, flushes_wait};
 use crate::db::jobs::stepping::Stepped;
 use crate::db::recovery::settling::settle;
@@ -45,7 +46,11 @@ pub fn step(store: &Store) -> Stepped {
             Some(open) => {
                 let granted = state.flush_limiter.grant(store.clock.now(), STEP_BYTES);
                 // Who waits for it does not wait for the next plan, nor for a clock that may stand still.
-                let held_up = granted.err().filter(|_| !store.background.is_waited_for());
+                let hurries = || {
+                    store.background.is_waited_for()
+                        || state.directive.covers_flushes && flushes_are_behind(store)
+                };
+                let held_up = granted.err().filter(|_| !hurries());
                 // What writers are let in by is how fast it goes while it does: it could go faster, and would if they needed it.
                 flushes_wait(store, held_up.is_none());
                 if let Some(when) = held_up {

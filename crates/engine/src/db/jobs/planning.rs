@@ -77,6 +77,18 @@ fn flush(store: &Store, keyspace: &KeyspaceState, view: &ReadView) -> Flush {
     Flush { left, room: until(unit / 4), room_most: until(unit / 4 * 3) }
 }
 
+/// True if memtables fill faster than they become tables, in some keyspace: more of three quarters of the next one is used than of those
+/// before it is in tables.
+pub fn flushes_are_behind(store: &Store) -> bool {
+    store.keyspaces.load().by_name.values().any(|keyspace| {
+        let view = keyspace.view.load();
+        let waiting: u64 = view.immutable.iter().map(|memtable| memtable.bytes()).sum();
+        let Flush { left, room_most, .. } = flush(store, keyspace, &view);
+        let all = keyspace.memtable_bytes() / 4 * 3;
+        waiting > 0 && u128::from(left) * u128::from(all) > u128::from(room_most) * u128::from(waiting)
+    })
+}
+
 /// Bytes to move to bring L0 down, unless a job does.
 fn l0_pending(
     keyspace: &KeyspaceState,

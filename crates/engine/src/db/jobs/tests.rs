@@ -10,6 +10,7 @@ use super::scheduling::{look, usage};
 use crate::base::class::Class;
 use crate::base::clock::ManualClock;
 use crate::base::units::{KIB, MIB};
+use crate::db::background::flushing;
 use crate::db::database::Db;
 use crate::db::reading::scan::ScanRange;
 use crate::db::store::background::STEP_BYTES;
@@ -80,6 +81,44 @@ fn the_monitor_looks_seldom_while_no_work_is_open() {
         fresh_job(&db);
         assert_eq!(look(&store(&db)), at_work);
     }
+}
+
+/// Where it shares what clients leave, which is nothing while the clock stands still: as far as writers are in three quarters of the
+/// next memtable, and a few steps.
+#[test]
+fn a_flush_keeps_ahead_of_writers_and_no_further() {
+    const MEMTABLE: u64 = 8 * MIB;
+    let db = open(Options {
+        schedule: "silk".to_owned(),
+        device_bytes_per_sec: MIB,
+        memtable_bytes: MEMTABLE,
+        memtables: 2,
+        ..options()
+    });
+    let handle = db.keyspace("default").unwrap();
+    let keyspace = handle.state();
+    let (store, mut key) = (store(&db), 0_u32);
+    let mut put_until = |is_there: &dyn Fn() -> bool| {
+        while !is_there() {
+            db.put(&key.to_be_bytes(), &[7; 1000]).unwrap();
+            key += 1;
+        }
+    };
+    put_until(&|| !keyspace.view.load().immutable.is_empty());
+    look(&store);
+    let full = keyspace.view.load().immutable[0].bytes();
+    for eighth in 0..6 {
+        put_until(&|| keyspace.view.load().active.bytes() >= MEMTABLE / 8 * eighth);
+        (0..1000).for_each(|_| _ = flushing::step(&store));
+        let (left, due) = (store.admission.flush_left.load(Ordering::Relaxed), full / 6 * (6 - eighth));
+        assert!(
+            (due - 3 * STEP_BYTES..=due).contains(&left),
+            "{eighth}: {left} of {full} are left, {due} due"
+        );
+    }
+    put_until(&|| keyspace.view.load().active.bytes() >= MEMTABLE / 8 * 6);
+    (0..1000).for_each(|_| _ = flushing::step(&store));
+    assert!(keyspace.view.load().immutable.is_empty());
 }
 
 #[test]
