@@ -77,15 +77,19 @@ fn flush(store: &Store, keyspace: &KeyspaceState, view: &ReadView) -> Flush {
     Flush { left, room: until(unit / 4), room_most: until(unit / 4 * 3) }
 }
 
-/// True if memtables fill faster than they become tables, in some keyspace: more of three quarters of the next one is used than of those
-/// before it is in tables.
+/// True if memtables fill faster than they become tables, in some keyspace: several are full, or more of three quarters of the next one
+/// is used than of the full one is in tables.
 pub fn flushes_are_behind(store: &Store) -> bool {
     store.keyspaces.load().by_name.values().any(|keyspace| {
         let view = keyspace.view.load();
-        let waiting: u64 = view.immutable.iter().map(|memtable| memtable.bytes()).sum();
-        let Flush { left, room_most, .. } = flush(store, keyspace, &view);
-        let all = keyspace.memtable_bytes() / 4 * 3;
-        waiting > 0 && u128::from(left) * u128::from(all) > u128::from(room_most) * u128::from(waiting)
+        let [full] = view.immutable.as_slice() else { return !view.immutable.is_empty() };
+        if !full.is_being_flushed() || store.admission.gate.is_pressed() {
+            return true;
+        }
+        let left = store.admission.flush_left.load(Ordering::Relaxed);
+        let most = keyspace.memtable_bytes() / 4 * 3;
+        let room = most.saturating_sub(view.active.bytes() + keyspace.gate.reserved());
+        u128::from(left) * u128::from(most) > u128::from(room) * u128::from(full.bytes())
     })
 }
 
