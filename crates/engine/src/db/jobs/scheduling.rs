@@ -29,8 +29,8 @@ use crate::table::meta::Born;
 /// Where no background work is open there is nothing to pace: the monitor looks this seldom, and is woken for the first work.
 const AT_REST: Duration = Duration::from_millis(100);
 
-/// Decides, and puts it in force. The background's lock is held.
-pub fn decide_now(store: &Store, state: &mut BackgroundState) {
+/// Decides, puts it in force, and answers what was in force before. The background's lock is held.
+pub fn decide_now(store: &Store, state: &mut BackgroundState) -> Directive {
     let (sample, backlog) = (sample(store, state), backlog(store, state));
     let memory = std::mem::take(&mut state.policy_state);
     let before = (memory.load.load, memory.bursts.begun);
@@ -49,7 +49,7 @@ pub fn decide_now(store: &Store, state: &mut BackgroundState) {
         job.keeps_all = true;
         ask_to_yield(store, job);
     }
-    state.directive = directive;
+    std::mem::replace(&mut state.directive, directive)
 }
 
 /// What it would decide now.
@@ -231,18 +231,18 @@ pub fn set_schedule(store: &Store, text: &str) -> Result<()> {
 pub fn look(store: &Store) -> Option<Duration> {
     let mut state = store.background.lock();
     let every = state.policy.every()?;
-    let before = state.directive.clone();
-    decide_now(store, &mut state);
+    let mut before = decide_now(store, &mut state);
     let is_at_rest = state.jobs.is_empty() && !state.flushing;
     let next = if is_at_rest { every.max(AT_REST) } else { every };
     let after = &state.directive;
     if *after == before {
         return Some(next);
     }
-    // A plan's rates change nothing that is looked for, but a thread may be asleep until the old rate lets it go on.
-    let same_but_plan = Directive { plan: before.plan.clone(), ..after.clone() } == before;
     let rests = after.plan.rests && !before.plan.rests;
     let faster = after.plan.is_faster_than(&before.plan);
+    // A plan's rates change nothing that is looked for, but a thread may be asleep until the old rate lets it go on.
+    before.plan.clone_from(&after.plan);
+    let same_but_plan = *after == before;
     drop(state);
     if !same_but_plan || rests {
         store.background.work_changed();
