@@ -168,7 +168,7 @@ pub mod fs {
     pub use crate::base::class::{Class, IoClass};
     pub use crate::base::units::parse_size;
     pub use crate::observe::io_counters::IoCounters;
-    pub use crate::storage::device::Device;
+    pub use crate::storage::device::{Device, StoodAside};
     pub use crate::storage::device_files::DeviceFileSystem;
     pub use crate::storage::disk::DiskFileSystem;
     pub use crate::storage::file_system::{DirLock, FileSystem, LogFile, ReadFile, Syncer, WritableFile};

@@ -1,7 +1,9 @@
 //! Evenkeel as the lab sees it. The engine's figures are read from its metrics' JSON, by the names below.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use evenkeel::fs::Device;
 use evenkeel::{Db, Keyspace, ScanRange, WriteBatch};
 use evenkeel_lab::run::engine::{Change, Engine, EngineError, Figures, Group, Scanned};
 use evenkeel_lab::run::replay::Answers;
@@ -17,6 +19,8 @@ pub struct EvenkeelEngine {
     pub keyspace: Keyspace,
     /// Its directory.
     pub dir: PathBuf,
+    /// What it is on, if that is emulated.
+    pub device: Option<Arc<Device>>,
 }
 
 impl Engine for EvenkeelEngine {
@@ -49,6 +53,11 @@ impl Engine for EvenkeelEngine {
             cursor.next()?;
         }
         Ok(scanned)
+    }
+
+    fn read_all(&self) -> Result<Scanned, EngineError> {
+        let _aside = self.device.as_ref().map(Device::stand_aside);
+        self.scan(b"", usize::MAX)
     }
 
     fn scan_down(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError> {

@@ -54,6 +54,10 @@ impl Engine for Stoppable<'_> {
         self.engine()?.scan(from, limit)
     }
 
+    fn read_all(&self) -> Result<Scanned, EngineError> {
+        self.engine()?.read_all()
+    }
+
     fn scan_down(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError> {
         self.engine()?.scan_down(from, limit)
     }

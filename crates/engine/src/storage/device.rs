@@ -14,7 +14,7 @@
 use std::cell::Cell;
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 #[cfg(any(test, feature = "testing"))]
@@ -41,6 +41,8 @@ pub struct Device {
     latency: Duration,
     time: Box<dyn Time>,
     charged: AtomicU64,
+    /// How many want it to hold nobody up.
+    aside: AtomicU32,
     /// Tells the devices of a process apart.
     number: u64,
 }
@@ -84,7 +86,14 @@ impl Device {
         static DEVICES: AtomicU64 = AtomicU64::new(1);
         let number = DEVICES.fetch_add(1, Ordering::Relaxed);
         let line = Line { bytes_per_sec, finish: AtomicU64::new(0) };
-        Ok(Arc::new(Device { line, latency, time, charged: AtomicU64::new(0), number }))
+        Ok(Arc::new(Device {
+            line,
+            latency,
+            time,
+            charged: AtomicU64::new(0),
+            aside: AtomicU32::new(0),
+            number,
+        }))
     }
 
     /// Bytes that the device can move in a second.
@@ -105,6 +114,13 @@ impl Device {
     /// Moves `bytes` and comes back when that is done, however many they are.
     pub fn transfer(&self, bytes: u64) {
         self.finish(self.begin(bytes));
+    }
+
+    /// Until the answer is dropped requests move at once, whoever makes them: for what belongs to no measurement.
+    #[must_use = "it holds nobody up until this is dropped"]
+    pub fn stand_aside(self: &Arc<Device>) -> StoodAside {
+        self.aside.fetch_add(1, Ordering::Relaxed);
+        StoodAside(Arc::clone(self))
     }
 
     /// Puts the first piece of a request of `bytes` into the line.
@@ -141,6 +157,9 @@ impl Device {
             return (Due(0), 0);
         }
         self.charged.fetch_add(bytes, Ordering::Relaxed);
+        if self.aside.load(Ordering::Relaxed) > 0 {
+            return (Due(0), 0);
+        }
         let back = BACK.get();
         let now = nanos(self.time.now());
         let came = if back.device == self.number { back.counts_from(now) } else { now };
@@ -163,7 +182,17 @@ impl Device {
     }
 }
 
-/// When bytes will be through.
+/// While it is there the device holds nobody up.
+#[derive(Debug)]
+pub struct StoodAside(Arc<Device>);
+
+impl Drop for StoodAside {
+    fn drop(&mut self) {
+        self.0.aside.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// When bytes will be through; 0 for at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::storage) struct Due(pub(in crate::storage) Nanos);
 

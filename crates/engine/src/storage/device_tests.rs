@@ -78,6 +78,19 @@ fn an_idle_device_takes_a_request_s_own_time_and_saves_nothing_up() {
 }
 
 #[test]
+fn a_device_that_stands_aside_holds_nobody_up() {
+    let (device, clock) = device(Duration::from_millis(2));
+    let both = (device.stand_aside(), device.stand_aside());
+    device.transfer(GIB);
+    drop(both.0);
+    device.transfer(GIB);
+    assert_eq!((now(&clock), device.charged_bytes()), (Duration::ZERO, 2 * GIB));
+    drop(both.1);
+    device.transfer(4 * KIB);
+    assert_eq!(now(&clock), transfer_time(4 * KIB) + device.latency());
+}
+
+#[test]
 fn latency_is_added_and_occupies_nothing() {
     let latency = Duration::from_millis(2);
     let (device, clock) = device(latency);

@@ -255,7 +255,7 @@ impl Args {
         }
         let target = Target { db: Some(place.dir.clone()), keyspace: target.keyspace.clone() };
         let Store { db, keyspace, .. } = Store::open_or_create_all(&target, &self.options)?;
-        let engine = EvenkeelEngine { db, keyspace, dir: place.dir.clone() };
+        let engine = EvenkeelEngine { db, keyspace, dir: place.dir.clone(), device: None };
         let plan = SoakPlan {
             seconds: self.run.seconds.unwrap_or(600.0),
             readers: usize::from(self.run.threads.unwrap_or(24)),
@@ -351,8 +351,9 @@ impl Args {
         before: Before,
     ) -> Result<(EvenkeelEngine, BTreeMap<String, serde_json::Value>, bool), Failure> {
         let target = Target { db: Some(place.dir.clone()), keyspace: target.keyspace.clone() };
+        let device = self.device.emulated()?;
         let Store { db, keyspace, .. } =
-            Store::open_or_create_all(&target, &self.options.answering().on(self.device.emulated()?))?;
+            Store::open_or_create_all(&target, &self.options.answering().on(device.clone()))?;
         let mut config = engine_config(&self.options, &db.options(), &keyspace);
         for (name, file) in [("properties", &self.run.properties), ("operations", &self.operations)] {
             if let Some(file) = file {
@@ -364,7 +365,7 @@ impl Args {
             Before::Records => db.keyspaces().len() == 1,
             Before::Others => false,
         };
-        Ok((EvenkeelEngine { db, keyspace, dir: place.dir.clone() }, config, sole))
+        Ok((EvenkeelEngine { db, keyspace, dir: place.dir.clone(), device }, config, sole))
     }
 
     /// The records: as noted in the store, or as asked for.

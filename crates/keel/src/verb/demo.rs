@@ -9,6 +9,7 @@
 mod progress;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::fs::Device;
@@ -131,11 +132,11 @@ impl Stage<'_> {
         let schedules = schedules();
         progress.next("preparing", schedules.len() + 1);
         let dir = self.dir.join("store");
-        let engine = self.open(&dir, Db::builder(&dir))?;
+        let engine = self.open(&dir, Db::builder(&dir), None)?;
         self.drive(&engine, filler(WORKLOAD.order), None, progress)?;
         close(engine)?;
         let device = Device::new(self.size.quick_device_bytes_per_sec(), Duration::ZERO)?;
-        let engine = self.open(&dir, Db::builder(&dir).file_system(file_system(&device)))?;
+        let engine = self.open(&dir, Db::builder(&dir), Some(&device))?;
         let overwrite = find("overwrite").ok_or_else(|| Failure::work("there is no workload overwrite"))?;
         self.drive(&engine, overwrite, Some(self.size.overwrites()), progress)?;
         let before = engine.figures();
@@ -180,8 +181,8 @@ impl Stage<'_> {
         let (began_ms, dir) = (clock::wall_ms(), self.copy(schedule));
         let bytes_per_sec = self.size.device_bytes_per_sec();
         let device = Device::new(bytes_per_sec, Duration::ZERO)?;
-        let builder = Db::builder(&dir).file_system(file_system(&device)).set("schedule", schedule);
-        let engine = self.open(&dir, builder)?;
+        let builder = Db::builder(&dir).set("schedule", schedule);
+        let engine = self.open(&dir, builder, Some(&device))?;
         let config = engine_config(&EngineArgs::default(), &engine.db.options(), &engine.keyspace);
         let load = load.load();
         let plan = Plan { seconds: Some(self.seconds), load: Some(&load), ..self.plan(&WORKLOAD) };
@@ -210,15 +211,22 @@ impl Stage<'_> {
         Ok(options)
     }
 
-    fn open(&self, dir: &Path, builder: Builder) -> Result<EvenkeelEngine, Failure> {
+    fn open(
+        &self,
+        dir: &Path,
+        builder: Builder,
+        device: Option<&Arc<Device>>,
+    ) -> Result<EvenkeelEngine, Failure> {
         files::make_dir(self.dir)
             .map_err(|error| Failure::work(format!("cannot make {}: {error}", self.dir.display())))?;
+        let builder =
+            device.into_iter().fold(builder, |builder, device| builder.file_system(file_system(device)));
         let options = self.size.options();
         let set = |builder: Builder, (name, value): &(&str, String)| builder.set(name, value);
         let db = options.iter().fold(builder, set).open()?;
         let keyspace =
             db.keyspace("default").ok_or_else(|| Failure::work("the store has no default keyspace"))?;
-        Ok(EvenkeelEngine { db, keyspace, dir: dir.to_owned() })
+        Ok(EvenkeelEngine { db, keyspace, dir: dir.to_owned(), device: device.cloned() })
     }
 }
 

@@ -342,7 +342,7 @@ fn schedule(plan: &Plan<'_>, load: &OpenLoad, max_rate: Option<&MaxRate>) -> Sch
 fn live<E: Engine>(engine: &E, shared: &Shared<'_>) -> Result<Scanned, EngineError> {
     let sizes = shared.values.sizes();
     if shared.workload.deletes() || sizes.vary() {
-        return engine.scan(b"", usize::MAX);
+        return engine.read_all();
     }
     let entries = shared.records.taken();
     Ok(Scanned { entries, bytes: entries * (shared.keys.bytes() + sizes.max()) as u64 })
@@ -363,7 +363,7 @@ fn shared<'a>(
 fn warm<E: Engine>(engine: &E, workload: &Workload, watch: &dyn Watch) -> Result<(), EngineError> {
     if workload.reads() {
         watch.begin(Phase::Warm, Total::Open);
-        engine.scan(b"", usize::MAX)?;
+        engine.read_all()?;
     }
     Ok(())
 }

@@ -22,6 +22,11 @@ pub trait Engine: Sync {
     /// Reads at most `limit` records upward from `from`.
     fn scan(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError>;
 
+    /// Reads all records, for no figure: an emulated device does not hold it up.
+    fn read_all(&self) -> Result<Scanned, EngineError> {
+        self.scan(b"", usize::MAX)
+    }
+
     /// Reads at most `limit` records downward from `from`, which is the first of them if it is there.
     fn scan_down(&self, from: &[u8], limit: usize) -> Result<Scanned, EngineError>;
 

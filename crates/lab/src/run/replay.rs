@@ -89,7 +89,7 @@ pub fn run<E: Engine>(
     if let Some(model) = &model {
         model.check_all()?;
     }
-    let outcome = at_rest(engine, measured, &meter, driver, watch, || engine.scan(b"", usize::MAX))?;
+    let outcome = at_rest(engine, measured, &meter, driver, watch, || engine.read_all())?;
     Ok((written.dataset(outcome.records), outcome))
 }
 

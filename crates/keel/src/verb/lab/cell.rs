@@ -135,7 +135,7 @@ fn run(dir: &Path, point: &Point, options: Options, seed: u64) -> Result<Measure
     let db = Db::builder(dir).options(options).listener(Arc::new(listen)).open()?;
     let keyspace =
         db.keyspace("default").ok_or_else(|| Failure::work("the store has no default keyspace"))?;
-    let engine = EvenkeelEngine { db, keyspace, dir: dir.to_owned() };
+    let engine = EvenkeelEngine { db, keyspace, dir: dir.to_owned(), device: None };
     let meter = Meter::start();
     let mut figures = measure(&engine, &|| costs(&engine.db, &job_us), point, seed)
         .map_err(|error| Failure::work(error.to_string()))?;

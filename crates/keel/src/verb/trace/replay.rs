@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use evenkeel::fs::Device;
 use evenkeel::trace::{Action, Change, End, Keys, Operation, Trace};
 use evenkeel::{Db, KeyspaceOptions, ScanRange, WriteBatch};
 use evenkeel_lab::base::clock;
@@ -84,8 +86,9 @@ impl Args {
         }
         self.result.prepare(&dir)?;
         let began_ms = clock::wall_ms();
-        let db = create_db(target, &self.engine.answering().on(self.device.emulated()?))?;
-        let document = self.replay(&db, &dir, trace);
+        let device = self.device.emulated()?;
+        let db = create_db(target, &self.engine.answering().on(device.clone()))?;
+        let document = self.replay(&db, &dir, device, trace);
         db.close()?;
         let mut document = document?;
         document.config.set_device(self.device.told());
@@ -94,9 +97,15 @@ impl Args {
         self.result.report(Run::new("", document))
     }
 
-    fn replay(&self, db: &Db, dir: &Path, trace: Trace) -> Result<Document, Failure> {
+    fn replay(
+        &self,
+        db: &Db,
+        dir: &Path,
+        device: Option<Arc<Device>>,
+        trace: Trace,
+    ) -> Result<Document, Failure> {
         let keyspace = crate::store::find_keyspace(db, "default")?;
-        let engine = EvenkeelEngine { db: db.clone(), keyspace, dir: dir.to_path_buf() };
+        let engine = EvenkeelEngine { db: db.clone(), keyspace, dir: dir.to_path_buf(), device };
         let mut config = engine_config(&self.engine, &db.options(), &engine.keyspace);
         config.insert("trace".to_owned(), self.file.display().to_string().into());
         let profile = Profile::of(&trace);
@@ -189,7 +198,7 @@ impl Profile {
         engine: &EvenkeelEngine,
         trace: &Trace,
     ) -> Result<HashMap<u64, EvenkeelEngine>, Failure> {
-        let EvenkeelEngine { db, dir, .. } = engine;
+        let EvenkeelEngine { db, dir, device, .. } = engine;
         let named = |id: &u64| {
             let name = trace.keyspace_name(*id);
             let keyspace = match db.keyspace(&name) {
@@ -200,7 +209,7 @@ impl Profile {
                     made
                 }
             };
-            Ok((*id, EvenkeelEngine { db: db.clone(), keyspace, dir: dir.clone() }))
+            Ok((*id, EvenkeelEngine { db: db.clone(), keyspace, dir: dir.clone(), device: device.clone() }))
         };
         self.keyspaces.iter().map(named).collect()
     }
