@@ -88,9 +88,9 @@ pub struct BlockCache {
     pool: BlockPool,
     /// True while a thread gives memory back.
     trimming: AtomicBool,
-    /// What open tables keep in memory as long as they are open, and blocks that wait to be kept.
+    /// What open tables keep in memory as long as they are open.
     pinned: AtomicU64,
-    /// Of that, the blocks.
+    /// Blocks that wait to be kept.
     waiting: AtomicU64,
     stripes: [Stripe; STRIPES],
     /// Parts of filters, and of indexes, that had to be read.
@@ -155,7 +155,7 @@ impl BlockCache {
     pub fn insert(&self, table: TableId, offset: u64, block: &Block) {
         let bytes = cost(block);
         // Where all is taken by what is no block, it would be let go at once, by a search of all buckets.
-        let room = self.usable().saturating_sub(self.table_bytes());
+        let room = self.usable().saturating_sub(self.bytes_beside());
         let Some(key) = pack(table, offset).filter(|_| bytes <= room) else { return };
         let Some(bucket) = self.bucket(self.place(key)) else { return };
         // Counted before it can be found, so that whoever evicts it never subtracts first.
@@ -211,15 +211,20 @@ impl BlockCache {
         self.evict();
     }
 
-    /// Bytes in use: blocks that are kept and everything charged.
+    /// Bytes in use: blocks that are kept or wait to be, and everything charged.
     pub fn used(&self) -> u64 {
-        self.used.load(Ordering::Relaxed).saturating_add(self.table_bytes())
+        self.used.load(Ordering::Relaxed).saturating_add(self.bytes_beside())
+    }
+
+    /// What blocks that are kept leave to others.
+    fn bytes_beside(&self) -> u64 {
+        self.table_bytes().saturating_add(self.waiting_bytes())
     }
 
     /// Bytes of blocks that are kept.
     #[cfg(test)]
     pub fn kept_bytes(&self) -> u64 {
-        self.used() - self.table_bytes()
+        self.used.load(Ordering::Relaxed)
     }
 
     /// Bytes of everything charged: what tables keep, and pieces that are read ahead.
@@ -228,9 +233,15 @@ impl BlockCache {
         tables.saturating_add(self.pieces.bytes())
     }
 
-    /// Memory of blocks alone: those that are kept, those that readers still have, and slots that will be filled again.
+    /// Memory of blocks alone: those that are kept, those that wait, those that readers still have, and slots that will be filled again.
     pub fn block_bytes(&self) -> u64 {
-        self.used.load(Ordering::Relaxed).max(self.pool.memory_bytes() as u64)
+        let used = self.used.load(Ordering::Relaxed).saturating_add(self.waiting_bytes());
+        used.max(self.pool.memory_bytes() as u64)
+    }
+
+    /// Bytes of blocks that wait to be kept.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.waiting.load(Ordering::Relaxed)
     }
 
     /// Counts memory that hangs elsewhere as part of the cache.
@@ -253,10 +264,11 @@ impl BlockCache {
         let most = self.capacity() / WAITING_PART;
         let held = self.waiting.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= most;
         if held {
-            self.pin(bytes);
+            let most = self.residents_max();
+            self.residents.shrink_to(most, most);
             self.evict();
         } else {
-            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+            self.let_go(bytes);
         }
         held
     }
@@ -264,7 +276,6 @@ impl BlockCache {
     /// Blocks of so many bytes wait no longer.
     pub fn let_go(&self, bytes: u64) {
         self.waiting.fetch_sub(bytes, Ordering::Relaxed);
-        self.unpin(bytes);
     }
 
     /// An open table was closed.
@@ -285,11 +296,15 @@ impl BlockCache {
     /// Drops cold partitions while all of them take more than half the capacity, others while they leave nothing for blocks, then blocks:
     /// one that is used again and again is worth more than a block, which is one of hundreds that it leads to.
     pub fn shrink_residents(&self) {
-        let capacity = self.capacity();
-        let (half, rest) = (capacity / 2, capacity.saturating_sub(self.pinned.load(Ordering::Relaxed)));
-        let rest = rest.saturating_sub(self.pieces.bytes());
-        self.residents.shrink_to(half, (rest / 8 * 7).max(half));
+        self.residents.shrink_to(self.capacity() / 2, self.residents_max());
         self.evict();
+    }
+
+    /// Partitions leave blocks an eighth of what others leave both, unless they take less than half the capacity.
+    fn residents_max(&self) -> u64 {
+        let capacity = self.capacity();
+        let others = self.bytes_beside().saturating_sub(self.residents.bytes());
+        (capacity.saturating_sub(others) / 8 * 7).max(capacity / 2)
     }
 
     /// Lookups that found their block.

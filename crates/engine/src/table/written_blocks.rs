@@ -43,7 +43,7 @@ impl WrittenBlocks {
             let Some(oldest) = waiting.pop_front() else {
                 return self.cache.insert(table, offset, &block);
             };
-            self.take_over(&oldest);
+            self.take_over(oldest);
         }
         waiting.push_back(Waiting { table, offset, block });
     }
@@ -52,13 +52,16 @@ impl WrittenBlocks {
     pub fn hand_over(&self, last: TableId) {
         let mut waiting = self.waiting();
         while let Some(oldest) = waiting.pop_front_if(|oldest| oldest.table <= last) {
-            self.take_over(&oldest);
+            self.take_over(oldest);
         }
     }
 
-    fn take_over(&self, oldest: &Waiting) {
-        self.cache.let_go(oldest.block.slot_bytes() as u64);
-        self.cache.insert(oldest.table, oldest.offset, &oldest.block);
+    /// While a block waited the cache may have wanted its memory back.
+    fn take_over(&self, oldest: Waiting) {
+        let Waiting { table, offset, block } = oldest;
+        self.cache.let_go(block.slot_bytes() as u64);
+        let block = if block.is_leaving() { self.cache.block(&block) } else { block };
+        self.cache.insert(table, offset, &block);
     }
 
     fn waiting(&self) -> MutexGuard<'_, VecDeque<Waiting>> {
@@ -102,6 +105,7 @@ mod tests {
             read_others(&cache);
             assert_eq!(kept(&cache, table, 10), 0);
             assert!(cache.used() <= CAPACITY, "{} with what waits", cache.used());
+            assert_eq!(cache.table_bytes(), 0);
         }
         written.hand_over(TableId(2));
         // Some buckets are full.
@@ -111,7 +115,7 @@ mod tests {
         written.hand_over(TableId(3));
         assert!(kept(&cache, 3, 10) >= 7);
         assert!(cache.used() <= CAPACITY);
-        assert_eq!((cache.table_bytes(), cache.written_bytes()), (0, 30_000));
+        assert_eq!((cache.waiting_bytes(), cache.written_bytes()), (0, 30_000));
     }
 
     /// Of several jobs together; what comes then takes the place of what has waited longest.
@@ -122,14 +126,33 @@ mod tests {
         for i in 0..1000 {
             for (table, written) in (1..).zip(&jobs) {
                 written.add(TableId(table), i, &[1; 1000]);
-                assert!(cache.table_bytes() <= CAPACITY / 4 && cache.used() <= CAPACITY);
+                assert!(cache.waiting_bytes() <= CAPACITY / 4 && cache.used() <= CAPACITY);
             }
         }
         assert!(kept(&cache, 1, 1000) > 0 && kept(&cache, 2, 1000) > 0);
-        assert!(cache.table_bytes() >= CAPACITY / 5);
+        assert!(cache.waiting_bytes() >= CAPACITY / 5);
         assert!(!cache.contains(TableId(1), 999));
         jobs[0].hand_over(TableId(1));
         assert!(cache.contains(TableId(1), 999));
+    }
+
+    #[test]
+    fn what_waits_when_the_cache_is_cut_gives_its_memory_back_when_it_is_taken_over() {
+        const CUT: u64 = 4 << 20;
+        let cache = Arc::new(BlockCache::new(16 << 20, 1000));
+        let written = WrittenBlocks::new(Arc::clone(&cache));
+        for i in 0..12_000 {
+            if i % 100 == 0 {
+                written.add(TableId(1), i, &[1; 1000]);
+            }
+            cache.insert(TableId(2), i, &cache.block(&[2; 1000]));
+        }
+        cache.set_capacity(CUT);
+        let held = cache.block_bytes();
+        written.hand_over(TableId(1));
+        assert!(held > CUT + CUT / 2, "{held}: chunks are held by what waits");
+        assert!(cache.block_bytes() <= CUT + CUT / 8, "{} of {held}", cache.block_bytes());
+        assert!((0..12_000).step_by(100).filter(|i| cache.contains(TableId(1), *i)).count() > 100);
     }
 
     #[test]
