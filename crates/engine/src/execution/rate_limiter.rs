@@ -85,7 +85,7 @@ impl RateLimiter {
         }
     }
 
-    /// A flush has moved so much. It asked nobody; the others get less for it, and never nothing.
+    /// A flush has moved so much. It did not ask here; the others get less for it, and never nothing.
     pub fn charge_flush(&mut self, bytes: u64) {
         if let Some(rate) = self.bytes_per_sec {
             self.flushed = (self.flushed + bytes as f64).min(rate as f64 * FLUSH_DEBT.as_secs_f64());

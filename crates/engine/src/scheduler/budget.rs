@@ -182,11 +182,10 @@ impl BudgetState {
                     return;
                 };
                 let total = look.device.unwrap_or(u64::MAX) as f64;
-                match client {
-                    Some(client) => self.client = client,
-                    None if self.rate.is_some() => return,
-                    None => {}
+                if client.is_none() && self.rate.is_some() {
+                    return;
                 }
+                self.client = client.unwrap_or(self.client);
                 let left = total - self.window.counts_as(every) - epsilon;
                 let left = left.clamp(floor.min(total), total);
                 match self.rate {

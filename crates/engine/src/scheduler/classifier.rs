@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn silk_judges_each_interval_by_itself() {
+    fn an_interval_of_a_second_is_judged_by_itself() {
         let high = Rate::OfDevice(ARTIFACT_HIGH);
         let rule = LoadRule { low: high, high, softness: 1, every: Duration::from_secs(1) };
         assert_eq!(trace(&rule, &[262, 263, 262, 263, 100]), "lHlHl");

@@ -219,8 +219,10 @@ impl Stage<'_> {
     ) -> Result<EvenkeelEngine, Failure> {
         files::make_dir(self.dir)
             .map_err(|error| Failure::work(format!("cannot make {}: {error}", self.dir.display())))?;
-        let builder =
-            device.into_iter().fold(builder, |builder, device| builder.file_system(file_system(device)));
+        let builder = match device {
+            Some(device) => builder.file_system(file_system(device)),
+            None => builder,
+        };
         let options = self.size.options();
         let set = |builder: Builder, (name, value): &(&str, String)| builder.set(name, value);
         let db = options.iter().fold(builder, set).open()?;

@@ -144,7 +144,7 @@ fn advance(store: &Store, mut open: OpenFlush) -> Stepped {
     stepped
 }
 
-/// Where flushes and compactions have one budget, a flush takes of it without asking. A plan's rate is in bytes of memtables.
+/// A flush's own rate is in bytes of memtables. Where flushes and compactions have one budget, what it moves is also taken from theirs.
 fn charge(store: &Store, moved: u64, of_memtable: u64) {
     let mut state = store.background.lock();
     state.flush_limiter.charge(of_memtable);

@@ -74,11 +74,16 @@ fn flush(store: &Store, keyspace: &KeyspaceState, view: &ReadView) -> Flush {
     let spare = u64::from(store.options.load().memtables.saturating_sub(1)).saturating_mul(unit);
     let used = waiting + view.active.bytes() + keyspace.gate.reserved();
     let until = |part: u64| spare.saturating_add(part).saturating_sub(used);
-    Flush { left, room: until(unit / 4), room_most: until(unit / 4 * 3) }
+    Flush { left, room: until(unit / 4), room_most: until(used_most(unit)) }
 }
 
-/// True if memtables fill faster than they become tables, in some keyspace: several are full, or more of three quarters of the next one
-/// is used than of the full one is in tables.
+/// Full memtables must be in tables when so much of the next one is used.
+fn used_most(unit: u64) -> u64 {
+    unit / 4 * 3
+}
+
+/// True if memtables fill faster than they become tables, in some keyspace: several are full, or more of what may be used of the next
+/// one is than of the full one is in tables.
 pub fn flushes_are_behind(store: &Store) -> bool {
     store.keyspaces.load().by_name.values().any(|keyspace| {
         let view = keyspace.view.load();
@@ -87,7 +92,7 @@ pub fn flushes_are_behind(store: &Store) -> bool {
             return true;
         }
         let left = store.admission.flush_left.load(Ordering::Relaxed);
-        let most = keyspace.memtable_bytes() / 4 * 3;
+        let most = used_most(keyspace.memtable_bytes());
         let room = most.saturating_sub(view.active.bytes() + keyspace.gate.reserved());
         u128::from(left) * u128::from(most) > u128::from(room) * u128::from(full.bytes())
     })
