@@ -19,6 +19,7 @@ use evenkeel_arena::{Block, BlockPool};
 
 use super::pieces::Pieces;
 use super::residents::Residents;
+use super::waiting_blocks::WaitingBlocks;
 use crate::base::clock::thread_number;
 use crate::base::locks::{Mutex, MutexGuard};
 use crate::base::units::TableId;
@@ -69,7 +70,7 @@ const FREE_PART: u64 = 32;
 const FREE_BYTES_MAX: u64 = 4 << 20;
 const LITTLE_BYTES: u64 = 128 << 10;
 
-/// All blocks that wait to be kept take at most this part of the capacity.
+/// All blocks that wait to be kept take at most this part of the capacity, and half of what tables leave.
 const WAITING_PART: u64 = 4;
 
 /// Blocks in memory.
@@ -90,8 +91,7 @@ pub struct BlockCache {
     trimming: AtomicBool,
     /// What open tables keep in memory as long as they are open.
     pinned: AtomicU64,
-    /// Blocks that wait to be kept.
-    waiting: AtomicU64,
+    waiting: WaitingBlocks,
     stripes: [Stripe; STRIPES],
     /// Parts of filters, and of indexes, that had to be read.
     filter_misses: AtomicU64,
@@ -118,7 +118,7 @@ impl BlockCache {
             pool: BlockPool::new(),
             trimming: AtomicBool::new(false),
             pinned: AtomicU64::new(0),
-            waiting: AtomicU64::new(0),
+            waiting: WaitingBlocks::default(),
             stripes: Default::default(),
             filter_misses: AtomicU64::new(0),
             index_misses: AtomicU64::new(0),
@@ -151,25 +151,25 @@ impl BlockCache {
         self.pool.block(payload)
     }
 
-    /// Keeps a block, and lets others go if there is too much.
-    pub fn insert(&self, table: TableId, offset: u64, block: &Block) {
+    /// Keeps a block, and lets others go if there is too much. False if it was here, or there is no room.
+    pub fn insert(&self, table: TableId, offset: u64, block: &Block) -> bool {
         let bytes = cost(block);
         // Where all is taken by what is no block, it would be let go at once, by a search of all buckets.
         let room = self.usable().saturating_sub(self.bytes_beside());
-        let Some(key) = pack(table, offset).filter(|_| bytes <= room) else { return };
-        let Some(bucket) = self.bucket(self.place(key)) else { return };
+        let Some(key) = pack(table, offset).filter(|_| bytes <= room) else { return false };
+        let Some(bucket) = self.bucket(self.place(key)) else { return false };
         // Counted before it can be found, so that whoever evicts it never subtracts first.
         self.used.fetch_add(bytes, Ordering::Relaxed);
         let mut slots = bucket.lock();
         if slots.find(key).is_some() {
             self.used.fetch_sub(bytes, Ordering::Relaxed);
-            return;
+            return false;
         }
         let way = slots.victim();
         let Slots { keys, blocks } = &mut *slots;
         let (Some(slot_key), Some(slot)) = (keys.get_mut(way), blocks.get_mut(way)) else {
             self.used.fetch_sub(bytes, Ordering::Relaxed);
-            return;
+            return false;
         };
         *slot_key = key;
         let old = slot.replace(block.clone());
@@ -178,6 +178,7 @@ impl BlockCache {
             self.used.fetch_sub(cost(&old), Ordering::Relaxed);
         }
         self.evict();
+        true
     }
 
     /// True if the block is here; to ask is not to use it.
@@ -187,7 +188,7 @@ impl BlockCache {
         })
     }
 
-    /// A block of so many bytes was written that will be handed over.
+    /// A block of so many bytes is kept since its job has ended.
     pub fn count_written(&self, bytes: u64) {
         self.written.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -207,6 +208,7 @@ impl BlockCache {
         self.capacity.store(capacity, Ordering::Relaxed);
         self.grow_to(bits_for(capacity, self.block_bytes));
         self.pieces.keep_at_most(pieces_kept_max(capacity));
+        while self.waiting.pop_beyond(self.waiting_max()).is_some() {}
         self.shrink_residents();
         self.evict();
     }
@@ -218,7 +220,7 @@ impl BlockCache {
 
     /// What blocks that are kept leave to others.
     fn bytes_beside(&self) -> u64 {
-        self.table_bytes().saturating_add(self.waiting_bytes())
+        self.table_bytes().saturating_add(self.waiting.bytes())
     }
 
     /// Bytes of blocks that are kept.
@@ -235,13 +237,19 @@ impl BlockCache {
 
     /// Memory of blocks alone: those that are kept, those that wait, those that readers still have, and slots that will be filled again.
     pub fn block_bytes(&self) -> u64 {
-        let used = self.used.load(Ordering::Relaxed).saturating_add(self.waiting_bytes());
+        let used = self.used.load(Ordering::Relaxed).saturating_add(self.waiting.bytes());
         used.max(self.pool.memory_bytes() as u64)
     }
 
-    /// Bytes of blocks that wait to be kept.
-    pub fn waiting_bytes(&self) -> u64 {
-        self.waiting.load(Ordering::Relaxed)
+    /// Blocks that wait to be kept.
+    pub fn waiting(&self) -> &WaitingBlocks {
+        &self.waiting
+    }
+
+    /// So many bytes of them may wait.
+    pub fn waiting_max(&self) -> u64 {
+        let left = self.usable().saturating_sub(self.table_bytes());
+        (self.capacity() / WAITING_PART).min(left / 2)
     }
 
     /// Counts memory that hangs elsewhere as part of the cache.
@@ -259,23 +267,11 @@ impl BlockCache {
         self.pinned.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Counts memory of a block that waits to be kept, and lets others go for it; false if too much waits already.
-    pub fn hold(&self, bytes: u64) -> bool {
-        let most = self.capacity() / WAITING_PART;
-        let held = self.waiting.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= most;
-        if held {
-            let most = self.residents_max();
-            self.residents.shrink_to(most, most);
-            self.evict();
-        } else {
-            self.let_go(bytes);
-        }
-        held
-    }
-
-    /// Blocks of so many bytes wait no longer.
-    pub fn let_go(&self, bytes: u64) {
-        self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+    /// Lets others go for what waits.
+    pub fn make_room(&self) {
+        let most = self.residents_max();
+        self.residents.shrink_to(most, most);
+        self.evict();
     }
 
     /// An open table was closed.
@@ -390,6 +386,7 @@ impl BlockCache {
                 *block = self.pool.block(block);
             }
         }
+        self.waiting.move_leaving(|block| self.pool.block(block));
     }
 
     /// Sweeps until what is used fits, or everything has been seen twice.

@@ -122,7 +122,9 @@ fn threads_never_see_a_wrong_block() {
                     let (table, offset) = (i.wrapping_mul(t + 3) % 5, i.wrapping_mul(7 + t) % 97);
                     match cache.get(TableId(table), offset) {
                         Some(found) => assert!(is_right(&found, table, offset)),
-                        None => cache.insert(TableId(table), offset, &block(cache, table, offset, 1000)),
+                        None => {
+                            cache.insert(TableId(table), offset, &block(cache, table, offset, 1000));
+                        }
                     }
                     if i % 5000 == 0 {
                         cache.set_capacity(40_000 + i * 20);
@@ -165,7 +167,9 @@ fn blocks_that_readers_hold_stay_and_are_counted() {
 #[test]
 fn a_cache_that_is_cut_gives_memory_back_and_keeps_what_is_touched() {
     let cache = BlockCache::new(16 << 20, 1000);
-    (0..10_000).for_each(|i| cache.insert(TableId(1), i, &block(&cache, 1, i, 1000)));
+    for i in 0..10_000 {
+        cache.insert(TableId(1), i, &block(&cache, 1, i, 1000));
+    }
     (0..10_000).step_by(10).for_each(|i| drop(cache.get(TableId(1), i)));
     cache.set_capacity(4 << 20);
     assert!(cache.used() <= 4 << 20);
@@ -179,7 +183,9 @@ fn a_cache_that_is_cut_gives_memory_back_and_keeps_what_is_touched() {
 fn blocks_of_another_size_take_the_memory_of_those_before() {
     let cache = BlockCache::new(8 << 20, 4000);
     for (table, bytes) in [(1, 4000), (2, 9000), (3, 700)] {
-        (0..20_000).for_each(|i| cache.insert(TableId(table), i, &block(&cache, table, i, bytes)));
+        for i in 0..20_000 {
+            cache.insert(TableId(table), i, &block(&cache, table, i, bytes));
+        }
         assert!(cache.block_bytes() <= (8 << 20) + 2 * LITTLE_BYTES, "{}", cache.block_bytes());
     }
 }

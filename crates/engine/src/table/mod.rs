@@ -1,7 +1,7 @@
 //! Floor 4: one table file, written once, read through checksums.
 //!
 //! Bottom-up: the facts of a table (`meta`, `key_sample`, `access`), its blocks (`format` to `facts`, `range_block`), writing (`writer`), what stays in memory
-//! (`residents`, `pieces`, `block_cache`, `written_blocks`), reading (`block_file`, `partition`, `reader`, `table_iterator`, `table_cache`), and reading everything
+//! (`residents`, `pieces`, `waiting_blocks`, `block_cache`, `written_blocks`), reading (`block_file`, `partition`, `reader`, `table_iterator`, `table_cache`), and reading everything
 //! (`verify`).
 
 pub mod access;
@@ -24,6 +24,7 @@ pub mod residents;
 pub mod table_cache;
 pub mod table_iterator;
 pub mod verify;
+pub mod waiting_blocks;
 pub mod writer;
 pub mod written_blocks;
 

@@ -4,75 +4,66 @@
 //! Until then they wait here, in the cache's memory: nobody can read them, and where much is read from files the cache's hand would
 //! come by before anybody does.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use evenkeel_arena::Block;
 
 use super::block_cache::BlockCache;
-use crate::base::locks::{Mutex, MutexGuard};
+use super::waiting_blocks::Waiting;
 use crate::base::units::TableId;
 
 /// The blocks of one job's tables, which are written one after the other, by ascending ids.
 #[derive(Debug)]
 pub struct WrittenBlocks {
     cache: Arc<BlockCache>,
-    /// Shared by the job and the table that is open, of which one works at a time.
-    waiting: Mutex<VecDeque<Waiting>>,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    table: TableId,
-    offset: u64,
-    block: Block,
+    queue: u64,
 }
 
 impl WrittenBlocks {
     /// None yet.
     pub fn new(cache: Arc<BlockCache>) -> WrittenBlocks {
-        WrittenBlocks { cache, waiting: Mutex::default() }
+        let queue = cache.waiting().open();
+        WrittenBlocks { cache, queue }
     }
 
     /// Keeps a copy of the block that begins at an offset of a table's file. While too much waits the oldest ones are taken over early.
     pub fn add(&self, table: TableId, offset: u64, payload: &[u8]) {
         let block = self.cache.block(payload);
-        self.cache.count_written(payload.len() as u64);
-        let mut waiting = self.waiting();
-        while !self.cache.hold(block.slot_bytes() as u64) {
-            let Some(oldest) = waiting.pop_front() else {
-                return self.cache.insert(table, offset, &block);
-            };
+        let most = self.cache.waiting_max();
+        if block.slot_bytes() as u64 > most {
+            return self.keep(table, offset, &block);
+        }
+        self.cache.waiting().push(self.queue, Waiting { table, offset, block });
+        while let Some(oldest) = self.cache.waiting().pop_beyond(most) {
             self.take_over(oldest);
         }
-        waiting.push_back(Waiting { table, offset, block });
+        self.cache.make_room();
     }
 
     /// Has the cache take over what waits of the tables up to this one.
     pub fn hand_over(&self, last: TableId) {
-        let mut waiting = self.waiting();
-        while let Some(oldest) = waiting.pop_front_if(|oldest| oldest.table <= last) {
+        while let Some(oldest) = self.cache.waiting().pop_up_to(self.queue, last) {
             self.take_over(oldest);
         }
     }
 
-    /// While a block waited the cache may have wanted its memory back.
+    /// The cache may have wanted the block's memory back a moment ago.
     fn take_over(&self, oldest: Waiting) {
         let Waiting { table, offset, block } = oldest;
-        self.cache.let_go(block.slot_bytes() as u64);
         let block = if block.is_leaving() { self.cache.block(&block) } else { block };
-        self.cache.insert(table, offset, &block);
+        self.keep(table, offset, &block);
     }
 
-    fn waiting(&self) -> MutexGuard<'_, VecDeque<Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn keep(&self, table: TableId, offset: u64, block: &Block) {
+        if self.cache.insert(table, offset, block) {
+            self.cache.count_written(block.len() as u64);
+        }
     }
 }
 
 impl Drop for WrittenBlocks {
     fn drop(&mut self) {
-        let bytes = self.waiting().iter().map(|waiting| waiting.block.slot_bytes() as u64).sum();
-        self.cache.let_go(bytes);
+        self.cache.waiting().close(self.queue);
     }
 }
 
@@ -115,7 +106,7 @@ mod tests {
         written.hand_over(TableId(3));
         assert!(kept(&cache, 3, 10) >= 7);
         assert!(cache.used() <= CAPACITY);
-        assert_eq!((cache.waiting_bytes(), cache.written_bytes()), (0, 30_000));
+        assert_eq!((cache.waiting().bytes(), cache.written_bytes()), (0, 30_000));
     }
 
     /// Of several jobs together; what comes then takes the place of what has waited longest.
@@ -126,33 +117,67 @@ mod tests {
         for i in 0..1000 {
             for (table, written) in (1..).zip(&jobs) {
                 written.add(TableId(table), i, &[1; 1000]);
-                assert!(cache.waiting_bytes() <= CAPACITY / 4 && cache.used() <= CAPACITY);
+                assert!(cache.waiting().bytes() <= CAPACITY / 4 && cache.used() <= CAPACITY);
             }
         }
         assert!(kept(&cache, 1, 1000) > 0 && kept(&cache, 2, 1000) > 0);
-        assert!(cache.waiting_bytes() >= CAPACITY / 5);
+        assert!(cache.waiting().bytes() >= CAPACITY / 5);
         assert!(!cache.contains(TableId(1), 999));
         jobs[0].hand_over(TableId(1));
         assert!(cache.contains(TableId(1), 999));
     }
 
+    /// Though its job may be set aside for long.
     #[test]
-    fn what_waits_when_the_cache_is_cut_gives_its_memory_back_when_it_is_taken_over() {
+    fn what_waits_yields_when_the_cache_is_cut() {
         const CUT: u64 = 4 << 20;
         let cache = Arc::new(BlockCache::new(16 << 20, 1000));
         let written = WrittenBlocks::new(Arc::clone(&cache));
         for i in 0..12_000 {
-            if i % 100 == 0 {
+            if i % 5 == 0 {
                 written.add(TableId(1), i, &[1; 1000]);
             }
             cache.insert(TableId(2), i, &cache.block(&[2; 1000]));
         }
+        assert!(cache.waiting().bytes() > 2 << 20);
         cache.set_capacity(CUT);
-        let held = cache.block_bytes();
+        assert!(cache.waiting().bytes() <= CUT / 4 && cache.used() <= CUT);
+        assert!(cache.block_bytes() <= CUT + CUT / 8, "{}", cache.block_bytes());
         written.hand_over(TableId(1));
-        assert!(held > CUT + CUT / 2, "{held}: chunks are held by what waits");
-        assert!(cache.block_bytes() <= CUT + CUT / 8, "{} of {held}", cache.block_bytes());
-        assert!((0..12_000).step_by(100).filter(|i| cache.contains(TableId(1), *i)).count() > 100);
+        assert!(kept(&cache, 1, 12_000) > 500 && !cache.contains(TableId(1), 0));
+    }
+
+    /// A flush beside a compaction that has been at it for long.
+    #[test]
+    fn the_job_that_has_most_waiting_makes_room_for_others() {
+        let cache = Arc::new(BlockCache::new(CAPACITY, 1000));
+        let [large, small] = [1, 2].map(|_| WrittenBlocks::new(Arc::clone(&cache)));
+        (0..1000).for_each(|i| large.add(TableId(1), i, &[1; 1000]));
+        (0..10).for_each(|i| small.add(TableId(2), i, &[1; 1000]));
+        read_others(&cache);
+        assert_eq!(kept(&cache, 2, 10), 0);
+        small.hand_over(TableId(2));
+        assert!(kept(&cache, 2, 10) >= 7);
+    }
+
+    #[test]
+    fn a_block_that_is_too_large_to_wait_leaves_others_waiting() {
+        let cache = Arc::new(BlockCache::new(CAPACITY, 1000));
+        let written = WrittenBlocks::new(Arc::clone(&cache));
+        written.add(TableId(1), 0, &[1; 1000]);
+        written.add(TableId(1), 1, &[1; CAPACITY as usize / 3]);
+        assert!(!cache.contains(TableId(1), 0) && cache.contains(TableId(1), 1));
+    }
+
+    /// Blocks that tables leave no room for are not copied to be refused at the end.
+    #[test]
+    fn what_waits_has_half_of_what_tables_leave() {
+        let cache = Arc::new(BlockCache::new(CAPACITY, 1000));
+        let written = WrittenBlocks::new(Arc::clone(&cache));
+        cache.pin(CAPACITY / 4 * 3);
+        (0..100).for_each(|i| written.add(TableId(1), i, &[1; 1000]));
+        assert!(cache.waiting().bytes() <= CAPACITY / 8);
+        assert!(kept(&cache, 1, 100) > 0);
     }
 
     #[test]
