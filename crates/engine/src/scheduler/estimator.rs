@@ -115,6 +115,11 @@ impl Estimator {
         !matches!(self, Estimator::CacheFills { .. } | Estimator::Device)
     }
 
+    /// True if it looks at what clients' reads bring into the block cache.
+    pub fn counts_fills(&self) -> bool {
+        matches!(self, Estimator::CacheFills { .. })
+    }
+
     /// Refuses weights that make no sense.
     pub fn check(&self) -> Result<()> {
         let makes_sense = match *self {

@@ -16,14 +16,16 @@ use crate::base::units::KeyspaceId;
 use crate::db::store::background::{BackgroundState, OpenJob};
 use crate::db::store::keyspace_state::KeyspaceState;
 use crate::db::store::state::Store;
+use crate::observe::client_ops::ClientReads;
 use crate::observe::event::{Event, PreemptedBy};
 use crate::options::Options;
 use crate::scheduler::catalog::parse;
 use crate::scheduler::classifier::Load;
 use crate::scheduler::decide::{self, Directive, State};
-use crate::scheduler::estimator::Usage;
+use crate::scheduler::estimator::{Estimator, Usage};
 use crate::scheduler::gates::L0Backlog;
 use crate::scheduler::situation::{self, Backlog, Sample};
+use crate::table::block_cache::BlockCache;
 use crate::table::meta::Born;
 
 /// Where no background work is open there is nothing to pace: the monitor looks this seldom, and is woken for the first work.
@@ -115,7 +117,7 @@ fn sample(store: &Store, state: &BackgroundState) -> Sample {
         now: store.clock.now(),
         device: device_speed(&store.options.load()),
         // Whoever never looks at the load has no use for it.
-        used: state.policy.every().map_or_else(Usage::default, |_| usage(store)),
+        used: state.policy.every().map_or_else(Usage::default, |_| usage(store, &state.policy.estimator)),
         drained: state.limiter.drained(),
         compaction_cpu: compaction_cpu(store),
     }
@@ -126,9 +128,12 @@ fn compaction_cpu(store: &Store) -> Duration {
     Duration::from_nanos(Class::ALL.into_iter().filter(|class| *class > Class::Flush).map(of).sum())
 }
 
-/// What clients and background work have used since the store was opened.
-pub fn usage(store: &Store) -> Usage {
-    let (io, reads) = (store.fs.counters(), store.client_ops.sums());
+/// What clients and background work have used since the store was opened, as far as an estimator looks at it: sums over all threads
+/// are read from lines that clients write.
+pub fn usage(store: &Store, by: &Estimator) -> Usage {
+    let (io, cache) = (store.fs.counters(), store.tables.block_cache());
+    let reads = if by.counts_operations() { store.client_ops.sums() } else { ClientReads::default() };
+    let fills = |sum: fn(&BlockCache) -> u64| if by.counts_fills() { sum(cache) } else { 0 };
     let both = |class| io.read(class) + io.written(class);
     Usage {
         gets: reads.gets,
@@ -137,8 +142,8 @@ pub fn usage(store: &Store) -> Usage {
         scan_bytes: reads.scan_bytes,
         writes: store.counters.writes.get(),
         write_bytes: store.counters.user_bytes.get(),
-        cache_fill_bytes: store.tables.block_cache().filled_bytes(),
-        cache_fill_bytes_on_disk: store.tables.block_cache().filled_bytes_on_disk(),
+        cache_fill_bytes: fills(BlockCache::filled_bytes),
+        cache_fill_bytes_on_disk: fills(BlockCache::filled_bytes_on_disk),
         client_read_bytes: io.read(IoClass::Client),
         log_bytes: both(IoClass::Wal),
         internal: Class::ALL.map(|class| both(IoClass::Background(class))),

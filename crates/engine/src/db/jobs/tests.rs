@@ -232,11 +232,12 @@ fn fills_of_the_cache_tell_what_is_read_of_compressed_blocks() {
     }
     db.compact_range(ScanRange::all()).unwrap();
     let store = store(&db);
-    let before = usage(&store);
+    let fills = Estimator::CacheFills { gamma: None };
+    let before = usage(&store, &fills);
     for i in 0..20_000_u32 {
         assert!(db.get(&i.wrapping_mul(0x9e37_79b9).to_be_bytes()).unwrap().is_some());
     }
-    let used = usage(&store).since(&before);
+    let used = usage(&store, &fills).since(&before);
     let by = |gamma| Estimator::CacheFills { gamma }.bytes(&used);
     let read = used.client_read_bytes as f64;
     assert!(read > MIB as f64 && (by(None) / read - 1.0).abs() < 0.1, "{} of {read}", by(None));
