@@ -88,6 +88,12 @@ impl Directive {
         permit
     }
 
+    /// True if somebody who sleeps by the one `before` may go on.
+    pub fn frees_more_than(&self, before: &Directive) -> bool {
+        self.plan.is_faster_than(&before.plan)
+            || before.aside.iter().any(|(job, _)| self.aside(*job).is_none())
+    }
+
     /// True if no compaction may start anywhere.
     pub fn permits_nothing(&self) -> bool {
         self.classes.iter().all(|class| *class == Class::Flush) && (self.bursts.is_empty() || !self.l0_place)

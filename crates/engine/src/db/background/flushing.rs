@@ -139,6 +139,7 @@ fn advance(store: &Store, mut open: OpenFlush) -> Stepped {
         }
     };
     count_cpu(store, cpu);
+    store.background.lock().flushing = false;
     let stepped = finished(store, outcome);
     drained(store);
     stepped
@@ -155,7 +156,6 @@ fn charge(store: &Store, moved: u64, of_memtable: u64) {
 
 fn finished(store: &Store, outcome: Result<(), Error>) -> Stepped {
     let mut state = store.background.lock();
-    state.flushing = false;
     let stepped = match outcome {
         Ok(_) => {
             state.flush_error = None;

@@ -51,6 +51,7 @@ impl Handle {
         store.background.end_pauses();
         let flushed = if store.read_only { Ok(()) } else { flush_unlogged(store) };
         trace::close(store);
+        let waits = store.background.caller_waits(false);
         store.background.stop();
         store.wake_writers();
         store.lane.stop();
@@ -63,7 +64,9 @@ impl Handle {
         }
         let threads = std::mem::take(&mut *store.background.threads());
         threads.join();
+        drop(waits);
         let jobs = std::mem::take(&mut store.background.lock().jobs);
+        store.counters.jobs_discarded.add(jobs.iter().filter(|job| job.set_aside).count() as u64);
         let flush = store.background.lock().flush.take();
         // What cannot be removed is an orphan, which the next open removes.
         for mut job in jobs.into_iter().filter_map(|open| open.job) {

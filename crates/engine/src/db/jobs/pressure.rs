@@ -268,7 +268,7 @@ impl L0Debt {
 
 fn l0_pressure(store: &Store, keyspace: &KeyspaceState, now: Duration) -> (Pressure, Why) {
     let L0Debt { debt, slack, runs, bytes, limit, .. } = L0Debt::of(store, keyspace);
-    keyspace.l0_drain.set_busy(now, debt > 0);
+    keyspace.l0_drain.try_set_busy(now, debt > 0);
     let pressure = Pressure {
         debt,
         slack,

@@ -74,8 +74,14 @@ fn in_turn(store: &Store) -> Vec<Arc<KeyspaceState>> {
 
 fn directive(store: &Store) -> (Directive, OnConflict) {
     let mut state = store.background.lock();
-    decide_now(store, &mut state);
-    (state.directive.clone(), state.policy.on_conflict)
+    let before = decide_now(store, &mut state);
+    let (directive, on_conflict) = (state.directive.clone(), state.policy.on_conflict);
+    drop(state);
+    // The monitor finds nothing new, and wakes nobody.
+    if directive.frees_more_than(&before) {
+        store.background.wake();
+    }
+    (directive, on_conflict)
 }
 
 /// Looks for work in one tree; true if some was begun. With `early` L0 waits less for more of it.

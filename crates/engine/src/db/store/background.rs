@@ -484,7 +484,8 @@ impl Drop for StepUnderWay<'_> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.stepping -= 1;
-        if state.stepping == 0 && self.0.pauses() > 0 {
+        // Also of pauses that are over: who asked for one still waits.
+        if state.stepping == 0 && self.0.pauses.load(Ordering::Relaxed) > 0 {
             drop(state);
             self.0.changed.notify_all();
         }
@@ -524,5 +525,31 @@ impl Threads {
                 let _ = thread.join();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::base::clock::spawn;
+
+    /// The store is closed meanwhile: nothing comes after the step that the pause waits for.
+    #[test]
+    fn a_pause_ends_with_the_last_step_though_pauses_are_over() {
+        let policy = crate::scheduler::catalog::parse("unlimited").unwrap();
+        let background = Arc::new(Background::new(policy, "unlimited".to_owned(), false));
+        let step = background.begin_step().unwrap();
+        let theirs = Arc::clone(&background);
+        let pausing = spawn("pausing", move || theirs.pause()).unwrap();
+        while background.pauses() == 0 {
+            std::thread::yield_now();
+        }
+        // Who has raised the count has the lock until it waits.
+        drop(background.lock());
+        background.pauses_over.store(true, Ordering::Relaxed);
+        drop(step);
+        pausing.join().unwrap();
     }
 }

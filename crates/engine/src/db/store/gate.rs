@@ -205,6 +205,13 @@ impl DrainMeter {
         self.drain.lock().unwrap_or_else(PoisonError::into_inner).set_busy(now, busy);
     }
 
+    /// The same for writers, who see it again soon.
+    pub fn try_set_busy(&self, now: Duration, busy: bool) {
+        if let Ok(mut drain) = self.drain.try_lock() {
+            drain.set_busy(now, busy);
+        }
+    }
+
     /// So many bytes less.
     pub fn drained(&self, now: Duration, bytes: f64) {
         self.drain.lock().unwrap_or_else(PoisonError::into_inner).drained(now, bytes);

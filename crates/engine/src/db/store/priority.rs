@@ -63,7 +63,12 @@ impl ThreadPriority {
             let raised = self.is_raised();
             match &self.when_needed {
                 WhenNeeded::Rises { thread, low } => {
-                    set(*thread, if raised { Priority::Normal } else { *low });
+                    let is_set = set(*thread, if raised { Priority::Normal } else { *low });
+                    if raised && !is_set {
+                        // Rights are a thread's own: this one may lack what the thread itself has, and will use when it looks.
+                        self.raised.store(false, Ordering::SeqCst);
+                        return;
+                    }
                 }
                 WhenNeeded::Wakes(thread) if raised => thread.unpark(),
                 WhenNeeded::Wakes(_) | WhenNeeded::Stays => {}
@@ -85,11 +90,9 @@ pub fn can_raise() -> bool {
     drawn().unwrap_or_else(can_raise_priority)
 }
 
-/// What the system refuses costs calm, not answers.
-fn set(thread: ThreadId, priority: Priority) {
-    if !cfg!(shuttle) {
-        let _ = set_thread_priority(thread, priority);
-    }
+/// What the system refuses costs calm, not answers: then this is false.
+fn set(thread: ThreadId, priority: Priority) -> bool {
+    cfg!(shuttle) || set_thread_priority(thread, priority).is_ok()
 }
 
 /// The priorities of all background threads of a store.
@@ -162,6 +165,17 @@ mod tests {
         thread.join().unwrap();
         // Of a thread that has ended nothing comes.
         priorities.raise_all();
+    }
+
+    /// As where who raises it lacks the right: it may have it itself.
+    #[test]
+    fn a_raise_that_is_refused_is_not_taken_for_one() {
+        let (told, tells) = channel();
+        spawn("gone", move || told.send(current_thread_id()).unwrap()).unwrap().join().unwrap();
+        let gone = tells.recv().unwrap();
+        let own = ThreadPriority::new(WhenNeeded::Rises { thread: gone, low: Priority::Idle });
+        own.raise();
+        assert!(!own.is_raised());
     }
 
     #[test]

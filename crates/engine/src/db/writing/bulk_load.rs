@@ -221,6 +221,7 @@ impl BulkLoad {
             if self.output.syncing() <= most {
                 return Ok(());
             }
+            let _waits = store.background.caller_waits(false);
             store.background.wait_as_caller(store.background.lock(), told, LOOK_AGAIN);
         }
     }
