@@ -241,7 +241,7 @@ mod tests {
                 assert!(table.asked().is_subset(&ids) && !table.asked().is_empty(), "{}", claim.id);
             }
         }
-        let cells = scheduling::cells::plan(SCHEDULES, 3);
+        let cells = scheduling::cells::plan(SCHEDULES, 1..=3);
         let before = |cell: &scheduling::cells::Cell| cells.iter().position(|other| other == cell);
         for cell in &cells {
             let probe = scheduling::cells::Cell { row: cell.row.probe(), round: 1 };

@@ -110,6 +110,9 @@ struct RunArgs {
     /// Runs of each system, instead of what the experiment says.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: Option<u16>,
+    /// The first of these rounds, each of which has a seed of its own, 42 the first: to run them on different days.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    first_round: u16,
     /// The engines that run; unless said those that `keel lab list` counts for an experiment: evenkeel, RocksDB in some variants,
     /// and fjall.
     #[arg(long = "engine", value_name = "NAME", value_parser = PossibleValuesParser::new([OURS].into_iter().chain(PEERS)))]
@@ -224,11 +227,12 @@ impl RunArgs {
     }
 
     fn scale(&self) -> Scale {
-        match (self.quick, self.part) {
+        let scale = match (self.quick, self.part) {
             (true, _) => Scale::quick(self.rounds),
             (false, Some(n)) => Scale::part(n, self.rounds),
             (false, None) => Scale::full(self.rounds),
-        }
+        };
+        scale.from_round(self.first_round)
     }
 
     fn settings(&self) -> Vec<Settings> {

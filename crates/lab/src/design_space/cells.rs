@@ -3,6 +3,8 @@
 //! All points of a study are through before its next round begins, so that what is finished when time is up has whole rounds.
 //! A cell that several studies need is run once.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 use super::measure::Figures;
@@ -10,9 +12,7 @@ use super::point::{Point, Reads};
 use super::study::Study;
 use crate::base::provenance::Host;
 use crate::verdicts::kept::Kept;
-
-/// The first round's seed; each further one has the next.
-pub const FIRST_SEED: u64 = 42;
+use crate::verdicts::rounds::seed_of;
 
 /// Rounds, unless somebody says otherwise.
 pub const ROUNDS: u16 = 3;
@@ -77,7 +77,7 @@ impl Kept for Finished {
 impl Cell {
     /// Decides on keys and operations.
     pub fn seed(&self) -> u64 {
-        FIRST_SEED + u64::from(self.round) - 1
+        seed_of(self.round)
     }
 
     /// By how much it is divided where it is only to be seen that it works. At an eighth of the data a strategy that moves seventy
@@ -135,11 +135,11 @@ impl Cell {
     }
 }
 
-/// The cells of these studies, each once, in the order in which they run.
-pub fn plan(studies: &[&'static Study], rounds: u16) -> Vec<Cell> {
+/// The cells of these studies in these rounds, each once, in the order in which they run.
+pub fn plan(studies: &[&'static Study], rounds: RangeInclusive<u16>) -> Vec<Cell> {
     let mut cells: Vec<Cell> = Vec::new();
     for study in studies {
-        for round in 1..=rounds {
+        for round in rounds.clone() {
             for point in (study.points)() {
                 let cell = Cell { point, round };
                 for cell in cell.timed_by().into_iter().chain([cell]) {

@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::base::provenance::Host;
-use crate::design_space::cells::{FIRST_SEED, Measured};
+use crate::design_space::cells::Measured;
 use crate::design_space::measure::Figures;
 use crate::design_space::point::{LARGE, Point};
 use crate::design_space::study::ratio;
 use crate::verdicts::expected::Bar;
+use crate::verdicts::rounds::seed_of;
 
 const TIER: Point = LARGE.with("tier");
 
@@ -37,7 +38,7 @@ const STUDY: Study = Study {
 fn finished(ratios: &[f64]) -> Vec<Finished> {
     let cell = |(i, point, figure): (usize, Point, f64)| Finished {
         point: point.name(),
-        seed: FIRST_SEED + i as u64,
+        seed: seed_of(i as u16 + 1),
         arguments: Vec::new(),
         program: String::new(),
         wall_seconds: 1.0,
@@ -55,7 +56,7 @@ fn finished(ratios: &[f64]) -> Vec<Finished> {
 }
 
 fn judged(finished: &[Finished], rounds: u16, quick: bool) -> Vec<StudyVerdict> {
-    let planned = crate::design_space::cells::plan(&[&STUDY], rounds);
+    let planned = crate::design_space::cells::plan(&[&STUDY], 1..=rounds);
     let bar = |bar| Expected { bar, goal: None, paper: Some("as much".to_owned()) };
     let bars = [("made-up.moved", bar(Bar::Between(2.0, 6.0))), ("made-up.time", bar(Bar::AtLeast(2.0)))];
     let bars = bars.map(|(id, bar)| (id.to_owned(), bar)).into();
@@ -110,7 +111,7 @@ fn what_is_missing_or_disturbed_is_not_valid() {
 
 #[test]
 fn a_point_that_fails_is_named() {
-    let planned = crate::design_space::cells::plan(&[&STUDY], 3);
+    let planned = crate::design_space::cells::plan(&[&STUDY], 1..=3);
     let failed = [(TIER.name(), "no space".to_owned())];
     let bars = [("made-up.moved".to_owned(), Expected { bar: Bar::AtLeast(1.0), goal: None, paper: None })];
     let mut others = finished(&[3.0; 3]);

@@ -3,6 +3,8 @@
 //! Probes come first, one for each setup and workload: the rates of all other cells follow from them. All rows of a study are
 //! through before its next round begins; a cell that several studies need is run once.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 use super::row::{Found, Load, Row, STRATEGY};
@@ -10,12 +12,10 @@ use super::study::Study;
 use crate::results::document::Document;
 use crate::results::sustained::{Sustained, written_per_request};
 use crate::verdicts::kept::Kept;
+use crate::verdicts::rounds::seed_of;
 use crate::workloads::catalog::find;
 use crate::workloads::distribution::Distribution;
 use crate::workloads::workload::Workload;
-
-/// The first round's seed; each further one has the next.
-pub const FIRST_SEED: u64 = 42;
 
 /// Rounds, unless somebody says otherwise.
 pub const ROUNDS: u16 = 3;
@@ -68,7 +68,7 @@ impl Kept for Finished {
 impl Cell {
     /// Decides on keys and operations.
     pub fn seed(&self) -> u64 {
-        FIRST_SEED + u64::from(self.round) - 1
+        seed_of(self.round)
     }
 
     /// Where it is kept, below the directory of cells.
@@ -189,8 +189,9 @@ pub fn per_request(row: &Row) -> Option<f64> {
     Some(written_per_request(find(row.workload)?, setup.key_bytes as usize, setup.value_mean as usize))
 }
 
-/// The cells of these studies, each once, in the order in which they run: probes first.
-pub fn plan(studies: &[&'static Study], rounds: u16) -> Vec<Cell> {
+/// The cells of these studies in these rounds, each once, in the order in which they run: probes first, which are always the first
+/// round's, so that all rounds have one rate.
+pub fn plan(studies: &[&'static Study], rounds: RangeInclusive<u16>) -> Vec<Cell> {
     let rows = || studies.iter().flat_map(|study| (study.rows)());
     let mut cells: Vec<Cell> = Vec::new();
     let mut add = |cell: Cell| {
@@ -202,7 +203,7 @@ pub fn plan(studies: &[&'static Study], rounds: u16) -> Vec<Cell> {
         add(Cell { row: row.probe(), round: 1 });
     }
     for study in studies {
-        for round in 1..=rounds {
+        for round in rounds.clone() {
             (study.rows)().into_iter().for_each(|row| add(Cell { row, round }));
         }
     }

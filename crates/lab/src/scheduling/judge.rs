@@ -84,8 +84,11 @@ fn why_disturbed(document: &Document) -> Option<&'static str> {
 /// A claim's number in each round, and the first reason why they say nothing.
 fn numbers(study: &Study, claim: &Claim, evidence: &Evidence<'_>) -> Numbers {
     let rows = (study.rows)();
-    let planned = evidence.planned.iter().filter(|cell| rows.contains(&cell.row));
-    let seeds: BTreeSet<u64> = planned.map(Cell::seed).collect();
+    let planned =
+        |row: &Row, seed| evidence.planned.iter().any(|cell| cell.row == *row && cell.seed() == seed);
+    // Of a round that is not asked for there may be a probe.
+    let mut seeds: BTreeSet<u64> = evidence.planned.iter().map(Cell::seed).collect();
+    seeds.retain(|seed| rows.iter().all(|row| planned(row, *seed)));
     let (mut values, mut why_not, mut missing) = (Vec::new(), None, 0);
     let mut hosts = Vec::new();
     for seed in &seeds {

@@ -55,7 +55,7 @@ fn stolen_of_each_core(document: &mut Document, share: f64) {
 /// The verdicts of SILK's Figure 8a, after a change of each run.
 fn verdicts(rounds: u16, change: impl Fn(&Cell, &mut Document)) -> Vec<StudyVerdict> {
     let study = study("silk-fig8a");
-    let planned = plan(&[study], rounds);
+    let planned = plan(&[study], 1..=rounds);
     let mut finished: Vec<Finished> = planned.iter().map(finished).collect();
     planned.iter().zip(&mut finished).for_each(|(cell, finished)| change(cell, &mut finished.document));
     judge(study, &expected(), &Evidence { planned: &planned, finished: &finished, failed: &[], quick: false })
@@ -117,11 +117,26 @@ fn what_is_not_valid_has_none() {
     assert!(few.holds.is_none() && few.why_not_valid.as_ref().unwrap().contains("2 rounds tell"), "{few:?}");
 }
 
+/// Rates are those of the first round: of all others only probes are planned there, which are rows of Figure 12 too.
+#[test]
+fn later_rounds_are_judged_without_the_first() {
+    let planned = plan(SCHEDULES, 2..=4);
+    assert!(planned.iter().any(|cell| cell.round == 1));
+    let finished: Vec<Finished> = planned.iter().map(finished).collect();
+    let evidence = Evidence { planned: &planned, finished: &finished, failed: &[], quick: false };
+    for id in ["silk-fig8a", "silk-fig12"] {
+        for verdict in judge(study(id), &expected(), &evidence) {
+            let missing = verdict.why_not_valid.as_ref().is_some_and(|why| why.contains("not run"));
+            assert!(verdict.runs == 3 && !missing, "{verdict:?}");
+        }
+    }
+}
+
 /// Under DLC's load reads have most of the device: what drops is throughput.
 #[test]
 fn a_load_of_reads_is_trouble_where_throughput_drops() {
     let study = study("dlc-fig6");
-    let planned = plan(&[study], 3);
+    let planned = plan(&[study], 1..=3);
     let judged = |short: u64| {
         let mut finished: Vec<Finished> = planned.iter().map(finished).collect();
         for cell in &mut finished {
@@ -142,7 +157,7 @@ fn a_load_of_reads_is_trouble_where_throughput_drops() {
 #[test]
 fn a_load_without_its_baseline_has_no_verdict() {
     let study = study("silk-fig9");
-    let planned = plan(&[study], 3);
+    let planned = plan(&[study], 1..=3);
     let silk: Vec<Finished> = planned.iter().filter(|cell| cell.row.name == "silk").map(finished).collect();
     let evidence = Evidence { planned: &planned, finished: &silk, failed: &[], quick: false };
     let all = judge(study, &expected(), &evidence);

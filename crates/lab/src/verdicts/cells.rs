@@ -7,15 +7,15 @@
 //! A work is through before the next begins, so that what is finished when time is up can be judged. Pure: who starts the
 //! processes is not known here.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 use crate::base::device::room_for;
 use crate::results::comparison::Run;
 use crate::results::settings::{Common, Settings};
 use crate::verdicts::experiment::{Data, Experiment, Pace, Work};
-
-/// The first round's seed; each further one has the next.
-pub const FIRST_SEED: u64 = 42;
+use crate::verdicts::rounds::seed_of;
 
 /// How long finding the highest rate may take, and what it needs.
 const SEARCH_SECONDS: f64 = 120.0;
@@ -36,12 +36,14 @@ pub struct Scale {
     seconds_max: f64,
     /// Rounds, if not the work's own.
     rounds: Option<u16>,
+    /// The first of them.
+    first_round: u16,
 }
 
 impl Scale {
     /// All of it; `rounds` instead of each work's own.
     pub fn full(rounds: Option<u16>) -> Scale {
-        Scale { divide: 1, divide_seconds: 1.0, seconds_max: f64::INFINITY, rounds }
+        Scale { divide: 1, divide_seconds: 1.0, seconds_max: f64::INFINITY, rounds, first_round: 1 }
     }
 
     /// An eighth of the data and memory, a minute, one round.
@@ -56,14 +58,20 @@ impl Scale {
         Scale { divide: n.max(1), divide_seconds: n.max(1) as f64, rounds, ..Scale::full(None) }
     }
 
+    /// The same, from a later round on.
+    pub fn from_round(self, first_round: u16) -> Scale {
+        Scale { first_round, ..self }
+    }
+
     /// By how much data and memory are divided.
     pub fn divide(self) -> u64 {
         self.divide
     }
 
-    /// Rounds of what says nothing of rounds itself.
-    pub fn rounds_or(self, usual: u16) -> u16 {
-        self.rounds.unwrap_or(usual)
+    /// Rounds of what has as many as this, unless somebody says otherwise.
+    pub fn rounds_or(self, usual: u16) -> RangeInclusive<u16> {
+        let count = self.rounds.unwrap_or(usual);
+        self.first_round..=self.first_round.saturating_add(count - 1)
     }
 
     /// True if less than all of an experiment is run, so that its verdicts are not to be quoted.
@@ -71,9 +79,9 @@ impl Scale {
         self.divide > 1
     }
 
-    /// Rounds of a work.
-    pub fn rounds(self, work: &Work) -> u16 {
-        self.rounds.map_or(work.rounds, |rounds| if work.rounds == 1 { 1 } else { rounds })
+    /// Rounds of a work. What others take a rate from is run once.
+    pub fn rounds(self, work: &Work) -> RangeInclusive<u16> {
+        if work.rounds == 1 { 1..=1 } else { self.rounds_or(work.rounds) }
     }
 
     fn seconds(self, seconds: f64) -> f64 {
@@ -125,8 +133,8 @@ pub struct Cell {
     pub system: System,
     /// From 1.
     pub round: u16,
-    /// Rounds of this work.
-    pub rounds: u16,
+    /// The last round of this work.
+    pub last_round: u16,
 }
 
 /// What a finished cell leaves.
@@ -176,7 +184,7 @@ impl Finished {
 impl Cell {
     /// Decides on the operations.
     pub fn seed(&self) -> u64 {
-        FIRST_SEED + u64::from(self.round) - 1
+        seed_of(self.round)
     }
 
     /// Where it is kept, below the directory of cells.
@@ -193,7 +201,7 @@ impl Cell {
             self.system.engine,
             self.system.settings.name(),
             self.round,
-            self.rounds
+            self.last_round
         )
     }
 
@@ -206,7 +214,7 @@ impl Cell {
         let records = scale.records(data);
         let name = format!("{}-{records}x{}", self.system.name(), data.value_bytes);
         let mut words = words(&["bench", "fillrandom"]);
-        amounts(&mut words, records, data, FIRST_SEED);
+        amounts(&mut words, records, data, seed_of(1));
         Some((name, words))
     }
 
@@ -317,11 +325,12 @@ pub fn plan(
         let own: Vec<String> = home.engines.iter().map(|&engine| engine.to_owned()).collect();
         let engines = if engines.is_empty() { &own } else { engines };
         let rounds = scale.rounds(work);
-        for round in 1..=rounds {
+        let last_round = *rounds.end();
+        for round in rounds {
             for &settings in settings {
                 for engine in engines_of(work, engines, home.rivals) {
                     let system = System { engine: engine.clone(), settings };
-                    cells.push(Cell { experiment, work, system, round, rounds });
+                    cells.push(Cell { experiment, work, system, round, last_round });
                 }
             }
         }
@@ -498,5 +507,13 @@ mod tests {
         assert_eq!(count(Scale::full(None)), 2 + 6 * 5);
         assert_eq!(count(Scale::full(Some(2))), 2 + 6 * 2);
         assert_eq!(count(Scale::quick(None)), 8);
+    }
+
+    #[test]
+    fn rounds_may_begin_later_but_for_what_finds_a_rate() {
+        let cells = plan_of(&["peers-ycsb"], &["evenkeel"], Scale::quick(None).from_round(3));
+        let seed = |name: &str| cells.iter().find(|cell| cell.work.name == name).unwrap().seed();
+        assert_eq!((cells.len(), seed("a-sustained"), seed("a-50")), (8, 42, 44));
+        assert_eq!(Scale::full(Some(2)).from_round(3).rounds_or(5), 3..=4);
     }
 }

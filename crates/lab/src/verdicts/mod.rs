@@ -4,6 +4,8 @@ pub mod experiment;
 
 pub mod expected;
 
+pub mod rounds;
+
 pub mod cells;
 
 pub mod judging;

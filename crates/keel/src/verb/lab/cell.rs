@@ -14,12 +14,13 @@ use evenkeel::strategy::{catalog, time_text};
 use evenkeel::{Db, Event, Options};
 use evenkeel_lab::base::clock;
 use evenkeel_lab::base::machine::Meter;
-use evenkeel_lab::design_space::cells::{FIRST_SEED, Measured};
+use evenkeel_lab::design_space::cells::Measured;
 use evenkeel_lab::design_space::heat_cell::{GroupShape, Shape};
 use evenkeel_lab::design_space::measure::{Costs, measure};
 use evenkeel_lab::design_space::point::Point;
 use evenkeel_lab::experiments::find_point;
 use evenkeel_lab::run::engine::Group;
+use evenkeel_lab::verdicts::rounds::seed_of;
 
 use crate::escape::unescape;
 use crate::evenkeel_engine::{EvenkeelEngine, groups};
@@ -47,7 +48,7 @@ pub struct CellArgs {
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
     /// Decides on keys and operations.
-    #[arg(long, value_name = "N", default_value_t = FIRST_SEED)]
+    #[arg(long, value_name = "N", default_value_t = seed_of(1))]
     seed: u64,
     /// Data, buffer and cache divided by N.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]

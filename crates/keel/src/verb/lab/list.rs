@@ -65,7 +65,7 @@ pub fn list(json: bool) -> Result<(), Failure> {
         out.text(&text)?;
     }
     for study in STUDIES {
-        let cells = design_space::cells::plan(&[*study], ROUNDS);
+        let cells = design_space::cells::plan(&[*study], 1..=ROUNDS);
         let seconds: f64 = cells.iter().map(|cell| cell.estimate(1)).sum();
         match json {
             true => objects.push(study_json(study, &cells, seconds)),
@@ -73,7 +73,7 @@ pub fn list(json: bool) -> Result<(), Failure> {
         }
     }
     for study in SCHEDULES {
-        let cells = scheduling::cells::plan(&[*study], scheduling::cells::ROUNDS);
+        let cells = scheduling::cells::plan(&[*study], 1..=scheduling::cells::ROUNDS);
         let seconds: f64 = cells.iter().map(|cell| cell.estimate(1)).sum();
         match json {
             true => objects.push(schedules_json(study, &cells, seconds)),

@@ -180,7 +180,7 @@ fn works(out: &Path, planned: &[Cell], finished: &[Finished]) -> std::io::Result
     Ok(pages)
 }
 
-/// A folder for each load of an experiment over schedules, with its first round's runs on one page.
+/// A folder for each load of an experiment over schedules, with the runs of one round, the first that is asked for, on a page.
 fn loads(out: &Path, under: &Schedules<'_>) -> std::io::Result<Vec<(String, String)>> {
     let mut pages: Vec<(String, String)> = Vec::new();
     for cell in under.planned {
@@ -188,7 +188,9 @@ fn loads(out: &Path, under: &Schedules<'_>) -> std::io::Result<Vec<(String, Stri
         if pages.iter().any(|(known, _)| *known == group) {
             continue;
         }
-        let of_group = under.planned.iter().filter(|other| other.row.group() == group && other.round == 1);
+        let round = cell.round;
+        let of_group =
+            under.planned.iter().filter(|other| other.row.group() == group && other.round == round);
         let document = |cell: &scheduling::cells::Cell| {
             let (id, seed) = (cell.row.id(), cell.seed());
             let finished = under.ran.finished.iter().find(|f| f.row == id && f.seed == seed)?;
@@ -201,7 +203,7 @@ fn loads(out: &Path, under: &Schedules<'_>) -> std::io::Result<Vec<(String, Stri
         let folder = format!("works/schedules/{group}");
         let mut report = Report::new(runs);
         report.title = group.clone();
-        report.notes.push("The first round.".to_owned());
+        report.notes.push(format!("Round {round}."));
         report.write(&out.join(&folder))?;
         pages.push((group, format!("{folder}/{}", report::PAGE)));
     }
