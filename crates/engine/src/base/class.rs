@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Internal work, most urgent first (SILK §4.1: flush, then L0→L1, then the rest).
+/// Internal work, most urgent first (SILK §5.1: flush, then L0→L1, then the rest).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// A memtable to the first level.

@@ -139,8 +139,8 @@ pub fn candidates(view: &TreeView<'_>, strategy: &Strategy) -> Vec<Candidate> {
             let ttl = ttl.filter(|ttl| fired.is_some_and(|(first, _)| first != *ttl));
             let late = ttl.map(|ttl| (ttl, score_of(ttl))).filter(|(_, score)| *score >= 1.0);
             out.extend(late.map(|(ttl, score)| candidate(Why::Trigger(ttl), score)));
-            // A trigger on runs that takes whole runs also mends their number.
-            let mends = matches!(fired, Some((Trigger::Runs, _)))
+            // A trigger on runs, or on what they have in common, that takes whole runs also mends their number.
+            let mends = matches!(fired, Some((Trigger::Runs | Trigger::Duplicates { .. }, _)))
                 && matches!(policy.granularity, Granularity::Runs | Granularity::Level);
             // What has to leave the level is not merged there first.
             if (1..=surplus).contains(&level) {
@@ -213,7 +213,7 @@ fn gives_way(holder: &Compaction, want: Class, urgency: f64) -> bool {
     is_ahead(want, holder.class) && (holder.class == Class::Upkeep || urgency > holder.urgency)
 }
 
-/// True if work of class `want` should not wait for an open job of class `holder` (SILK §4.1): the first level before
+/// True if work of class `want` should not wait for an open job of class `holder` (SILK §5.1): the first level before
 /// deeper ones, and anything before upkeep.
 fn is_ahead(want: Class, holder: Class) -> bool {
     want < holder && holder >= Class::Deep

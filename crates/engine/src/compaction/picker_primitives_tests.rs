@@ -189,6 +189,17 @@ fn duplicates_in_l0_are_waited_for_but_not_beyond_so_many_runs() {
     assert_eq!(drawn(&same.pick(&Permit::everything())), "l0-to-l1: L0 2[a-c] | 1[a-c] -> L1 #3 first");
 }
 
+/// Merged among themselves they would have to be merged once more.
+#[test]
+fn many_runs_that_wait_for_duplicates_go_down_at_once() {
+    let text =
+        "when=saturation how=runs:1 much=runs; L0: when=duplicates:0.4:3 how=runs:2 much=runs; size: l0=1GiB";
+    let mut scene = Scene::new(text, "L0 T2 5[a-c] | 4[a-c] | 3[a-c] | 2[a-c] | 1[a-c]\nL1 L");
+    scene.strategy = text.parse().unwrap();
+    let drawn = drawn(&scene.pick(&Permit::everything()));
+    assert!(drawn.starts_with("l0-to-l1: L0 5[a-c] | 4[a-c] | 3[a-c] | 2[a-c] | 1[a-c]"), "{drawn}");
+}
+
 /// Gives both tables of L0 samples of `of` keys, of which they share twice as many as superseded ones are wanted.
 fn sample_alike(scene: &mut Scene, shared: u64, of: u64) {
     let level = &mut scene.version.levels[0];

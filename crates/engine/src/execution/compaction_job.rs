@@ -115,7 +115,7 @@ impl CompactionJob {
         &self.compaction
     }
 
-    /// One bounded step; also answers the bytes moved.
+    /// One bounded step; also answers the bytes moved, uncompressed.
     ///
     /// # Errors
     /// Any failure of reading or writing, and `Corruption` if entries went missing: the job must be discarded.
@@ -231,6 +231,11 @@ impl CompactionJob {
     /// Bytes written for tables, committed or not.
     pub fn bytes_written(&self) -> u64 {
         self.merge.output.bytes_written()
+    }
+
+    /// Bytes of files read and written so far.
+    pub fn bytes_moved(&self) -> u64 {
+        self.bytes_read() + self.merge.output.file_bytes()
     }
 
     /// Ends without what was not committed: its files are removed. Answers the bytes of work lost.

@@ -59,11 +59,12 @@ impl FlushJob {
         &self.memtable
     }
 
-    /// One bounded step; also answers the bytes moved.
+    /// One bounded step; also answers the bytes written.
     pub fn step(&mut self, budget: u64) -> Result<(Progress, u64)> {
+        let before = self.merge.output.file_bytes();
         let stepped = self.advance(budget);
         self.charge.set(self.merge.output.memory_bytes());
-        stepped
+        Ok((stepped?, self.merge.output.file_bytes().saturating_sub(before)))
     }
 
     /// Bytes of the memtable that are not in tables yet; the last eighth stands for sealing, syncs and the installation.
@@ -73,26 +74,24 @@ impl FlushJob {
         bytes - (bytes as f64 * done.min(1.0) * 7.0 / 8.0) as u64
     }
 
-    fn advance(&mut self, budget: u64) -> Result<(Progress, u64)> {
+    fn advance(&mut self, budget: u64) -> Result<Progress> {
         if self.merge.output.is_sealing() {
-            let written = self.merge.output.seal_step()?;
-            return Ok((Progress::More, written));
+            self.merge.output.seal_step()?;
+            return Ok(Progress::More);
         }
         while let Some((meta, ())) = self.merge.output.take_done()? {
             self.done.push(meta);
         }
         if self.merge.is_exhausted() {
             let waits = self.merge.output.syncing() > 0;
-            return Ok((if waits { Progress::Waiting } else { Progress::Finished }, 0));
+            return Ok(if waits { Progress::Waiting } else { Progress::Finished });
         }
-        let (stop, moved) = self.merge.run(budget, &mut NoBounds)?;
-        // A merge counts what it reads as well, and this one reads memory.
-        let moved = moved / 2;
+        let (stop, _) = self.merge.run(budget, &mut NoBounds)?;
         if stop != Stop::Budget {
             self.merge.cut_key()?;
             self.merge.output.cut(());
         }
-        Ok((Progress::More, moved))
+        Ok(Progress::More)
     }
 
     /// The tables, once finished, to be installed.

@@ -223,6 +223,12 @@ impl<T> TableOutput<T> {
         self.bytes_written + self.open.as_ref().map_or(0, TableWriter::estimated_bytes)
     }
 
+    /// Bytes in files so far: what is in buffers still, or was never written, is not among them.
+    pub fn file_bytes(&self) -> u64 {
+        let sealing = self.sealing.as_ref().map_or(0, |(writer, _)| writer.file_bytes());
+        self.bytes_written + self.open.as_ref().map_or(0, TableWriter::file_bytes) + sealing
+    }
+
     /// Bytes of buffers.
     pub fn memory_bytes(&self) -> u64 {
         let sealing = self.sealing.as_ref().map_or(0, |(writer, _)| writer.memory_bytes());

@@ -29,6 +29,9 @@ pub const FLUSH_SHARE: f64 = 0.5;
 /// What flushes have moved beyond that is forgotten, as time at full rate.
 const FLUSH_DEBT: Duration = Duration::from_secs(1);
 
+/// The same of what was moved without asking.
+const DEBT: Duration = Duration::from_secs(1);
+
 impl RateLimiter {
     /// A limiter at this rate; `None` grants everything.
     pub fn new(bytes_per_sec: Option<u64>) -> RateLimiter {
@@ -85,6 +88,14 @@ impl RateLimiter {
         }
     }
 
+    /// Takes what a step moved that may not have asked: a flush that writers waited for leaves the next one time.
+    pub fn charge_unasked(&mut self, bytes: u64) {
+        if let Some(rate) = self.bytes_per_sec {
+            let most = (rate as f64 * DEBT.as_secs_f64()).max(bytes as f64);
+            self.tokens = (self.tokens - bytes as f64).max(-most);
+        }
+    }
+
     /// A flush has moved so much. It did not ask here; the others get less for it, and never nothing.
     pub fn charge_flush(&mut self, bytes: u64) {
         if let Some(rate) = self.bytes_per_sec {
@@ -114,6 +125,19 @@ impl RateLimiter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_what_was_moved_unasked_a_second_is_paid_for() {
+        let mut limiter = RateLimiter::new(Some(1_000_000));
+        (0..100).for_each(|_| limiter.charge_unasked(1_000_000));
+        assert!(limiter.grant(Duration::from_millis(990), 1).is_err());
+        assert!(limiter.grant(Duration::from_millis(1010), 1).is_ok());
+        // One step is, however long it takes.
+        limiter.set_rate(Duration::from_secs(2), Some(100_000));
+        limiter.charge_unasked(1_000_000);
+        assert!(limiter.grant(Duration::from_secs(11), 1).is_err());
+        assert!(limiter.grant(Duration::from_secs(13), 1).is_ok());
+    }
 
     #[test]
     fn over_a_second_a_greedy_worker_gets_the_rate() {

@@ -1,5 +1,7 @@
 //! Every preset parses, differs as the papers say, and what makes no sense is refused.
 
+use std::time::Duration;
+
 use super::*;
 
 #[test]
@@ -27,6 +29,117 @@ fn the_presets_differ_in_what_the_papers_say() {
     assert_eq!(SchedulingPolicy { burst: None, ..of("dlc-burst-part") }, of("dlc-full"));
     assert_eq!(of("autotuned:200MiB").budget, Budget::AutoTuned { max: Rate::Bytes(200 << 20) });
     assert!(!of("unlimited").needs_device() && of("unlimited").every().is_none());
+}
+
+/// Spelled out: SILK §5 on a device of 200 MB/s, and its code with what that looks at once a second.
+#[test]
+fn silk_has_the_values_of_the_paper_and_its_artifact_those_of_the_code() {
+    let part = Rate::OfDevice;
+    let pause = |class| Gate { class, act: Act::Pause };
+    let (often, each_second) = (Duration::from_millis(10), Duration::from_secs(1));
+    let silk = SchedulingPolicy {
+        estimator: Estimator::Device,
+        budget: Budget::Leftover {
+            epsilon: part(0.05),
+            floor: part(0.25),
+            min_change: part(0.05),
+            every: often,
+        },
+        load: Some(LoadRule { low: part(0.7), high: part(0.7), softness: 1, every: often }),
+        gates: vec![pause(Class::Deep), pause(Class::Upkeep)],
+        burst: None,
+        order: Order::Fair,
+        on_conflict: OnConflict::Discard,
+        l0_room: L0Room::Preempts(Victim::Random),
+        slots: Slots::ByBandwidth { bytes_per_sec: 50_000_000 },
+        admission: Slowing::Slope,
+    };
+    assert_eq!(parse("silk").unwrap(), silk);
+    let artifact = SchedulingPolicy {
+        estimator: Estimator::OpBytes,
+        budget: Budget::Leftover {
+            epsilon: part(0.0),
+            floor: part(0.05),
+            min_change: part(0.05),
+            every: each_second,
+        },
+        load: Some(LoadRule { low: part(0.75), high: part(0.75), softness: 1, every: each_second }),
+        order: Order::Equal,
+        on_conflict: OnConflict::Wait,
+        l0_room: L0Room::Extra,
+        slots: Slots::Workers,
+        ..silk
+    };
+    assert_eq!(parse("silk-artifact").unwrap(), artifact);
+}
+
+/// A knob, and what it makes of the schedule.
+type Change = (&'static str, fn(&mut SchedulingPolicy));
+
+fn leftover(policy: &mut SchedulingPolicy) -> [&mut Rate; 3] {
+    let Budget::Leftover { epsilon, floor, min_change, .. } = &mut policy.budget else { panic!() };
+    [epsilon, floor, min_change]
+}
+
+fn rule(policy: &mut SchedulingPolicy) -> &mut LoadRule {
+    policy.load.as_mut().unwrap()
+}
+
+fn parts(policy: &mut SchedulingPolicy) -> &mut Burst {
+    policy.burst.as_mut().unwrap()
+}
+
+#[test]
+fn a_knob_changes_its_value_and_no_other() {
+    let changes: &[Change] = &[
+        ("silk:epsilon=7%", |p| *leftover(p)[0] = Rate::OfDevice(0.07)),
+        ("silk:floor=3MiB", |p| *leftover(p)[1] = Rate::Bytes(3 << 20)),
+        ("silk:min-change=7%", |p| *leftover(p)[2] = Rate::OfDevice(0.07)),
+        ("silk:low=20%", |p| rule(p).low = Rate::OfDevice(0.2)),
+        ("silk:high=90%", |p| rule(p).high = Rate::OfDevice(0.9)),
+        ("silk:softness=5", |p| rule(p).softness = 5),
+        ("silk:deep=run", |p| p.gates.clear()),
+        ("silk:deep=2", |p| p.gates[0].act = Act::Max(2)),
+        ("dlc-full:deep=pause", |p| p.gates[2].act = Act::Pause),
+        ("silk:order=strict", |p| p.order = Order::Strict),
+        ("silk:order=equal", |p| p.order = Order::Equal),
+        ("silk:order=shortest-remaining", |p| p.order = Order::ShortestRemaining),
+        ("paced:order=fair", |p| p.order = Order::Fair),
+        ("paced:horizon=40s", |p| {
+            p.budget = Budget::Paced { horizon: Duration::from_secs(40), every: PLAN_EVERY };
+        }),
+        ("paced:every=20ms", |p| {
+            p.budget = Budget::Paced { horizon: HORIZON, every: Duration::from_millis(20) };
+        }),
+        ("silk:conflict=wait", |p| p.on_conflict = OnConflict::Wait),
+        ("silk:conflict=yield", |p| p.on_conflict = OnConflict::Yield),
+        ("unlimited:conflict=discard", |p| p.on_conflict = OnConflict::Discard),
+        ("unlimited:victim=random", |p| p.l0_room = L0Room::Preempts(Victim::Random)),
+        ("silk:victim=youngest", |p| p.l0_room = L0Room::Preempts(Victim::Youngest)),
+        ("silk:victim=least-progress", |p| p.l0_room = L0Room::Preempts(Victim::LeastProgress)),
+        ("silk:victim=largest-remaining", |p| p.l0_room = L0Room::Preempts(Victim::LargestRemaining)),
+        ("silk:victim=extra", |p| p.l0_room = L0Room::Extra),
+        ("silk:victim=none", |p| p.l0_room = L0Room::Waits),
+        ("silk:jobs=workers", |p| p.slots = Slots::Workers),
+        ("silk:jobs=workers+2", |p| p.slots = Slots::Beside(2)),
+        ("unlimited:jobs=bandwidth@10MiB", |p| p.slots = Slots::ByBandwidth { bytes_per_sec: 10 << 20 }),
+        ("silk:estimator=op-bytes", |p| p.estimator = Estimator::OpBytes),
+        ("silk:estimator=weighted@1.5@4", |p| p.estimator = Estimator::WeightedOps { get: 1.5, scan: 4.0 }),
+        ("silk:estimator=per-get@2KiB", |p| p.estimator = Estimator::PerGet(2048)),
+        ("silk:estimator=cache-fills@0.5", |p| p.estimator = Estimator::CacheFills { gamma: Some(0.5) }),
+        ("silk-star:estimator=device", |p| p.estimator = Estimator::Device),
+        ("dlc-burst-part:burst-runs=9", |p| parts(p).runs = Some(9)),
+        ("dlc-burst-part:burst-bytes=1MiB", |p| parts(p).bytes = Some(1 << 20)),
+        ("dlc-burst-part:parts=2", |p| parts(p).parts = Some(2)),
+        ("dlc-burst-part:parts=0", |p| parts(p).parts = None),
+    ];
+    for (text, change) in changes {
+        let mut wanted = parse(text.split(':').next().unwrap()).unwrap();
+        let before = wanted.clone();
+        change(&mut wanted);
+        assert_ne!(wanted, before, "{text} changes nothing");
+        assert_eq!(parse(text).unwrap(), wanted, "{text}");
+    }
 }
 
 #[test]
@@ -78,6 +191,9 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
         ("silk-priority:deep=pause", "no use for"),
         ("silk-priority:floor=10%", "no use for"),
         ("unlimited:estimator=device", "no use for"),
+        ("silk:order=deadline", "needs a plan"),
+        ("paced:horizon=500ms", "horizon is from 1 s"),
+        ("paced:every=2s", "each 1 ms to 1 s"),
         ("fixed:0", "1024"),
         ("fixed:0%", "1024"),
         ("fixed:fast", "is no rate"),

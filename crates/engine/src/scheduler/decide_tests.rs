@@ -390,6 +390,31 @@ fn after_four_parts_comes_a_full_burst() {
     assert_eq!(bench.state.bursts.begun, [8, 2]);
 }
 
+/// What parts have written is in no threshold, so it must not be forgotten while it is there.
+#[test]
+fn parts_count_on_after_a_rest_that_did_not_bring_l0_down() {
+    let mut bench = Bench::new("dlc-burst-part");
+    let part = |bench: &mut Bench, before: u32| {
+        bench.l0(20 + before, 20);
+        let due = may(&bench.high());
+        let job = bench.open(Class::IntraL0);
+        bench.high();
+        bench.close(job);
+        bench.l0(before + 1, 0);
+        bench.high();
+        due
+    };
+    let (some, all) = ("flush intra-l0 deep flushed", "flush intra-l0 l0-to-l1 deep");
+    assert_eq!([0, 1].map(|before| part(&mut bench, before)), [some; 2]);
+    bench.low();
+    assert_eq!([2, 3, 4].map(|before| part(&mut bench, before)), [some, some, all]);
+    // One that did.
+    assert_eq!([0, 1].map(|before| part(&mut bench, before)), [some; 2]);
+    bench.l0(1, 1);
+    bench.low();
+    assert_eq!([0, 1, 2, 3, 4].map(|before| part(&mut bench, before)), [some, some, some, some, all]);
+}
+
 /// By count, by bytes, or whichever comes first.
 #[test]
 fn bursts_begin_by_count_or_by_bytes() {

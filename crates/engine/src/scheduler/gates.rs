@@ -111,11 +111,16 @@ struct Progress {
 impl BurstState {
     /// Begins bursts and ends them.
     pub fn look(&mut self, burst: Option<&Burst>, load: Load, l0: &[(KeyspaceId, L0Backlog)]) {
-        let Some(burst) = burst.filter(|_| load == Load::High) else {
-            // At low load L0 goes down by itself.
+        let Some(burst) = burst else {
             self.of.clear();
             return;
         };
+        if load != Load::High {
+            // L0 goes down by itself: outputs of parts, which no other part takes, are counted until they are gone.
+            self.of.retain(|id, _| l0.iter().any(|(known, l0)| known == id && l0.runs > l0.flush_born));
+            self.of.values_mut().for_each(|progress| (progress.phase, progress.begun) = (None, false));
+            return;
+        }
         self.of.retain(|id, _| l0.iter().any(|(known, _)| known == id));
         for (id, backlog) in l0 {
             let progress = self.of.entry(*id).or_default();

@@ -98,8 +98,8 @@ fn advance(store: &Store, mut open: OpenFlush) -> Stepped {
     let left = open.job.bytes_left();
     let outcome = open.job.step(STEP_BYTES);
     let still_left = open.job.bytes_left();
-    if let Ok((_, moved)) = outcome {
-        charge(store, moved, left.saturating_sub(still_left));
+    if let Ok((_, written)) = outcome {
+        charge(store, written, left.saturating_sub(still_left));
     }
     flush_went_on(store, still_left, left.saturating_sub(still_left) as f64);
     let outcome = match outcome {
@@ -145,12 +145,15 @@ fn advance(store: &Store, mut open: OpenFlush) -> Stepped {
     stepped
 }
 
-/// A flush's own rate is in bytes of memtables. Where flushes and compactions have one budget, what it moves is also taken from theirs.
-fn charge(store: &Store, moved: u64, of_memtable: u64) {
+/// A plan's rate for flushes is in bytes of memtables. Where flushes and compactions have one budget, theirs is a share of it, in bytes
+/// of files, and what they write is taken from the others' too.
+fn charge(store: &Store, written: u64, of_memtable: u64) {
     let mut state = store.background.lock();
-    state.flush_limiter.charge(of_memtable);
     if state.directive.covers_flushes {
-        state.limiter.charge_flush(moved);
+        state.flush_limiter.charge_unasked(written);
+        state.limiter.charge_flush(written);
+    } else {
+        state.flush_limiter.charge_unasked(of_memtable);
     }
 }
 

@@ -106,8 +106,9 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
     let l0_share = open.l0_share;
     drop(state);
 
-    let cpu = evenkeel_sys::thread_cpu_time();
+    let (cpu, moved_before) = (evenkeel_sys::thread_cpu_time(), job.bytes_moved());
     let outcome = job.step(STEP_BYTES);
+    let on_disk = job.bytes_moved().saturating_sub(moved_before);
     let outcome = match outcome {
         Ok((Progress::TableDone, moved)) if sliced || job.ready_parts() >= TABLES_PER_PART => {
             match job.take_commit(false, false).map(|part| install_part(store, &keyspace, id, part)) {
@@ -128,11 +129,11 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
         keyspace.l0_drain.drained(store.clock.now(), *moved as f64 * l0_share);
     }
     match outcome {
-        Ok((Progress::Finished, moved)) => {
-            charge(store, moved);
+        Ok((Progress::Finished, _)) => {
+            charge(store, on_disk);
             end(store, &keyspace, id, job);
         }
-        Ok((progress, moved)) => put_back(store, id, job, progress, moved, syncs),
+        Ok((progress, _)) => put_back(store, id, job, progress, on_disk, syncs),
         Err(error) => discard(store, &keyspace, id, job, error),
     }
     Stepped::Worked

@@ -9,6 +9,7 @@ use super::install::install_load;
 use super::scheduling::{look, usage};
 use crate::base::class::Class;
 use crate::base::clock::ManualClock;
+use crate::base::random::Random;
 use crate::base::units::{KIB, MIB};
 use crate::db::background::flushing;
 use crate::db::database::Db;
@@ -22,12 +23,35 @@ use crate::options::Options;
 use crate::scheduler::estimator::Estimator;
 use crate::storage::simulated::SimulatedFileSystem;
 use crate::table::compression::CompressionRule;
+use crate::table::meta::Born;
 
 /// The clock stands still, so that only bytes and keys end a step.
 fn open(options: Options) -> Db {
+    open_at(&Arc::default(), options)
+}
+
+fn open_at(clock: &Arc<ManualClock>, options: Options) -> Db {
     let builder = Db::builder(Path::new("/db")).file_system(Arc::new(SimulatedFileSystem::new()));
-    let builder = builder.clock(Arc::new(ManualClock::default())).options(options);
+    let builder = builder.clock(Arc::clone(clock) as _).options(options);
     builder.without_threads().open().unwrap()
+}
+
+/// A flushed run of eight megabytes.
+fn fill(db: &Db, random: &mut Random) {
+    for i in 0..8000_u32 {
+        let mut value: Vec<u8> = (0..250).map(|_| random.below(256) as u8).collect();
+        value.resize(1000, 0);
+        db.put(&i.to_be_bytes(), &value).unwrap();
+    }
+    db.flush().unwrap();
+}
+
+/// Under a schedule for which each read makes the load high, for good: it is.
+fn raise_load(db: &Db, clock: &ManualClock) {
+    assert!(db.get(&1_u32.to_be_bytes()).unwrap().is_some());
+    clock.advance(Duration::from_millis(10));
+    db.step(&mut |_| None);
+    assert_eq!(db.metrics().schedule.load_is_high, Some(true));
 }
 
 fn options() -> Options {
@@ -242,4 +266,105 @@ fn fills_of_the_cache_tell_what_is_read_of_compressed_blocks() {
     let read = used.client_read_bytes as f64;
     assert!(read > MIB as f64 && (by(None) / read - 1.0).abs() < 0.1, "{} of {read}", by(None));
     assert!(by(Some(1.0)) > 2.0 * read, "{} of {read}: nothing is compressed", by(Some(1.0)));
+}
+
+/// On the device, which a rate is of, there is a quarter of what is merged.
+#[test]
+fn a_rate_is_of_bytes_as_they_lie_in_files() {
+    let clock = Arc::default();
+    let db = open_at(
+        &clock,
+        Options { schedule: "fixed:1MiB".to_owned(), compression: CompressionRule::Lz4, ..options() },
+    );
+    let mut random = Random::new(1);
+    (0..2).for_each(|_| fill(&db, &mut random));
+    let store = store(&db);
+    let moved = || {
+        let state = store.background.lock();
+        state.jobs.iter().filter_map(|open| open.job.as_ref()).map(|job| job.bytes_moved()).sum::<u64>()
+    };
+    while db.step(&mut first) {}
+    let before = moved();
+    for _ in 0..100 {
+        clock.advance(Duration::from_millis(10));
+        while db.step(&mut first) {}
+    }
+    let in_a_second = moved() - before;
+    assert!((MIB * 9 / 10..MIB * 12 / 10).contains(&in_a_second), "{in_a_second}");
+}
+
+/// What lies in a memtable while another one is flushed waits for that one; the first does not.
+#[test]
+fn flushes_that_wait_for_another_one_are_counted() {
+    let db = open(Options { memtable_bytes: MIB, memtables: 6, ..options() });
+    let (store, keyspace) = (store(&db), db.keyspace("default").unwrap());
+    let full = || keyspace.state().view.load().immutable.len();
+    let mut key = 0_u32;
+    for (memtables, delayed) in [(1, 0), (3, 2), (1, 2)] {
+        while full() < memtables {
+            db.put(&key.to_be_bytes(), &[7; 1000]).unwrap();
+            key += 1;
+        }
+        while full() > 0 {
+            let _ = flushing::step(&store);
+        }
+        let _ = flushing::step(&store);
+        assert_eq!(store.counters.flushes_delayed.get(), delayed, "{memtables} full");
+    }
+}
+
+/// It commits what it has, and nothing of L0 begins as long as the load is high.
+#[test]
+fn a_job_of_l0_lets_go_when_the_load_rises() {
+    let clock = Arc::default();
+    let schedule = "dlc-full:low=0,high=1KiB,every=10ms".to_owned();
+    let db = open_at(&clock, Options { schedule, device_bytes_per_sec: 100 * MIB, ..options() });
+    let mut random = Random::new(1);
+    (0..2).for_each(|_| fill(&db, &mut random));
+    let store = store(&db);
+    let started = || store.background.lock().jobs.first().is_some_and(|open| open.started);
+    while !started() {
+        db.step(&mut first);
+        clock.advance(Duration::from_millis(1));
+    }
+    raise_load(&db, &clock);
+    for _ in 0..100 {
+        db.step(&mut first);
+        clock.advance(Duration::from_millis(10));
+    }
+    let metrics = db.metrics();
+    assert_eq!((metrics.jobs_yielded, metrics.jobs_open), (1, 0));
+    let merged: u64 =
+        metrics.io.iter().filter(|(class, ..)| class == "l0-to-l1").map(|(.., written)| written).sum();
+    assert!((1..4 * MIB).contains(&merged), "{merged} of 16 MiB");
+    db.verify().unwrap();
+}
+
+/// A part takes flushed runs alone, and its output is none.
+#[test]
+fn what_a_part_of_a_burst_has_written_no_other_part_takes() {
+    let clock = Arc::default();
+    let schedule = "dlc-burst-part:burst-runs=3,low=0,high=1KiB,every=10ms".to_owned();
+    let options = Options { schedule, device_bytes_per_sec: 100 * MIB, ..options() };
+    let db = open_at(&clock, options);
+    let mut random = Random::new(1);
+    fill(&db, &mut random);
+    raise_load(&db, &clock);
+    let keyspace = db.keyspace("default").unwrap();
+    let born = || -> Vec<Born> {
+        let view = keyspace.state().view.load();
+        view.version.levels[0].runs().flat_map(|run| &run.tables).map(|table| table.meta.born).collect()
+    };
+    assert_eq!(born(), [Born::Flush]);
+    for parts in 1..=4 {
+        while born().iter().filter(|born| **born == Born::Flush).count() < 3 {
+            fill(&db, &mut random);
+        }
+        for _ in 0..200 {
+            db.step(&mut first);
+            clock.advance(Duration::from_millis(10));
+        }
+        assert_eq!(born(), vec![Born::Burst; parts]);
+        assert_eq!(db.metrics().schedule.bursts, [parts as u64, 0]);
+    }
 }
