@@ -132,6 +132,27 @@ pub const MEMCHECK: Layer = flagged(
     Needs::Valgrind,
 );
 
+/// What is measured by tests that nothing else runs: they say what they found, and must go on working.
+const MEASUREMENTS: Layer = flagged(
+    "measurements",
+    "tests that measure: the picker, tables, the block cache, the emulated device, what a sync costs others",
+    &[
+        "test",
+        "-p",
+        "evenkeel",
+        "--release",
+        "--lib",
+        "--test",
+        "it",
+        "--",
+        "--ignored",
+        "--nocapture",
+        "--test-threads=1",
+    ],
+    None,
+    Needs::Nothing,
+);
+
 /// Every layer.
 pub const LAYERS: &[Layer] = &[
     engine(
@@ -224,6 +245,7 @@ pub const LAYERS: &[Layer] = &[
     SHUTTLE,
     ASAN,
     MEMCHECK,
+    MEASUREMENTS,
 ];
 
 /// The layer of this name.

@@ -26,10 +26,7 @@ const BURST: Duration = Duration::from_millis(10);
 /// shared by a flush and a compaction of L0).
 pub const FLUSH_SHARE: f64 = 0.5;
 
-/// What flushes have moved beyond that is forgotten, as time at full rate.
-const FLUSH_DEBT: Duration = Duration::from_secs(1);
-
-/// The same of what was moved without asking.
+/// What was moved without asking is forgotten beyond so much, as time at full rate.
 const DEBT: Duration = Duration::from_secs(1);
 
 impl RateLimiter {
@@ -99,7 +96,7 @@ impl RateLimiter {
     /// A flush has moved so much. It did not ask here; the others get less for it, and never nothing.
     pub fn charge_flush(&mut self, bytes: u64) {
         if let Some(rate) = self.bytes_per_sec {
-            self.flushed = (self.flushed + bytes as f64).min(rate as f64 * FLUSH_DEBT.as_secs_f64());
+            self.flushed = (self.flushed + bytes as f64).min(rate as f64 * DEBT.as_secs_f64());
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::base::class::Class;
 use crate::base::error::Error;
+use crate::base::locks::MutexGuard;
 use crate::db::jobs::deletes::leave_memory_in_time;
 use crate::db::jobs::install::install_flush;
 use crate::db::jobs::memory::flush_early;
@@ -89,7 +90,7 @@ fn settle_again(store: &Store) -> Stepped {
     if outcome.is_ok() {
         store.lane.poke();
     }
-    finished(store, outcome)
+    finished(store, store.background.lock(), outcome)
 }
 
 fn advance(store: &Store, mut open: OpenFlush) -> Stepped {
@@ -139,8 +140,9 @@ fn advance(store: &Store, mut open: OpenFlush) -> Stepped {
         }
     };
     count_cpu(store, cpu);
-    store.background.lock().flushing = false;
-    let stepped = finished(store, outcome);
+    let mut state = store.background.lock();
+    state.flushing = false;
+    let stepped = finished(store, state, outcome);
     drained(store);
     stepped
 }
@@ -157,8 +159,11 @@ fn charge(store: &Store, written: u64, of_memtable: u64) {
     }
 }
 
-fn finished(store: &Store, outcome: Result<(), Error>) -> Stepped {
-    let mut state = store.background.lock();
+fn finished(
+    store: &Store,
+    mut state: MutexGuard<'_, BackgroundState>,
+    outcome: Result<(), Error>,
+) -> Stepped {
     let stepped = match outcome {
         Ok(_) => {
             state.flush_error = None;

@@ -56,12 +56,9 @@ pub fn leave_memory_in_time(store: &Store) {
     }
     let logs_are_due =
         store.deletes.lock().iter().any(|logged| logged.due_ms <= now_ms && !logged.is_leaving);
-    if !logs_are_due && unlogged.is_empty() {
-        return forget_logs(store);
-    }
-    // Writers wait for who has it.
-    store.background.priorities.raise_all();
-    if let Some(mut commit) = store.try_commit_state() {
+    if (logs_are_due || !unlogged.is_empty())
+        && let Some(mut commit) = store.try_commit_state()
+    {
         for open in &mut commit.memtables {
             let goes = if open.keyspace.no_wal { unlogged.contains(&open.keyspace.id) } else { logs_are_due };
             if goes && !open.writer.table().is_empty() {

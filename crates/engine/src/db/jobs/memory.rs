@@ -81,10 +81,9 @@ pub fn fit_cache(store: &Store) {
 /// For the flush lane, which never waits for the commit lock: whoever has it may be waiting for a flush, and a leader who has it
 /// looks by itself each time a memtable has grown by a part.
 pub fn flush_early(store: &Store) {
-    let Some(largest) = largest_for_memory(store) else { return };
-    // Writers wait for who has it.
-    store.background.priorities.raise_all();
-    if let Some(mut commit) = store.try_commit_state() {
+    if let Some(largest) = largest_for_memory(store)
+        && let Some(mut commit) = store.try_commit_state()
+    {
         switch_early(store, &mut commit, largest);
     }
 }

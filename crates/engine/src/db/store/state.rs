@@ -244,8 +244,9 @@ impl Store {
         }
     }
 
-    /// The commit lock, unless somebody has it.
+    /// The commit lock, unless somebody has it. For background threads, which are raised before: writers wait for who has it.
     pub fn try_commit_state(&self) -> Option<MutexGuard<'_, CommitState>> {
+        self.background.priorities.raise_all();
         match self.commit.try_lock() {
             Ok(state) => Some(state),
             Err(TryLockError::Poisoned(state)) => Some(state.into_inner()),
