@@ -111,6 +111,8 @@ pub enum LoadShape {
         high: Rate,
         /// The rate of a valley.
         low: Rate,
+        /// What the lengths follow from, if not from the run's seed.
+        seed: Option<u64>,
     },
     /// What was recorded elsewhere.
     Recorded {
@@ -132,7 +134,7 @@ pub struct Piece {
 
 /// The forms that people can type, for help and errors.
 pub const FORMS: &str = "constant:RATE, sustained, peaks:HIGH,LOW,PEAK_SECONDS,VALLEY_SECONDS, steps:RATE@SECONDS,…, \
-                         nutanix[:HIGH,LOW], recorded:FILE";
+                         nutanix[:HIGH,LOW[,SEED]], recorded:FILE";
 
 impl LoadShape {
     /// Reads a shape. `read` gives the text of a recording.
@@ -143,9 +145,11 @@ impl LoadShape {
         let (form, rest) = text.split_once(':').unwrap_or((text, ""));
         match (form, rest) {
             ("sustained", "") => Ok(LoadShape::Constant(Rate::Share(1.0))),
-            ("nutanix", "") => {
-                Ok(LoadShape::Nutanix { high: Rate::PerSec(20_000.0), low: Rate::PerSec(2_000.0) })
-            }
+            ("nutanix", "") => Ok(LoadShape::Nutanix {
+                high: Rate::PerSec(20_000.0),
+                low: Rate::PerSec(2_000.0),
+                seed: None,
+            }),
             ("constant", rest) => Ok(LoadShape::Constant(some_load(Rate::parse(rest)?)?)),
             ("peaks", rest) => {
                 let parts: Vec<&str> = rest.split(',').collect();
@@ -163,10 +167,18 @@ impl LoadShape {
                 })
             }
             ("nutanix", rest) => {
-                let (high, low) = rest.split_once(',').ok_or_else(|| {
-                    format!("`{text}`: give the rates of peaks and of valleys, for instance nutanix:20k,2k")
-                })?;
-                Ok(LoadShape::Nutanix { high: some_load(Rate::parse(high)?)?, low: Rate::parse(low)? })
+                let wrong = || {
+                    format!(
+                        "`{text}`: give the rates of peaks and of valleys, and a seed if you like, for instance \
+                         nutanix:20k,2k or nutanix:20k,2k,7"
+                    )
+                };
+                let (high, rest) = rest.split_once(',').ok_or_else(wrong)?;
+                let (low, seed) = match rest.split_once(',') {
+                    Some((low, seed)) => (low, Some(seed.parse().map_err(|_| wrong())?)),
+                    None => (rest, None),
+                };
+                Ok(LoadShape::Nutanix { high: some_load(Rate::parse(high)?)?, low: Rate::parse(low)?, seed })
             }
             ("steps", rest) => steps(rest),
             ("recorded", "") => Err("recorded: which file? recorded:FILE, lines of second,rate".to_owned()),
@@ -180,7 +192,7 @@ impl LoadShape {
         let share = |rate: &Rate| matches!(rate, Rate::Share(_));
         match self {
             LoadShape::Constant(rate) => share(rate),
-            LoadShape::Peaks { high, low, .. } | LoadShape::Nutanix { high, low } => {
+            LoadShape::Peaks { high, low, .. } | LoadShape::Nutanix { high, low, .. } => {
                 share(high) || share(low)
             }
             LoadShape::Steps(steps) => steps.iter().any(|(rate, _)| share(rate)),
@@ -218,8 +230,8 @@ impl LoadShape {
             LoadShape::Steps(steps) => {
                 Box::new(steps.iter().map(move |&(rate, seconds)| piece(rate, seconds)))
             }
-            LoadShape::Nutanix { high, low } => {
-                let mut random = Random::new(seed);
+            LoadShape::Nutanix { high, low, seed: own } => {
+                let mut random = Random::new(own.unwrap_or(seed));
                 let both = move || [piece(*high, peak(&mut random)), piece(*low, valley(&mut random))];
                 Box::new(std::iter::repeat_with(both).flatten())
             }
@@ -245,7 +257,8 @@ impl fmt::Display for LoadShape {
                 }
                 Ok(())
             }
-            LoadShape::Nutanix { high, low } => write!(f, "nutanix:{high},{low}"),
+            LoadShape::Nutanix { high, low, seed: None } => write!(f, "nutanix:{high},{low}"),
+            LoadShape::Nutanix { high, low, seed: Some(seed) } => write!(f, "nutanix:{high},{low},{seed}"),
             LoadShape::Recorded { name, .. } => write!(f, "recorded:{name}"),
         }
     }
@@ -342,6 +355,7 @@ mod tests {
             ("steps:5k@10,0@1,10k@2.5", "steps:5k@10,0@1,10k@2.5"),
             ("nutanix", "nutanix:20k,2k"),
             ("nutanix:80%,8%", "nutanix:80%,8%"),
+            ("nutanix:5k,500,7", "nutanix:5k,500,7"),
         ] {
             let shape = parse(text).unwrap();
             assert_eq!(shape.to_string(), again);
@@ -364,6 +378,7 @@ mod tests {
             ("steps:5k", "steps:5k@10"),
             ("steps:0@5", "above 0"),
             ("nutanix:5k", "nutanix:20k,2k"),
+            ("nutanix:5k,500,x", "nutanix:20k,2k,7"),
             ("recorded", "second,rate"),
             ("recorded:x.csv", "no file x.csv"),
         ] {
@@ -387,6 +402,7 @@ mod tests {
     fn the_production_profile_has_the_paper_s_lengths() {
         let all = pieces(&parse("nutanix").unwrap(), 7, 20_000);
         assert_eq!(all, pieces(&parse("nutanix").unwrap(), 7, 20_000));
+        assert_eq!(all, pieces(&parse("nutanix:20k,2k,7").unwrap(), 8, 20_000));
         let (peaks, valleys): (Vec<_>, Vec<_>) = all.iter().partition(|(rate, _)| *rate == 20_000.0);
         let short = peaks.iter().filter(|(_, s)| (10.0..=20.0).contains(s)).count();
         let long = peaks.iter().filter(|(_, s)| *s >= 100.0).count();

@@ -17,7 +17,7 @@ pub struct LoadArgs {
     #[arg(long, value_name = "RATE", value_parser = Rate::parse_load, conflicts_with_all = ["shape", "find_max_rate"])]
     pub rate: Option<Rate>,
     /// Requests come in this shape: constant:RATE, sustained, peaks:HIGH,LOW,PEAK_SECONDS,VALLEY_SECONDS,
-    /// steps:RATE@SECONDS,…, nutanix or nutanix:HIGH,LOW, recorded:FILE (lines of second,rate).
+    /// steps:RATE@SECONDS,…, nutanix or nutanix:HIGH,LOW or nutanix:HIGH,LOW,SEED, recorded:FILE (lines of second,rate).
     #[arg(long, value_name = "SHAPE", value_parser = shape, conflicts_with = "find_max_rate")]
     pub shape: Option<LoadShape>,
     /// Find the highest rate that the store sustains, and run at it.
