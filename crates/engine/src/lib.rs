@@ -136,7 +136,7 @@ pub mod trace {
 
 /// Schedules: when background work may run.
 pub mod schedule {
-    pub use crate::scheduler::estimator::{Usage, fit_weights};
+    pub use crate::scheduler::estimator::{Estimator, Usage, fit_weights};
 
     /// Every schedule: its form, and one line for people.
     pub fn catalog() -> &'static [(&'static str, &'static str)] {

@@ -1,4 +1,7 @@
-//! `keel schedule list|show|set`: when background work may run.
+//! `keel schedule list|show|set|fit`: when background work may run.
+
+/// Weights for what is estimated by operations.
+mod fit;
 
 use clap::Subcommand;
 use evenkeel_lab::results::report::bytes;
@@ -31,6 +34,12 @@ pub enum Action {
         /// A name of `keel schedule list`, with its rate or knobs: fixed:50MiB, silk, silk:floor=20%,every=20ms.
         schedule: String,
     },
+    /// Look at a store that another process has open, and print the weights by which its gets and scans tell what it reads.
+    Fit {
+        /// For how long.
+        #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(3..=86_400))]
+        seconds: u64,
+    },
 }
 
 /// Shown below the help.
@@ -41,6 +50,7 @@ Examples:
   keel schedule list --knobs
   keel schedule set --db shop.db fixed:50MiB
   keel schedule set --db shop.db dlc-burst-part:burst-runs=12
+  keel schedule fit --db shop.db --seconds 60     weights for estimator=weighted@GET@SCAN
 
 Schedules that share the device with clients need its speed: the option device_bytes_per_sec, or else it is measured
 by writing for 0.3 s, and kept up to date by what background work shows (not with device_test=false).
@@ -61,6 +71,7 @@ impl Args {
                 }
                 answered => answered.value(),
             },
+            Action::Fit { seconds } => return fit::run(target, *seconds, self.json),
             Action::Set { schedule } => {
                 check_schedule(schedule)?;
                 tell(target, &format!("set-schedule {schedule}"))?

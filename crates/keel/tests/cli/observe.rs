@@ -94,6 +94,30 @@ fn a_running_store_answers_and_obeys() {
 
 #[cfg(unix)]
 #[test]
+fn weights_are_fitted_to_a_running_store() {
+    let keel = Keel::new();
+    let fit = ["schedule", "fit", "--seconds", "3"];
+    keel.ok(&["put", "a", "1"]);
+    keel.run(&fit).fails(1, &["no process answers"]);
+    let mut shell = busy(&keel, &["--set", "device_bytes_per_sec=200MiB", "--set", "cache_bytes=0"]);
+    keel.run(&fit).fails(1, &["counted while a schedule looks at them", "estimator=weighted@1@1"]);
+    keel.ok(&["schedule", "set", "dlc-full:estimator=weighted@1@1"]);
+    keel.run(&fit).fails(1, &["no gets and no scans came"]);
+    let found = std::thread::scope(|scope| {
+        let found = scope.spawn(|| keel.ok(&fit));
+        while !found.is_finished() {
+            assert!(shell.ask("get key0007").starts_with("value"));
+        }
+        found.join().unwrap()
+    });
+    let estimator = found.lines().next().unwrap();
+    assert!(estimator.starts_with("estimator=per-get@") && found.contains(" off by "), "{found}");
+    keel.ok(&["schedule", "set", &format!("dlc-full:{estimator}")]);
+    keel.run(&["schedule", "fit", "--seconds", "1"]).fails(2, &["3..=86400"]);
+}
+
+#[cfg(unix)]
+#[test]
 fn what_a_killed_process_leaves_is_no_obstacle() {
     let keel = Keel::new();
     // Dropped, it is killed.

@@ -131,9 +131,18 @@ fn compaction_cpu(store: &Store) -> Duration {
 /// What clients and background work have used since the store was opened, as far as an estimator looks at it: sums over all threads
 /// are read from lines that clients write.
 pub fn usage(store: &Store, by: &Estimator) -> Usage {
+    sums(store, by.counts_operations(), by.counts_fills())
+}
+
+/// All of it. Gets and scans are what they were while they were last counted.
+pub fn usage_by_all(store: &Store) -> Usage {
+    sums(store, true, true)
+}
+
+fn sums(store: &Store, operations: bool, fills: bool) -> Usage {
     let (io, cache) = (store.fs.counters(), store.tables.block_cache());
-    let reads = if by.counts_operations() { store.client_ops.sums() } else { ClientReads::default() };
-    let fills = |sum: fn(&BlockCache) -> u64| if by.counts_fills() { sum(cache) } else { 0 };
+    let reads = if operations { store.client_ops.sums() } else { ClientReads::default() };
+    let fills = |sum: fn(&BlockCache) -> u64| if fills { sum(cache) } else { 0 };
     let both = |class| io.read(class) + io.written(class);
     Usage {
         gets: reads.gets,

@@ -1,10 +1,11 @@
 //! What the schedule does, as numbers and as JSON.
 
-use crate::db::jobs::scheduling::device_speed;
+use crate::db::jobs::scheduling::{device_speed, usage_by_all};
 use crate::db::store::background::BackgroundState;
 use crate::db::store::state::Store;
 use crate::observe::json::{Object, quoted};
 use crate::scheduler::classifier::Load;
+use crate::scheduler::estimator::Usage;
 
 /// What the schedule does, and has done since the store was opened.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,6 +34,10 @@ pub struct ScheduleMetrics {
     pub flushes_delayed: u64,
     /// CPU seconds of the thread that looks at the load.
     pub monitor_cpu_seconds: f64,
+    /// What was used, as estimators count it. Gets and scans only grow while `counts_operations`.
+    pub used: Usage,
+    /// True while the schedule looks at operations one by one.
+    pub counts_operations: bool,
     /// Jobs: set aside, gone on with, that let go, and that threw work away. The first is the sum of the others and of `jobs_paused`.
     pub jobs_preempted: u64,
     /// Gone on with.
@@ -69,6 +74,8 @@ pub fn schedule(store: &Store, state: &BackgroundState) -> ScheduleMetrics {
         bursts: memory.bursts.begun,
         flushes_delayed: c.flushes_delayed.get(),
         monitor_cpu_seconds: c.monitor_nanos.get() as f64 / 1e9,
+        used: usage_by_all(store),
+        counts_operations: state.policy.counts_operations(),
         jobs_preempted: c.jobs_preempted.get(),
         jobs_resumed: c.jobs_resumed.get(),
         jobs_yielded: c.jobs_yielded.get(),
@@ -94,6 +101,20 @@ impl ScheduleMetrics {
         let [parts, whole] = self.bursts;
         let object = object.raw("bursts", Object::new().raw("part", parts).raw("whole", whole).end());
         let object = object.raw("flushes_delayed", self.flushes_delayed);
-        object.fraction("monitor_cpu_seconds", self.monitor_cpu_seconds).end()
+        let object = object.fraction("monitor_cpu_seconds", self.monitor_cpu_seconds);
+        object.raw("used", self.used_json()).end()
+    }
+
+    fn used_json(&self) -> String {
+        let used = &self.used;
+        let if_counted = |n: u64| if self.counts_operations { n.to_string() } else { "null".to_owned() };
+        let object =
+            Object::new().raw("gets", if_counted(used.gets)).raw("get_bytes", if_counted(used.get_bytes));
+        let object =
+            object.raw("scans", if_counted(used.scans)).raw("scan_bytes", if_counted(used.scan_bytes));
+        let object = object.raw("writes", used.writes).raw("write_bytes", used.write_bytes);
+        let object = object.raw("cache_fill_bytes", used.cache_fill_bytes);
+        let object = object.raw("cache_fill_bytes_on_disk", used.cache_fill_bytes_on_disk);
+        object.raw("client_read_bytes", used.client_read_bytes).raw("log_bytes", used.log_bytes).end()
     }
 }
