@@ -188,29 +188,55 @@ fn the_device_is_measured_once() {
     db.close().unwrap();
 }
 
+/// Moves enough through the device, in eighty seconds, that its speed is known; what the store then takes it for.
+fn show_speed(bench: &Bench, db: &Db) -> u64 {
+    for round in 0..80u32 {
+        (0..60u32).for_each(|key| db.put(&(round * 60 + key).to_be_bytes(), &[7; 70_000]).unwrap());
+        db.flush().unwrap();
+        bench.clock.advance(Duration::from_secs(1));
+        db.wait_idle().unwrap();
+    }
+    db.options().device_measured_bytes_per_sec
+}
+
+/// With large transfers past the page cache, and the device taken for three times as fast as it is.
+fn open_mistaken(bench: &Bench) -> Db {
+    let db = bench.open("unlimited");
+    set(&db, &[("memory_bytes", "64MiB"), ("memtable_bytes", "8MiB"), ("table_bytes", "4MiB")]);
+    set(&db, &[("compression", "none"), ("direct_flush", "true"), ("direct_compaction", "true")]);
+    set(&db, &[("device_measured_bytes_per_sec", &WRONG.to_string())]);
+    db
+}
+
+const WRONG: u64 = 3 * Bench::SPEED;
+
 /// What was measured, and is wrong by now, follows what background work shows; what was set does not, nor without tests.
 #[test]
 fn the_device_is_followed() {
-    const WRONG: u64 = 3 * Bench::SPEED;
     let bench = Bench::new();
-    let db = bench.open("unlimited");
-    let large = [("memory_bytes", "64MiB"), ("memtable_bytes", "8MiB"), ("table_bytes", "4MiB")];
-    set(&db, &large);
-    set(&db, &[("compression", "none"), ("direct_flush", "true"), ("direct_compaction", "true")]);
-    set(&db, &[("device_measured_bytes_per_sec", &WRONG.to_string())]);
-    let shown = |options: &[(&str, &str)]| {
-        set(&db, options);
-        for round in 0..80u32 {
-            (0..60u32).for_each(|key| db.put(&(round * 60 + key).to_be_bytes(), &[7; 70_000]).unwrap());
-            db.flush().unwrap();
-            bench.clock.advance(Duration::from_secs(1));
-            db.wait_idle().unwrap();
-        }
-        db.options().device_measured_bytes_per_sec
-    };
-    assert_eq!(shown(&[("device_test", "false")]), WRONG);
-    assert_eq!(shown(&[("device_test", "true"), ("device_bytes_per_sec", "1GiB")]), WRONG);
-    let followed = shown(&[("device_bytes_per_sec", "0")]);
+    let db = open_mistaken(&bench);
+    set(&db, &[("device_test", "false")]);
+    assert_eq!(show_speed(&bench, &db), WRONG);
+    set(&db, &[("device_test", "true"), ("device_bytes_per_sec", "1GiB")]);
+    assert_eq!(show_speed(&bench, &db), WRONG);
+    set(&db, &[("device_bytes_per_sec", "0")]);
+    let followed = show_speed(&bench, &db);
     assert!(Bench::is_right(followed), "{followed}");
+    db.close().unwrap();
+}
+
+/// A schedule that asks for more than the device turns out to do goes on, and that is told, once.
+#[test]
+fn a_device_that_is_too_slow_for_its_schedule_is_told() {
+    let bench = Bench::new();
+    let db = open_mistaken(&bench);
+    db.set_schedule("silk:floor=100MiB").unwrap();
+    let gone_by = show_speed(&bench, &db);
+    assert!(gone_by >= 100 << 20, "{gone_by}");
+    assert_eq!(db.metrics().background_errors, 1);
+    db.set_schedule("silk").unwrap();
+    let followed = show_speed(&bench, &db);
+    assert!(Bench::is_right(followed), "{followed}");
+    assert_eq!(db.metrics().background_errors, 1);
     db.close().unwrap();
 }

@@ -289,6 +289,24 @@ fn compactions_are_no_clients() {
     }
 }
 
+/// Nor is what they leave in the cache of what was there before.
+#[test]
+fn what_compactions_keep_in_the_cache_is_no_clients() {
+    let large = Options { cache_bytes: 1 << 20, memory_bytes: 4 << 20, ..options("fixed:1024") };
+    let mut world = World::with(large, 23);
+    world.high(20);
+    world.db.set_schedule("dlc-full:estimator=cache-fills,every=10ms").unwrap();
+    world.tick(0, 0);
+    world.tick(0, 0);
+    let before = world.metrics().cache_written_bytes;
+    for _ in 0..20 {
+        world.tick(0, 0);
+        assert_eq!(world.metrics().schedule.client_bytes_per_sec, Some(0));
+    }
+    assert!(world.metrics().cache_written_bytes > before);
+    world.finish();
+}
+
 /// Bytes by class are all bytes.
 #[test]
 fn classes_sum_to_what_the_device_moved() {
@@ -356,6 +374,10 @@ fn a_store_with_threads_lives_under_every_schedule() {
     let metrics = db.metrics();
     adds_up(&metrics);
     assert_eq!((metrics.jobs_open, metrics.jobs_failed), (0, 0));
+    for class in ["flush", "l0-to-l1", "deep"] {
+        let cpu = metrics.cpu_seconds.iter().find(|(of, _)| of == class);
+        assert!(cpu.is_some_and(|(_, seconds)| *seconds > 0.0), "no CPU of {class}");
+    }
     let (last, all) = (presets().len() - 1, 1500 * THREADS as usize);
     let values = db.scan(ScanRange::all()).unwrap().map(|pair| pair.unwrap().1).collect::<Vec<_>>();
     assert!(
@@ -369,30 +391,75 @@ fn a_store_with_threads_lives_under_every_schedule() {
     assert_eq!(Some(&db.options().schedule), presets().last());
 }
 
-/// What a deep job has done before ten seconds of high load is not done again after them.
-#[test]
-fn a_pause_of_ten_seconds_loses_no_work() {
+/// Bytes that deep jobs have moved.
+fn deep(world: &World) -> u64 {
+    moved(&world.metrics(), &["deep"])
+}
+
+/// A world in which the load has become high in the middle of a deep job.
+fn with_a_paused_deep_job() -> World {
     // L0 waits for what a deep job has, instead of having it thrown away.
     let mut world = World::new("silk:conflict=wait", 4);
-    let deep = |world: &World| moved(&world.metrics(), &["deep"]);
-    let in_the_middle = |world: &mut World| {
-        let before = deep(world);
-        world.tick(4, 1);
-        deep(world) > before && world.metrics().jobs_open > 0
-    };
     for _ in 0..4000 {
-        if !in_the_middle(&mut world) {
+        let before = deep(&world);
+        world.tick(4, 1);
+        if deep(&world) == before || world.metrics().jobs_open == 0 {
             continue;
         }
         (0..20).for_each(|_| world.tick(0, 110));
         if world.metrics().jobs_paused > 0 {
-            break;
+            return world;
         }
     }
+    panic!("no deep job was paused");
+}
+
+/// What a deep job has done before ten seconds of high load is not done again after them.
+#[test]
+fn a_pause_of_ten_seconds_loses_no_work() {
+    let mut world = with_a_paused_deep_job();
     let before = (deep(&world), world.metrics().jobs_paused);
     (0..1000).for_each(|_| world.tick(0, 110));
-    assert!(before == (deep(&world), world.metrics().jobs_paused) && before.1 > 0, "{before:?}");
+    assert_eq!((deep(&world), world.metrics().jobs_paused), before);
     let metrics = world.finish();
     assert!(metrics.jobs_resumed >= before.1, "{} resumed", metrics.jobs_resumed);
     assert_eq!((metrics.jobs_yielded, metrics.jobs_discarded, metrics.wasted_bytes), (0, 0, 0));
+}
+
+/// A store that is closed while jobs are paused says what becomes of them.
+#[test]
+fn a_close_gives_up_what_is_paused() {
+    let world = with_a_paused_deep_job();
+    let paused = world.metrics().jobs_paused;
+    world.db.clone().close().unwrap();
+    let metrics = world.metrics();
+    assert_eq!((metrics.jobs_paused, metrics.jobs_discarded), (0, paused));
+    let told =
+        |event: &&Event| matches!(event, Event::Discarded { bytes, .. } if *bytes == metrics.wasted_bytes);
+    assert_eq!(world.events.lock().unwrap().iter().filter(told).count(), 1);
+}
+
+/// Where nobody gives way, a job that has not been stepped for half a minute lets go all the same of what others want.
+#[test]
+fn a_forgotten_job_lets_go_of_what_others_want() {
+    let mut world = World::new("unlimited:conflict=wait", 4);
+    let put_and_step = |world: &mut World| {
+        world.put();
+        let not_deep = |jobs: &[(usize, Class)]| jobs.iter().find(|(_, class)| *class < Class::Deep).copied();
+        world.db.step(&mut |jobs| not_deep(jobs).map(|(job, _)| job));
+    };
+    // One that is deep is open, and nobody steps it; L0 grows because it is in the way.
+    (0..4000).for_each(|_| put_and_step(&mut world));
+    let runs = world.metrics().keyspaces[0].levels[0].runs;
+    assert!(runs > 8, "{runs} runs in L0");
+    world.clock.advance(Duration::from_secs(29));
+    (0..300).for_each(|_| put_and_step(&mut world));
+    assert_eq!(world.metrics().jobs_preempted, 0);
+    world.clock.advance(Duration::from_secs(2));
+    (0..300).for_each(|_| put_and_step(&mut world));
+    world.settle();
+    let metrics = world.metrics();
+    assert_eq!(metrics.jobs_yielded, metrics.jobs_preempted);
+    assert!(metrics.jobs_yielded > 0);
+    world.finish();
 }

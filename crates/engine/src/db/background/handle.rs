@@ -12,6 +12,7 @@ use super::trace;
 use super::unlinks::unlink_at_close;
 use crate::base::error::{Error, Result};
 use crate::db::store::state::{CLOSED, Store};
+use crate::observe::event::Event;
 
 /// An open store and its threads.
 #[derive(Debug)]
@@ -65,16 +66,7 @@ impl Handle {
         let threads = std::mem::take(&mut *store.background.threads());
         threads.join();
         drop(waits);
-        let jobs = std::mem::take(&mut store.background.lock().jobs);
-        store.counters.jobs_discarded.add(jobs.iter().filter(|job| job.set_aside).count() as u64);
-        let flush = store.background.lock().flush.take();
-        // What cannot be removed is an orphan, which the next open removes.
-        for mut job in jobs.into_iter().filter_map(|open| open.job) {
-            let _ = job.abandon();
-        }
-        if let Some(mut open) = flush {
-            let _ = open.job.abandon();
-        }
+        give_up_jobs(store);
         if store.read_only {
             return Ok(());
         }
@@ -87,6 +79,24 @@ impl Handle {
         };
         store.outbox.tell(&store.listener);
         outcome
+    }
+}
+
+/// What open jobs had not committed is gone. What cannot be removed of it is an orphan, which the next open removes.
+fn give_up_jobs(store: &Store) {
+    let (jobs, flush) = {
+        let mut state = store.background.lock();
+        (std::mem::take(&mut state.jobs), state.flush.take())
+    };
+    for open in jobs {
+        store.counters.jobs_discarded.add(open.set_aside.into());
+        let Some(mut job) = open.job else { continue };
+        let (bytes, _) = job.abandon();
+        store.counters.wasted_bytes.add(bytes);
+        store.event(&Event::Discarded { job: open.id, bytes });
+    }
+    if let Some(mut open) = flush {
+        let _ = open.job.abandon();
     }
 }
 

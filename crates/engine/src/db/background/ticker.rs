@@ -45,8 +45,19 @@ pub fn tick(store: &Store) {
     }
     drop(ticker);
     if is_over {
-        follow_device(store);
+        take_over_device_speed(store);
         sample_pressed(store);
+    }
+}
+
+/// What the device has shown is taken over; that it cannot be is told once.
+fn take_over_device_speed(store: &Store) {
+    let Some(outcome) = follow_device(store) else { return };
+    let mut ticker = store.ticker.lock().unwrap_or_else(PoisonError::into_inner);
+    let was_told = std::mem::replace(&mut ticker.device_refused, outcome.is_err());
+    drop(ticker);
+    if let (Err(error), false) = (outcome, was_told) {
+        store.event(&Event::BackgroundError { error });
     }
 }
 

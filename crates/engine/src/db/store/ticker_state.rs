@@ -24,6 +24,8 @@ pub struct Ticker {
     pub heat_saved_at: Duration,
     /// Something was learnt since.
     pub heat_is_newer: bool,
+    /// What the device has shown cannot be gone by, and that was told.
+    pub device_refused: bool,
 }
 
 impl Ticker {
@@ -38,6 +40,7 @@ impl Ticker {
             last_line: Vec::new(),
             heat_saved_at: now,
             heat_is_newer: false,
+            device_refused: false,
         }
     }
 }
