@@ -39,7 +39,7 @@ pub struct Args {
     #[arg(value_name = "WORKLOAD", value_parser = workload_parser(), required_unless_present_any = ["properties", "operations"])]
     workload: Option<&'static Workload>,
     /// Run the operations of a text file in their order.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "properties", "use_existing"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "properties", "use_existing", "warm", "no_settle", "crash"])]
     operations: Option<PathBuf>,
     /// The engine to measure.
     #[arg(long, value_parser = PossibleValuesParser::new(PEERS))]

@@ -75,7 +75,7 @@ pub struct Args {
     subject: Option<Subject>,
     /// Run the operations of a text file (I, U, D, R, Q, S and keys; `-` is the standard input) in their order.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "properties", "records", "ops", "seconds", "threads",
-        "key_bytes", "value_bytes", "distribution"])]
+        "key_bytes", "value_bytes", "distribution", "warm", "no_settle", "crash"])]
     operations: Option<PathBuf>,
     /// Compare every answer with a map that takes the same operations.
     #[arg(long, requires = "operations")]
@@ -229,6 +229,11 @@ impl Args {
         if self.run.ops.is_some() || self.run.distribution.is_some() {
             return Err(Failure::usage(
                 "soak chooses evenly and ends by --seconds; leave --ops and --distribution away",
+            ));
+        }
+        if self.run.warm.is_some() || self.run.no_settle || self.run.crash {
+            return Err(Failure::usage(
+                "soak fills its own store, and ends when that is idle; leave --warm, --no-settle and --crash away",
             ));
         }
         let value_bytes = match self.run.value_bytes {

@@ -169,6 +169,7 @@ impl Stage<'_> {
             ops: None,
             seconds: None,
             warm_seconds: None,
+            settles: true,
             threads: THREADS,
             distribution: workload.distribution,
             seed: self.seed,

@@ -80,6 +80,22 @@ fn every_workload_gives_its_document() {
     }
 }
 
+/// What is left to do is not waited for where nobody wants to know.
+#[test]
+fn a_store_that_is_not_settled_says_so() {
+    let keel = Keel::new();
+    let fill = ["bench", "fillrandom", "--records", "1000", "--no-settle", "--json", "-"];
+    let document: serde_json::Value = serde_json::from_str(&keel.bare(&fill).ok()).unwrap();
+    assert!(document["idle_seconds"].is_null(), "{document}");
+    for refused in [&["soak", "--no-settle"][..], &["soak", "--warm", "1"], &["soak", "--crash"]] {
+        keel.bare(&[&["bench"], refused].concat()).fails(2, &["leave --warm, --no-settle and --crash away"]);
+    }
+    for flag in ["--no-settle", "--crash", "--warm=1"] {
+        keel.bare(&["bench", "--operations", "x.txt", flag]).fails(2, &["cannot be used with"]);
+    }
+    keel.bare(&["bench", "fillrandom", "--no-settle", "--crash"]).fails(2, &["cannot be used with"]);
+}
+
 #[test]
 fn people_see_a_table() {
     let keel = Keel::new();

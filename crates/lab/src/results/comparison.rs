@@ -451,7 +451,7 @@ fn rows(contestants: &[Contestant]) -> Vec<Row> {
         Row::new("space ampl.", Times, Some(Lower), |d| d.amplification.space),
         Row::new("CPU per op", Micros, Some(Lower), Document::cpu_us_per_op),
         Row::new("peak memory", Bytes, Some(Lower), |d| Some(d.peak_rss_bytes? as f64)),
-        Row::new("idle after", Seconds, Some(Lower), |d| Some(d.idle_seconds)).tail(),
+        Row::new("idle after", Seconds, Some(Lower), |d| d.idle_seconds).tail(),
         Row::new("lab per op", Micros, None, |d| Some(d.driver.ns_per_op / 1e3)),
         Row::new("others' cores", Cores, None, |d| d.others_cores),
     ]);

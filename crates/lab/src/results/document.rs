@@ -45,7 +45,7 @@ pub struct Document {
     pub steady: Option<Steady>,
     pub wrong_reads: u64,
     pub load: Option<Load>,
-    pub idle_seconds: f64,
+    pub idle_seconds: Option<f64>,
     pub amplification: Amplification,
     pub compaction: Compaction,
     pub stalls: Stalls,

@@ -125,7 +125,7 @@ fn every_field_is_documented() {
         steady: Some(Steady { latency_us: steady.into(), ..Steady::default() }),
         wrong_reads: 0,
         load: Some(Load { seconds: 1.0, throughput_ops_per_sec: 1.0, idle_seconds: 1.0 }),
-        idle_seconds: 0.0,
+        idle_seconds: Some(0.0),
         amplification: Amplification { write: None, read: None, space: None, moved: None },
         compaction: compaction(&Figures::default()),
         stalls: Stalls { count: None, seconds: None },

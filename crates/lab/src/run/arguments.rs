@@ -47,6 +47,9 @@ pub struct RunArgs {
     /// Decides on keys, values and operations.
     #[arg(long, value_name = "N", default_value_t = 42)]
     pub seed: u64,
+    /// Do not wait afterwards until background work has run out: what it moves, and what is on the disk, is of the measurement alone.
+    #[arg(long, conflicts_with = "crash")]
+    pub no_settle: bool,
     /// Die when the operations are done, as by a kill: for measuring how long the store takes to open after it. Needs --db.
     #[arg(long)]
     pub crash: bool,
@@ -134,6 +137,7 @@ impl RunArgs {
             ops,
             seconds,
             warm_seconds: self.warm,
+            settles: !self.no_settle,
             threads: self.threads.map(usize::from).or(described.threads).unwrap_or(1),
             distribution: asked.unwrap_or(workload.distribution),
             seed: self.seed,

@@ -67,6 +67,8 @@ pub struct Plan<'a> {
     pub seconds: Option<f64>,
     /// Reads so long before, as the workload does.
     pub warm_seconds: Option<f64>,
+    /// Waits afterwards until background work has run out.
+    pub settles: bool,
     /// How many threads; the writer of a workload that has one comes on top.
     pub threads: usize,
     /// Which records are chosen.
@@ -157,9 +159,9 @@ pub struct Outcome {
     pub samples: BTreeMap<u64, Sample>,
     /// Reads that found nothing although the record exists, or something although it does not.
     pub wrong_reads: u64,
-    /// How long the store took to be idle afterwards.
-    pub idle_seconds: f64,
-    /// The engine's figures when idle.
+    /// How long the store took to be idle afterwards, if that was waited for.
+    pub idle_seconds: Option<f64>,
+    /// The engine's figures then.
     pub figures: Figures,
     /// What the store occupies when idle.
     pub disk_bytes: u64,
@@ -208,7 +210,7 @@ pub fn run<E: Engine>(engine: &E, plan: &Plan<'_>, watch: &dyn Watch) -> Result<
     };
     let meter = Meter::start();
     let (measured, opened) = measure(engine, plan, &shared, schedule.as_ref(), watch)?;
-    let done = at_rest(engine, measured, &meter, driver, watch, || live(engine, &shared))?;
+    let done = at_rest(engine, measured, &meter, driver, plan.settles, watch, || live(engine, &shared))?;
     let wrong_before = max_rate.as_ref().map_or(0, |found| found.wrong_reads);
     Ok(Outcome { fill, wrong_reads: wrong_before + done.wrong_reads, opened, max_rate, ..done })
 }
@@ -283,17 +285,18 @@ pub(crate) fn drain_seconds(schedule: &Schedule) -> f64 {
     schedule.seconds().max(DRAIN_SECONDS_MIN)
 }
 
-/// What a measurement gave, once the store is idle again. `live` says what is in it then.
+/// What a measurement gave, once the store is idle again, if that is waited for. `live` says what is in it then.
 pub(crate) fn at_rest<E: Engine>(
     engine: &E,
     measured: Measured,
     meter: &Meter,
     driver: DriverCost,
+    settles: bool,
     watch: &dyn Watch,
     live: impl FnOnce() -> Result<Scanned, EngineError>,
 ) -> Result<Outcome, EngineError> {
     let while_measured = meter.used().and_then(|used| used.others_cores);
-    let idle_seconds = settle(engine, watch)?;
+    let idle_seconds = settles.then(|| settle(engine, watch)).transpose()?;
     let used = meter.used();
     watch.end();
     let (figures, disk_bytes) = (engine.figures(), engine.disk_bytes());

@@ -26,6 +26,7 @@ fn plan(name: &str) -> Plan<'static> {
         ops: (!workload.fills()).then_some(3000),
         seconds: None,
         warm_seconds: None,
+        settles: true,
         threads: 3,
         distribution: workload.distribution,
         seed: 2,

@@ -111,7 +111,7 @@ pub fn run<E: Engine, R: Recorded>(
         Pace::Speed(_) => Some(driver::opened(&done, threads, None)),
     };
     let OpenMeasured { measured, late, .. } = done;
-    let outcome = at_rest(engine, measured, &meter, driver, watch, || recorded.live())?;
+    let outcome = at_rest(engine, measured, &meter, driver, true, watch, || recorded.live())?;
     let outcome = Outcome { opened, ..outcome };
     let replay = Replay {
         operations: recorded.operations(),

@@ -55,6 +55,7 @@ pub fn plan(data: Dataset, seed: u64) -> Plan<'static> {
         ops: None,
         seconds: None,
         warm_seconds: None,
+        settles: true,
         threads: 1,
         distribution: OPERATIONS.distribution,
         seed,
@@ -89,7 +90,7 @@ pub fn run<E: Engine>(
     if let Some(model) = &model {
         model.check_all()?;
     }
-    let outcome = at_rest(engine, measured, &meter, driver, watch, || engine.read_all())?;
+    let outcome = at_rest(engine, measured, &meter, driver, true, watch, || engine.read_all())?;
     Ok((written.dataset(outcome.records), outcome))
 }
 

@@ -134,6 +134,9 @@ impl Cell {
         if let Some(shape) = row.shape(found, divide, self.seed()) {
             flag("--shape", shape);
         }
+        if !row.settles() {
+            words.push("--no-settle".to_owned());
+        }
         words
     }
 
@@ -210,4 +213,20 @@ pub fn plan(studies: &[&'static Study], rounds: RangeInclusive<u16>) -> Vec<Cell
     // One store at a time is on the disk.
     cells.sort_by_key(|cell| (cell.store(), cell.row.load != Load::Probe));
     cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments::SCHEDULES;
+
+    /// What a load moves follows from these; a limiter would make the others last twice as long.
+    #[test]
+    fn rows_without_a_schedule_are_waited_for() {
+        for cell in plan(SCHEDULES, 1..=1) {
+            let words = cell.arguments(1, None);
+            let waits = !words.iter().any(|word| word == "--no-settle");
+            assert_eq!(waits, cell.row.schedule == "unlimited", "{}", cell.title());
+        }
+    }
 }

@@ -214,6 +214,12 @@ impl Row {
         Row { load: Load::Probe, seconds: 120.0, strategy: STRATEGY, memory: 1, ..self.under("unlimited") }
     }
 
+    /// Whether the rest of background work is waited for. What a load moves is told by rows without a schedule; a limiter needs as long
+    /// for what it has left undone as the load took, and no claim is about that.
+    pub fn settles(&self) -> bool {
+        self.schedule == "unlimited"
+    }
+
     /// How long it is measured where all is divided.
     pub fn seconds(&self, divide: u64) -> f64 {
         if divide == 1 {

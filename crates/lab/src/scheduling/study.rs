@@ -206,7 +206,7 @@ pub fn steepest(document: &Document) -> Option<f64> {
 
 /// Cores that the schedule's monitor used since the store was opened.
 pub fn monitor(document: &Document) -> Option<f64> {
-    let seconds = document.seconds + document.idle_seconds;
+    let seconds = document.seconds + document.idle_seconds.unwrap_or(0.0);
     document.monitor_cpu_seconds.filter(|_| seconds > 0.0).map(|cpu| cpu / seconds)
 }
 
@@ -339,7 +339,7 @@ mod tests {
         let mut d = document(|_, _| ());
         d.monitor_cpu_seconds = None;
         assert_eq!(monitor(&d), None);
-        (d.monitor_cpu_seconds, d.seconds, d.idle_seconds) = (Some(0.1), 15.0, 5.0);
+        (d.monitor_cpu_seconds, d.seconds, d.idle_seconds) = (Some(0.1), 15.0, Some(5.0));
         assert_eq!(monitor(&d), Some(0.005));
     }
 

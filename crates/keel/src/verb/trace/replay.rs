@@ -130,6 +130,7 @@ impl Args {
             ops: None,
             seconds: None,
             warm_seconds: None,
+            settles: true,
             threads,
             distribution: TRACE.distribution,
             seed: 0,

@@ -89,7 +89,7 @@ fn summary_row(run: &Run) -> Vec<String> {
         maybe(d.cpu_seconds),
         maybe(d.others_cores),
         whole(d.peak_rss_bytes),
-        number(d.idle_seconds),
+        maybe(d.idle_seconds),
         d.wrong_reads.to_string(),
         whole(steady.map(|s| s.halted_seconds)),
         whole(steady.map(|s| s.left_out_seconds)),

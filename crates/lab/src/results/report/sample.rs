@@ -74,7 +74,7 @@ pub fn document(engine: &str, seconds: u64) -> Document {
         steady: Some(steady(seconds, latency)),
         wrong_reads: 0,
         load: Some(Load { seconds: 1.5, throughput_ops_per_sec: 66_000.0, idle_seconds: 0.5 }),
-        idle_seconds: 0.25,
+        idle_seconds: Some(0.25),
         amplification: Amplification {
             write: Some(5.25),
             read: Some(2.0),

@@ -271,7 +271,7 @@ pub fn costs(report: &Report) -> Markup {
     let rows: [(&str, Get); 14] = [
         ("measured for", |d| seconds(d.seconds)),
         ("filled beforehand in", |d| d.load.map_or_else(|| "not filled".to_owned(), |l| seconds(l.seconds))),
-        ("idle again after", |d| seconds(d.idle_seconds)),
+        ("idle again after", |d| known(d.idle_seconds, seconds)),
         ("write amplification", |d| known(d.amplification.write, times)),
         ("read amplification", |d| known(d.amplification.read, times)),
         ("space amplification", |d| known(d.amplification.space, times)),

@@ -226,7 +226,7 @@ fn figures(out: &mut String, doc: &Document) -> std::fmt::Result {
     let times = |x: Option<f64>| known(x, |x| format!("{x:.2}"));
     let rows = [
         ("measured", format!("{} ops in {}", count(doc.ops), seconds(doc.seconds))),
-        ("time to idle", seconds(doc.idle_seconds)),
+        ("time to idle", known(doc.idle_seconds, seconds)),
         ("write amplification", times(doc.amplification.write)),
         ("space amplification", times(doc.amplification.space)),
         ("on disk", bytes(doc.disk_bytes)),
