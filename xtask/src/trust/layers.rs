@@ -132,23 +132,11 @@ pub const MEMCHECK: Layer = flagged(
     Needs::Valgrind,
 );
 
-/// What is measured by tests that nothing else runs: they say what they found, and must go on working.
+/// Tests that measure, and that nothing else runs: they must go on working. What they find they say to who runs them alone.
 const MEASUREMENTS: Layer = flagged(
     "measurements",
     "tests that measure: the picker, tables, the block cache, the emulated device, what a sync costs others",
-    &[
-        "test",
-        "-p",
-        "evenkeel",
-        "--release",
-        "--lib",
-        "--test",
-        "it",
-        "--",
-        "--ignored",
-        "--nocapture",
-        "--test-threads=1",
-    ],
+    &["test", "-p", "evenkeel", "--release", "--lib", "--test", "it", "--", "--ignored", "--test-threads=1"],
     None,
     Needs::Nothing,
 );

@@ -275,6 +275,15 @@ pub enum Event {
         /// The store's directory.
         dir: String,
     },
+    /// The device has become slower than a knob of the schedule, which goes on by the speed that it had. Told once for each.
+    DeviceTooSlow {
+        /// What the device does now, bytes per second.
+        bytes_per_sec: u64,
+        /// What the schedule goes by.
+        gone_by: u64,
+        /// Which knob, and why not.
+        error: String,
+    },
     /// An option is not what it was: changed on the running store, or given to `open` against what was stored.
     OptionChanged {
         /// The option.
@@ -423,6 +432,10 @@ impl fmt::Display for Event {
             Event::SlowOperations { count, nanos } => slow_words(f, *count, nanos),
             Event::NotWritten { file, error } => {
                 write!(f, "{file} is not written any more: {error}; the store goes on without it")
+            }
+            Event::DeviceTooSlow { bytes_per_sec, gone_by, error } => {
+                let (now, before) = (size(*bytes_per_sec), size(*gone_by));
+                write!(f, "The device does {now}/s, and the schedule goes on by {before}/s: {error}")
             }
             Event::Untold { count: 1 } => f.write_str("1 event was not told"),
             Event::Untold { count } => write!(f, "{count} events were not told"),

@@ -44,6 +44,7 @@ pub fn name(event: &Event) -> &'static str {
         Event::OptionChanged { .. } => "option_changed",
         Event::SlowOperations { .. } => "slow_operations",
         Event::NotWritten { .. } => "not_written",
+        Event::DeviceTooSlow { .. } => "device_too_slow",
         Event::Untold { .. } => "events_untold",
         Event::TornTail { .. } => "torn_tail",
         Event::BackgroundError { .. } => "background_error",
@@ -122,6 +123,9 @@ fn fields(object: Object, event: &Event) -> Object {
             object.raw("count", count).raw("micros", causes.end())
         }
         Event::NotWritten { file, error } => object.text("file", file).text("error", error),
+        Event::DeviceTooSlow { bytes_per_sec, gone_by, error } => {
+            object.raw("bytes_per_sec", bytes_per_sec).raw("gone_by", gone_by).text("error", error)
+        }
         Event::Untold { count } => object.raw("count", count),
         Event::TornTail { file, offset } => object.text("file", file).raw("offset", offset),
         Event::BackgroundError { error } => object.text("error", error),

@@ -124,6 +124,11 @@ fn table() -> Vec<(Event, &'static str, &'static str)> {
             ),
         ),
         (
+            Event::DeviceTooSlow { bytes_per_sec: 50 << 20, gone_by: 100 << 20, error: "a floor".to_owned() },
+            "The device does 50.0 MiB/s, and the schedule goes on by 100.0 MiB/s: a floor",
+            r#""event":"device_too_slow","bytes_per_sec":52428800,"gone_by":104857600,"error":"a floor""#,
+        ),
+        (
             Event::NotWritten { file: "LOG", error: "no space".to_owned() },
             "LOG is not written any more: no space; the store goes on without it",
             r#""event":"not_written","file":"LOG","error":"no space""#,

@@ -139,8 +139,9 @@ impl Estimator {
     }
 }
 
-/// The weights for the estimator `weighted` that explain best, by least squares, what clients read from the device in these
-/// intervals. `None` if they do not tell: too few, or gets and scans always in the same proportion.
+/// The weights for the estimator `weighted`, of a get and of a scan, that explain best, by least squares, what clients read from the
+/// device in these intervals. No weight is below 0, and what never came has none. `None` if they do not tell: nothing was read, or
+/// gets and scans always came in the same proportion.
 pub fn fit_weights(intervals: &[Usage]) -> Option<(f64, f64)> {
     // Normal equations of bytes = get x + scan y, where x and y are counts times the mean pair.
     let (mut xx, mut xy, mut yy, mut xb, mut yb) = (0.0, 0.0, 0.0, 0.0, 0.0);
@@ -153,11 +154,23 @@ pub fn fit_weights(intervals: &[Usage]) -> Option<(f64, f64)> {
         xb += x * b;
         yb += y * b;
     }
-    let determinant = xx * yy - xy * xy;
-    if determinant <= 1e-9 * xx * yy {
-        return None;
-    }
-    Some(((xb * yy - yb * xy) / determinant, (yb * xx - xb * xy) / determinant))
+    // The best by gets alone, and by scans alone: that of both, if both tell and are above 0.
+    let (gets, scans) = ((xx > 0.0).then(|| xb / xx), (yy > 0.0).then(|| yb / yy));
+    let fitted = match (gets, scans) {
+        (Some(get), Some(scan)) => {
+            let determinant = xx * yy - xy * xy;
+            if determinant <= 1e-9 * xx * yy {
+                return None;
+            }
+            match ((xb * yy - yb * xy) / determinant, (yb * xx - xb * xy) / determinant) {
+                (below, _) if below < 0.0 => (0.0, scan),
+                (_, below) if below < 0.0 => (get, 0.0),
+                both => both,
+            }
+        }
+        (get, scan) => (get.unwrap_or(0.0), scan.unwrap_or(0.0)),
+    };
+    (fitted.0 + fitted.1 > 0.0).then_some(fitted)
 }
 
 #[cfg(test)]
@@ -234,5 +247,16 @@ mod tests {
         }
         let same: Vec<Usage> = (1..10).map(|i| interval(10 * i, i, 1.0)).collect();
         assert_eq!(fit_weights(&same), None, "always ten gets a scan");
+        let alone: Vec<Usage> = (1..10).map(|i| interval(10 * i, 0, 1.0)).collect();
+        let (get, scan) = fit_weights(&alone).unwrap();
+        assert!((get - 3.0).abs() < 0.01 && scan == 0.0, "{get} and {scan}");
+        let cached = |i: u64| Usage { client_read_bytes: i * 4000 - 900 / i, ..interval(900 / i, i, 1.0) };
+        let (get, scan) = fit_weights(&(1..10).map(cached).collect::<Vec<_>>()).unwrap();
+        assert!(
+            get == 0.0 && (18.0..21.0).contains(&scan),
+            "{get} and {scan}: what memory answers reads nothing"
+        );
+        assert_eq!(fit_weights(&[Usage { client_read_bytes: 0, ..interval(10, 0, 1.0) }]), None);
+        assert_eq!(fit_weights(&[]), None);
     }
 }

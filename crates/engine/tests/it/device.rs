@@ -1,12 +1,12 @@
 //! A store on an emulated device: every byte is charged once, takes its time, and changes no answer; and how fast it is becomes known.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use evenkeel::fs::{Class, Device, DeviceFileSystem, DiskFileSystem, FileSystem, IoClass};
 use evenkeel::testing::{Clock as _, ManualClock, SimulatedFileSystem};
-use evenkeel::{Builder, Db, Durability, Options, ScanRange};
+use evenkeel::{Builder, Db, Durability, Event, Options, ScanRange};
 
 const RATE: u64 = 8 << 20;
 
@@ -116,6 +116,7 @@ struct Bench {
     clock: Arc<ManualClock>,
     device: Arc<Device>,
     fs: Arc<dyn FileSystem>,
+    events: Arc<Mutex<Vec<Event>>>,
 }
 
 impl Bench {
@@ -125,12 +126,15 @@ impl Bench {
         let clock = Arc::new(ManualClock::default());
         let device = Device::on_manual_clock(Bench::SPEED, Duration::ZERO, Arc::clone(&clock)).unwrap();
         let fs = DeviceFileSystem::new(Arc::new(SimulatedFileSystem::new()), Arc::clone(&device));
-        Bench { clock, device, fs: Arc::new(fs) }
+        Bench { clock, device, fs: Arc::new(fs), events: Arc::default() }
     }
 
     fn open(&self, schedule: &str) -> Db {
         let options = Options { schedule: schedule.to_owned(), ..small() };
         let builder = Db::builder(Path::new("/store")).options(options).file_system(Arc::clone(&self.fs));
+        let events = Arc::clone(&self.events);
+        let builder =
+            builder.listener(Arc::new(move |event: &Event| events.lock().unwrap().push(event.clone())));
         builder.clock(Arc::clone(&self.clock) as _).without_threads().open().unwrap()
     }
 
@@ -190,11 +194,17 @@ fn the_device_is_measured_once() {
 
 /// Moves enough through the device, in eighty seconds, that its speed is known; what the store then takes it for.
 fn show_speed(bench: &Bench, db: &Db) -> u64 {
+    let in_time = |call: &dyn Fn() -> evenkeel::Result<()>| {
+        while let Err(error) = call() {
+            assert_eq!(error.kind(), "Idle");
+            bench.clock.advance(Duration::from_millis(10));
+        }
+    };
     for round in 0..80u32 {
-        (0..60u32).for_each(|key| db.put(&(round * 60 + key).to_be_bytes(), &[7; 70_000]).unwrap());
-        db.flush().unwrap();
+        (0..60u32).for_each(|key| in_time(&|| db.put(&(round * 60 + key).to_be_bytes(), &[7; 70_000])));
+        in_time(&|| db.flush());
         bench.clock.advance(Duration::from_secs(1));
-        db.wait_idle().unwrap();
+        in_time(&|| db.wait_idle());
     }
     db.options().device_measured_bytes_per_sec
 }
@@ -225,18 +235,32 @@ fn the_device_is_followed() {
     db.close().unwrap();
 }
 
-/// A schedule that asks for more than the device turns out to do goes on, and that is told, once.
+/// A schedule that asks for more than the device turns out to do goes on, and that is told, once for each.
 #[test]
 fn a_device_that_is_too_slow_for_its_schedule_is_told() {
     let bench = Bench::new();
     let db = open_mistaken(&bench);
-    db.set_schedule("silk:floor=100MiB").unwrap();
-    let gone_by = show_speed(&bench, &db);
-    assert!(gone_by >= 100 << 20, "{gone_by}");
-    assert_eq!(db.metrics().background_errors, 1);
+    let told = || {
+        let events = std::mem::take(&mut *bench.events.lock().unwrap());
+        let too_slow = |event: Event| match event {
+            Event::DeviceTooSlow { bytes_per_sec, gone_by, error } => {
+                assert!(error.contains("at most what the device can do"), "{error}");
+                Some((bytes_per_sec, gone_by))
+            }
+            _ => None,
+        };
+        events.into_iter().filter_map(too_slow).collect::<Vec<(u64, u64)>>()
+    };
+    for floor in ["100MiB", "70MiB"] {
+        db.set_schedule(&format!("silk:floor={floor}")).unwrap();
+        let gone_by = show_speed(&bench, &db);
+        let told = told();
+        assert_eq!(told.last().map(|last| last.1), Some(gone_by), "{floor}: {told:?}");
+        assert!(told.windows(2).all(|two| two[0].1 != two[1].1), "{floor}: {told:?}");
+    }
     db.set_schedule("silk").unwrap();
     let followed = show_speed(&bench, &db);
     assert!(Bench::is_right(followed), "{followed}");
-    assert_eq!(db.metrics().background_errors, 1);
+    assert_eq!((told(), db.metrics().background_errors), (vec![], 0));
     db.close().unwrap();
 }

@@ -50,7 +50,8 @@ Examples:
   keel schedule list --knobs
   keel schedule set --db shop.db fixed:50MiB
   keel schedule set --db shop.db dlc-burst-part:burst-runs=12
-  keel schedule fit --db shop.db --seconds 60     weights for estimator=weighted@GET@SCAN
+  keel schedule fit --db shop.db --seconds 60     weights for the knob estimator=weighted@GET@SCAN; while a schedule that
+                                                  counts gets and scans is set, such as dlc-full:estimator=weighted@1@1
 
 Schedules that share the device with clients need its speed: the option device_bytes_per_sec, or else it is measured
 by writing for 0.3 s, and kept up to date by what background work shows (not with device_test=false).

@@ -47,7 +47,7 @@ pub struct RunArgs {
     /// Decides on keys, values and operations.
     #[arg(long, value_name = "N", default_value_t = 42)]
     pub seed: u64,
-    /// Do not wait afterwards until background work has run out: what it moves, and what is on the disk, is of the measurement alone.
+    /// Do not wait afterwards until background work has run out: amplification, CPU and disk are then as they were at the end.
     #[arg(long, conflicts_with = "crash")]
     pub no_settle: bool,
     /// Die when the operations are done, as by a kill: for measuring how long the store takes to open after it. Needs --db.

@@ -215,7 +215,8 @@ impl Row {
     }
 
     /// Whether the rest of background work is waited for. What a load moves is told by rows without a schedule; a limiter needs as long
-    /// for what it has left undone as the load took, and no claim is about that.
+    /// for what it has left undone as the load took. Of the claims only `lost` misses it, what open jobs had written, to the
+    /// disadvantage of who has them.
     pub fn settles(&self) -> bool {
         self.schedule == "unlimited"
     }

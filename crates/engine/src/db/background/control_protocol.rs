@@ -12,6 +12,7 @@ use super::trace;
 use crate::base::error::{Error, Result};
 use crate::base::units::JobId;
 use crate::db::files::trace_file::Keys;
+use crate::db::jobs::scheduling::usage_by_all;
 use crate::db::reports::audit;
 use crate::db::reports::costs;
 use crate::db::reports::explain;
@@ -271,7 +272,8 @@ fn options(options: &Options) -> String {
 }
 
 fn schedule(store: &Store) -> String {
-    let now = schedule_report::schedule(store, &store.background.lock());
+    let used = usage_by_all(store);
+    let now = schedule_report::schedule(store, &store.background.lock(), used);
     let limit = Some(now.limit_bytes_per_sec).filter(|rate| *rate > 0);
     let limit = limit.map_or("null".to_owned(), |rate| rate.to_string());
     let object = Object::new().text("text", &now.name).raw("limit_bytes_per_sec", limit);

@@ -11,8 +11,8 @@ use super::ticker;
 use super::trace;
 use super::unlinks::unlink_at_close;
 use crate::base::error::{Error, Result};
+use crate::db::jobs::stepping::give_up;
 use crate::db::store::state::{CLOSED, Store};
-use crate::observe::event::Event;
 
 /// An open store and its threads.
 #[derive(Debug)]
@@ -90,10 +90,9 @@ fn give_up_jobs(store: &Store) {
     };
     for open in jobs {
         store.counters.jobs_discarded.add(open.set_aside.into());
-        let Some(mut job) = open.job else { continue };
-        let (bytes, _) = job.abandon();
-        store.counters.wasted_bytes.add(bytes);
-        store.event(&Event::Discarded { job: open.id, bytes });
+        if let Some(job) = open.job {
+            let _ = give_up(store, open.id, job);
+        }
     }
     if let Some(mut open) = flush {
         let _ = open.job.abandon();

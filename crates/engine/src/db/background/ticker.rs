@@ -50,14 +50,17 @@ pub fn tick(store: &Store) {
     }
 }
 
-/// What the device has shown is taken over; that it cannot be is told once.
+/// What the device has shown is taken over; that a schedule cannot go by it is told once.
 fn take_over_device_speed(store: &Store) {
-    let Some(outcome) = follow_device(store) else { return };
+    let Some(event) = follow_device(store) else { return };
+    let options = store.options.load();
+    let gone_by = Some((options.schedule.clone(), options.device_measured_bytes_per_sec));
     let mut ticker = store.ticker.lock().unwrap_or_else(PoisonError::into_inner);
-    let was_told = std::mem::replace(&mut ticker.device_refused, outcome.is_err());
+    let was_told = ticker.device_too_slow == gone_by;
+    ticker.device_too_slow = gone_by;
     drop(ticker);
-    if let (Err(error), false) = (outcome, was_told) {
-        store.event(&Event::BackgroundError { error });
+    if !was_told {
+        store.event(&event);
     }
 }
 

@@ -11,7 +11,7 @@ use super::deletes::look_again_ms;
 use super::install::{install_part, release_job};
 use super::search::{RETRY_AFTER, look_for_work};
 use crate::base::class::Class;
-use crate::base::error::Error;
+use crate::base::error::{Error, Result};
 use crate::base::units::JobId;
 use crate::db::store::background::{BackgroundState, OpenJob, STEP_BYTES, Watched};
 use crate::db::store::decisions::{Cost, Outcome};
@@ -298,18 +298,26 @@ fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<Compacti
 }
 
 /// The schedule throws the job's uncommitted work away, for a more urgent one (SILK §5.2.2).
-fn throw_away(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<CompactionJob>) {
-    count_moved(store, job.bytes_read(), job.bytes_written());
-    let (bytes, removed) = job.abandon();
-    drop(job);
-    store.counters.wasted_bytes.add(bytes);
-    store.decisions.ended(id, Outcome::Discarded(bytes));
-    store.event(&Event::Discarded { job: id, bytes });
+fn throw_away(store: &Store, keyspace: &KeyspaceState, id: JobId, job: Box<CompactionJob>) {
+    let removed = give_up(store, id, job);
     close_job(store, keyspace, id, Ended::Discarded);
     if let Err(error) = removed {
         failed(store, error);
     }
     store.background.work_changed();
+}
+
+/// What a job had not committed goes, and is counted and told as work thrown away.
+///
+/// # Errors
+/// A file that cannot be removed: it is an orphan, which the next open removes.
+pub fn give_up(store: &Store, id: JobId, mut job: Box<CompactionJob>) -> Result<()> {
+    count_moved(store, job.bytes_read(), job.bytes_written());
+    let (bytes, removed) = job.abandon();
+    store.counters.wasted_bytes.add(bytes);
+    store.decisions.ended(id, Outcome::Discarded(bytes));
+    store.event(&Event::Discarded { job: id, bytes });
+    removed
 }
 
 /// A job failed or is not wanted any more: its uncommitted work goes.

@@ -181,6 +181,23 @@ fn a_job_that_is_asked_to_yield_stops_at_the_next_key() {
     assert!(job.has_yielded());
 }
 
+/// It is a part of what was written, as of any work thrown away.
+#[test]
+fn a_close_counts_what_open_jobs_had_done() {
+    let db = open(options());
+    let mut random = Random::new(1);
+    (0..2).for_each(|_| fill(&db, &mut random));
+    let wrote = |db: &Db| store(db).background.lock().jobs.iter().any(|open| open.read_bytes > MIB);
+    while !wrote(&db) {
+        assert!(db.step(&mut first));
+    }
+    let store = store(&db);
+    db.close().unwrap();
+    let (written, wasted) = (&store.counters.compaction_bytes_written, store.counters.wasted_bytes.get());
+    assert!((1..=written.get()).contains(&wasted), "{wasted} of {}", written.get());
+    assert_eq!(store.background.lock().jobs.len(), 0);
+}
+
 /// Eight megabytes in the last level, and a tombstone for every key of it in a run above; another run, of one, asks for a compaction.
 fn all_deleted(table_bytes: u64) -> Db {
     const KEYS: u32 = 10_000;

@@ -15,6 +15,7 @@ use crate::compaction::cost_model::{debt, debt_by_level, distance, reshaping_byt
 use crate::compaction::level_sizes::goal_bytes;
 use crate::db::jobs::memory::{MemoryMetrics, in_use};
 use crate::db::jobs::pressure::limit;
+use crate::db::jobs::scheduling::usage_by_all;
 use crate::db::store::heat::HeatMetrics;
 use crate::db::store::keyspace_state::{KeyspaceState, ReadView};
 use crate::db::store::state::Store;
@@ -422,9 +423,11 @@ pub fn metrics(store: &Store) -> Metrics {
         .map(str::to_owned)
         .into_iter()
         .chain(Class::ALL.map(|c| c.to_string()));
+    // Before the lock: sums over all threads.
+    let used = usage_by_all(store);
     let (jobs_open, flushes_running, schedule) = {
         let state = store.background.lock();
-        (state.jobs.len() as u64, u64::from(state.flushing), schedule(store, &state))
+        (state.jobs.len() as u64, u64::from(state.flushing), schedule(store, &state, used))
     };
     let views: Vec<_> = store.keyspaces.load().by_name.values().map(|k| k.view.load_full()).collect();
     let counting = store.options.load().heat_counts;

@@ -1,6 +1,6 @@
 //! What the schedule does, as numbers and as JSON.
 
-use crate::db::jobs::scheduling::{device_speed, usage_by_all};
+use crate::db::jobs::scheduling::device_speed;
 use crate::db::store::background::BackgroundState;
 use crate::db::store::state::Store;
 use crate::observe::json::{Object, quoted};
@@ -50,8 +50,8 @@ pub struct ScheduleMetrics {
     pub jobs_paused: u64,
 }
 
-/// The numbers at one moment: the lock under which all of them change is held.
-pub fn schedule(store: &Store, state: &BackgroundState) -> ScheduleMetrics {
+/// The numbers at one moment, but for what was used: the lock under which all others change is held.
+pub fn schedule(store: &Store, state: &BackgroundState, used: Usage) -> ScheduleMetrics {
     let (c, memory) = (&store.counters, &state.policy_state);
     let judged = state.policy.load.is_some();
     let plans = state.policy.plans();
@@ -74,7 +74,7 @@ pub fn schedule(store: &Store, state: &BackgroundState) -> ScheduleMetrics {
         bursts: memory.bursts.begun,
         flushes_delayed: c.flushes_delayed.get(),
         monitor_cpu_seconds: c.monitor_nanos.get() as f64 / 1e9,
-        used: usage_by_all(store),
+        used,
         counts_operations: state.policy.counts_operations(),
         jobs_preempted: c.jobs_preempted.get(),
         jobs_resumed: c.jobs_resumed.get(),

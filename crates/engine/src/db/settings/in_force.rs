@@ -22,7 +22,6 @@ use crate::db::jobs::scheduling::{check_schedule, set_schedule};
 use crate::db::store::keyspace_state::{DEFAULT_NAME, KeyspaceState, NamedStrategy};
 use crate::db::store::state::{Passing, Store};
 use crate::observe::event::Event;
-use crate::observe::words::bytes;
 use crate::options::Options;
 
 /// What was given when a store is opened: each name and value makes sense by itself. Whether they do together is known when
@@ -146,11 +145,9 @@ const MEASURED: &str = "device_measured_bytes_per_sec";
 /// What the device shows later counts when it differs by so much of what was measured.
 const DIFFERS: f64 = 0.25;
 
-/// Brings what was measured of the device up to date by what flushes and compactions have shown of it since; `None` if it is.
-///
-/// # Errors
-/// What keeps it from being changed, as a schedule that asks for more than the device can do. It will be tried again.
-pub fn follow_device(store: &Store) -> Option<Result<(), String>> {
+/// Brings what was measured of the device up to date by what flushes and compactions have shown of it since. What is to be told, if
+/// the schedule asks for more than that.
+pub fn follow_device(store: &Store) -> Option<Event> {
     let options = store.options.load_full();
     let measured = options.device_measured_bytes_per_sec;
     let is_followed = options.device_test && options.device_bytes_per_sec == 0 && measured > 0;
@@ -161,10 +158,13 @@ pub fn follow_device(store: &Store) -> Option<Result<(), String>> {
     if shown.abs_diff(measured) as f64 <= DIFFERS * measured as f64 {
         return None;
     }
-    Some(change(store, MEASURED, &shown.to_string()).map_err(|error| {
-        let (schedule, shown, measured) = (&options.schedule, bytes(shown), bytes(measured));
-        format!("the device does {shown}/s now, and schedule `{schedule}` goes on by {measured}/s: {error}")
-    }))
+    match change(store, MEASURED, &shown.to_string()) {
+        Err(Error::InvalidArgument(error)) => {
+            Some(Event::DeviceTooSlow { bytes_per_sec: shown, gone_by: measured, error })
+        }
+        // It will be tried again; a store that cannot be written says so elsewhere.
+        _ => None,
+    }
 }
 
 /// At open: measures the speed if it is wanted, and keeps it. A store whose device cannot be measured is opened all the same, and its

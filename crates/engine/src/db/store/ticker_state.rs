@@ -24,8 +24,8 @@ pub struct Ticker {
     pub heat_saved_at: Duration,
     /// Something was learnt since.
     pub heat_is_newer: bool,
-    /// What the device has shown cannot be gone by, and that was told.
-    pub device_refused: bool,
+    /// The schedule, and the speed that it goes by, of which was told last that the device is too slow for it.
+    pub device_too_slow: Option<(String, u64)>,
 }
 
 impl Ticker {
@@ -40,7 +40,7 @@ impl Ticker {
             last_line: Vec::new(),
             heat_saved_at: now,
             heat_is_newer: false,
-            device_refused: false,
+            device_too_slow: None,
         }
     }
 }

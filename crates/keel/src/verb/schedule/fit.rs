@@ -1,9 +1,11 @@
 //! `keel schedule fit`: what a get and a scan of these clients read from files, from a look at a running store each second.
 
+use std::fmt;
 use std::time::Duration;
 
 use evenkeel::schedule::{Estimator, Usage, fit_weights};
 use evenkeel_lab::base::clock;
+use evenkeel_lab::results::report::bytes;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -19,7 +21,7 @@ const EVERY: Duration = Duration::from_secs(1);
 pub fn run(target: &Target, seconds: u64, json: bool) -> Result<(), Failure> {
     existing(target)?;
     let mut before = look(target)?;
-    let mut intervals = Vec::new();
+    let (began, mut intervals) = (clock::now(), Vec::new());
     let bar = CountBar::start(seconds, "seconds");
     for second in 1..=seconds {
         clock::pause(EVERY);
@@ -29,7 +31,7 @@ pub fn run(target: &Target, seconds: u64, json: bool) -> Result<(), Failure> {
         bar.advance_to(second);
     }
     bar.finish();
-    let fitted = Fitted::of(&intervals).map_err(Failure::work)?;
+    let fitted = Fitted::of(&intervals, began.elapsed().as_secs_f64()).map_err(Failure::work)?;
     let mut out = Output::new();
     if json { out.line(&fitted.to_json().to_string()) } else { out.line(&fitted.to_string()) }
 }
@@ -41,11 +43,13 @@ fn look(target: &Target) -> Result<Usage, Failure> {
             "no process answers at the store's control socket; weights are fitted to the clients of a running store",
         ));
     };
-    usage(&stats["schedule"]["used"]).ok_or_else(|| {
-        Failure::work(
-            "gets and scans are counted while a schedule looks at them; have it do so first: \
-             keel schedule set --db DIR dlc-full:estimator=weighted@1@1",
-        )
+    let schedule = &stats["schedule"];
+    usage(&schedule["used"]).ok_or_else(|| {
+        Failure::work(format!(
+            "gets and scans are not counted under schedule `{}`; one that estimates by them counts them, as \
+             dlc-full:estimator=weighted@1@1 does: set it for as long as this takes, with keel schedule set",
+            schedule["name"].as_str().unwrap_or_default()
+        ))
     })
 }
 
@@ -64,59 +68,66 @@ fn usage(used: &Value) -> Option<Usage> {
     })
 }
 
-/// An estimator, and how far it is off.
+/// Weights, and how far they are off.
 struct Fitted {
-    words: String,
-    seconds: usize,
+    get: f64,
+    scan: f64,
+    seconds: f64,
     bytes_per_sec: f64,
     off: f64,
 }
 
 impl Fitted {
-    fn of(intervals: &[Usage]) -> Result<Fitted, String> {
+    fn of(intervals: &[Usage], seconds: f64) -> Result<Fitted, String> {
         let sum = |of: fn(&Usage) -> u64| intervals.iter().map(of).sum::<u64>();
         let (gets, scans, read) = (sum(|u| u.gets), sum(|u| u.scans), sum(|u| u.client_read_bytes));
-        let (estimator, words) = match fit_weights(intervals) {
-            Some((get, scan)) if get >= 0.0 && scan >= 0.0 && get + scan >= 0.001 => {
-                (Estimator::WeightedOps { get, scan }, format!("weighted@{get:.3}@{scan:.3}"))
-            }
-            _ if gets > 0 && scans == 0 && read >= gets => {
-                let bytes = read / gets;
-                (Estimator::PerGet(bytes), format!("per-get@{bytes}"))
-            }
-            _ if gets + scans == 0 => {
-                return Err("no gets and no scans came, so there is nothing to fit".to_owned());
-            }
-            _ => {
-                return Err(format!(
-                    "{gets} gets and {scans} scans that read {read} bytes do not tell what each of them reads: look for \
-                     longer, or while they come in changing proportions"
-                ));
-            }
-        };
+        // As many digits as are printed.
+        let round = |weight: f64| (weight * 1e3).round() / 1e3;
+        let (get, scan) = fit_weights(intervals).map_or((0.0, 0.0), |(get, scan)| (round(get), round(scan)));
+        if get + scan == 0.0 {
+            return Err(match (gets + scans, read) {
+                (0, _) => "no gets and no scans came, so there is nothing to fit".to_owned(),
+                (_, 0) => format!("{gets} gets and {scans} scans came, and memory answered all of them"),
+                _ => format!(
+                    "{gets} gets and {scans} scans read {}, which does not tell what each of them reads: look while they come in \
+                     changing proportions, and while some are written or found",
+                    bytes(read)
+                ),
+            });
+        }
+        let estimator = Estimator::WeightedOps { get, scan };
         let moved = |used: &Usage| (used.client_read_bytes + used.log_bytes) as f64;
         let all: f64 = intervals.iter().map(moved).sum();
         let off: f64 = intervals.iter().map(|used| (estimator.bytes(used) - moved(used)).abs()).sum();
-        let seconds = intervals.len();
-        Ok(Fitted { words, seconds, bytes_per_sec: all / seconds as f64, off: off / all.max(1.0) })
+        Ok(Fitted { get, scan, seconds, bytes_per_sec: all / seconds.max(1e-3), off: off / all.max(1.0) })
+    }
+
+    /// As a knob has it.
+    fn words(&self) -> String {
+        format!("weighted@{}@{}", self.get, self.scan)
     }
 
     fn to_json(&self) -> Value {
-        json!({ "estimator": self.words, "seconds": self.seconds, "bytes_per_sec": self.bytes_per_sec.round(), "off": self.off })
+        json!({
+            "estimator": self.words(),
+            "get": self.get,
+            "scan": self.scan,
+            "seconds": self.seconds,
+            "bytes_per_sec": self.bytes_per_sec.round(),
+            "off": self.off,
+        })
     }
 }
 
-impl std::fmt::Display for Fitted {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let rate = evenkeel_lab::results::report::bytes(self.bytes_per_sec as u64);
-        writeln!(f, "estimator={}", self.words)?;
+impl fmt::Display for Fitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (words, rate) = (self.words(), bytes(self.bytes_per_sec as u64));
+        writeln!(f, "estimator={words}")?;
         write!(
             f,
-            "in the mean of {} seconds off by {:.0} % of {rate}/s that clients moved; it stands after the name of a schedule: \
-             dlc-full:estimator={}",
-            self.seconds,
+            "off by {:.0} % of the {rate}/s that clients moved in {:.0} s; to use it: keel schedule set dlc-full:estimator={words}",
             100.0 * self.off,
-            self.words
+            self.seconds
         )
     }
 }
@@ -131,25 +142,27 @@ mod tests {
 
     #[test]
     fn weights_are_found_where_proportions_change() {
-        let fitted =
-            Fitted::of(&[second(100, 10, 80_000), second(50, 20, 85_000), second(10, 1, 8000)]).unwrap();
-        assert_eq!(fitted.words, "weighted@5.000@30.000");
+        let seconds = [second(100, 10, 80_000), second(50, 20, 85_000), second(10, 1, 8000)];
+        let fitted = Fitted::of(&seconds, 4.0).unwrap();
+        assert_eq!(fitted.words(), "weighted@5@30");
         assert!(fitted.off < 1e-9);
-        assert_eq!(fitted.to_json()["bytes_per_sec"], 57667.0);
+        assert_eq!(fitted.to_json()["bytes_per_sec"], 43250.0);
     }
 
     #[test]
-    fn of_gets_alone_their_bytes_are_found() {
-        let fitted = Fitted::of(&[second(100, 0, 40_000), second(300, 0, 140_000)]).unwrap();
-        assert_eq!(fitted.words, "per-get@450");
-        assert!(fitted.to_string().contains("off by 6 % of 87.9 KiB/s"), "{fitted}");
+    fn what_is_off_is_told() {
+        let fitted = Fitted::of(&[second(100, 0, 40_000), second(100, 0, 50_000)], 2.0).unwrap();
+        assert!(
+            fitted.to_string().starts_with("estimator=weighted@4.5@0\noff by 11 % of the 43.9 KiB/s"),
+            "{fitted}"
+        );
     }
 
     #[test]
     fn what_does_not_tell_is_said_so() {
-        let refused = |intervals: &[Usage]| Fitted::of(intervals).err().unwrap();
+        let refused = |intervals: &[Usage]| Fitted::of(intervals, 1.0).err().unwrap();
         assert!(refused(&[second(0, 0, 0)]).contains("nothing to fit"));
-        assert!(refused(&[second(10, 1, 500), second(20, 2, 1000)]).contains("do not tell"));
-        assert!(refused(&[second(10, 0, 0)]).contains("do not tell"));
+        assert!(refused(&[second(10, 1, 500), second(20, 2, 1000)]).contains("changing proportions"));
+        assert!(refused(&[second(10, 0, 0)]).contains("memory answered all"));
     }
 }
