@@ -255,6 +255,47 @@ fn odd_clocks_stop_nothing() {
     }
 }
 
+/// `paced` goes no faster than it must and is never late: what `unlimited` does at once is spread over the time that there is, and nobody
+/// waits for it.
+#[test]
+fn paced_spreads_its_work_and_holds_up_nobody() {
+    let most_at_once = |schedule: &str| {
+        let sizes = Options {
+            memtable_bytes: 1 << 20,
+            table_bytes: 128 << 10,
+            level_base_bytes: 1 << 20,
+            ..options(schedule)
+        };
+        let sizes = Options {
+            device_bytes_per_sec: 64 << 20,
+            memory_bytes: 64 << 20,
+            l0_limit: 20,
+            memtables: 2,
+            ..sizes
+        };
+        let mut world = World::with(sizes, 9);
+        let work = |world: &World| moved(&world.metrics(), &["flush", "intra-l0", "l0-to-l1", "deep"]);
+        let mut most = 0;
+        for tick in 0..600 {
+            let (before, puts) = (work(&world), if tick / 100 % 2 == 0 { 300 } else { 30 });
+            world.tick(puts, 10);
+            most = most.max(work(&world) - before);
+        }
+        let metrics = world.metrics();
+        assert!(
+            metrics.flushes > 8 && metrics.compactions > 1,
+            "{} {}",
+            metrics.flushes,
+            metrics.compactions
+        );
+        assert_eq!((metrics.schedule.flushes_delayed, metrics.stalls), (0, 0), "{schedule}");
+        world.finish();
+        most
+    };
+    let (paced, unlimited) = (most_at_once("paced"), most_at_once("unlimited"));
+    assert!(paced * 2 < unlimited, "{paced} bytes in ten milliseconds, and {unlimited}");
+}
+
 /// Cache fills tell what clients read, within a tenth; SILK's formula does not.
 #[test]
 fn cache_fills_tell_what_clients_read() {
