@@ -264,14 +264,11 @@ fn paced_spreads_its_work_and_holds_up_nobody() {
             memtable_bytes: 1 << 20,
             table_bytes: 128 << 10,
             level_base_bytes: 1 << 20,
-            ..options(schedule)
-        };
-        let sizes = Options {
             device_bytes_per_sec: 64 << 20,
             memory_bytes: 64 << 20,
             l0_limit: 20,
             memtables: 2,
-            ..sizes
+            ..options(schedule)
         };
         let mut world = World::with(sizes, 9);
         let work = |world: &World| moved(&world.metrics(), &["flush", "intra-l0", "l0-to-l1", "deep"]);
