@@ -311,30 +311,27 @@ fn throw_away(store: &Store, keyspace: &KeyspaceState, id: JobId, job: Box<Compa
 ///
 /// # Errors
 /// A file that cannot be removed: it is an orphan, which the next open removes.
-pub fn give_up(store: &Store, id: JobId, mut job: Box<CompactionJob>) -> Result<()> {
-    count_moved(store, job.bytes_read(), job.bytes_written());
-    let (bytes, removed) = job.abandon();
-    store.counters.wasted_bytes.add(bytes);
+pub fn give_up(store: &Store, id: JobId, job: Box<CompactionJob>) -> Result<()> {
+    let (bytes, removed) = abandon(store, job);
     store.decisions.ended(id, Outcome::Discarded(bytes));
     store.event(&Event::Discarded { job: id, bytes });
     removed
 }
 
-/// A job failed or is not wanted any more: its uncommitted work goes.
-pub fn discard(
-    store: &Store,
-    keyspace: &KeyspaceState,
-    id: JobId,
-    mut job: Box<CompactionJob>,
-    error: Error,
-) {
+/// Counts what a job has moved, and what is lost of it: how much that is, and whether its files could be removed.
+fn abandon(store: &Store, mut job: Box<CompactionJob>) -> (u64, Result<()>) {
     count_moved(store, job.bytes_read(), job.bytes_written());
     let (bytes, removed) = job.abandon();
-    drop(job);
+    store.counters.wasted_bytes.add(bytes);
+    (bytes, removed)
+}
+
+/// A job failed or is not wanted any more: its uncommitted work goes.
+pub fn discard(store: &Store, keyspace: &KeyspaceState, id: JobId, job: Box<CompactionJob>, error: Error) {
+    let (bytes, removed) = abandon(store, job);
     // Before it goes from the list of open jobs, which is what is waited for.
     tell_watch(store, id, |watched| watched.failed = Some(error.clone()));
     close_job(store, keyspace, id, Ended::Otherwise);
-    store.counters.wasted_bytes.add(bytes);
     store.decisions.ended(id, Outcome::Failed(bytes));
     store.event(&Event::Discarded { job: id, bytes });
     // That its keyspace was dropped is no failure: the others' compactions go on at once.
