@@ -87,10 +87,7 @@ pub const SCHEDULES: &[&scheduling::study::Study] = &[
 
 /// Figures of the papers on schedules that are not reproduced, and why.
 pub const NOT_REPRODUCED: &[(&str, &str)] = &[
-    (
-        "silk-fig2, silk-fig3",
-        "timelines of single jobs; `keel bench --report` draws them for each run of silk-fig4",
-    ),
+    ("silk-fig2, silk-fig3", "timelines of single jobs; `keel bench --report` draws what each class moved"),
     (
         "silk-fig6, PebblesDB's end",
         "it runs out of memory after eight hours; a tree of that kind is not in the catalogue, so the run is of lazy leveling",

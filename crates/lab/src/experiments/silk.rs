@@ -3,9 +3,9 @@
 
 use crate::scheduling::row::{Load, Row, S, S_NUTANIX, STRATEGY};
 use crate::scheduling::study::{
-    Claim, Study, Table, Valid, delayed_flushes, early_median, first_above, first_slow, internal_bytes,
-    least_followed, lost, median, mirrored, monitor, most_jobs, p99, slow_seconds, stalled_seconds, steepest,
-    throughput, trend, unevenness, worst_second, worst_seconds,
+    Claim, Study, Table, Valid, debt_trend, delayed_flushes, early_median, first_above, first_slow,
+    internal_bytes, least_followed, lost, median, mirrored, monitor, most_jobs, p99, slow_seconds,
+    stalled_seconds, steepest, throughput, trend, unevenness, worst_second, worst_seconds,
 };
 
 /// Half reads, half updates, evenly.
@@ -341,6 +341,11 @@ pub const FIG10: Study = Study {
             id: "silk-fig10.queue",
             text: "open compactions at most",
             number: |t| t.figure(&HOUR.under("silk"), most_jobs),
+        },
+        Claim {
+            id: "silk-fig10.debt",
+            text: "bytes that compactions owe, in the seconds of the second half by the first's",
+            number: |t| t.figure(&HOUR.under("silk"), debt_trend),
         },
         Claim {
             id: "silk-fig10.trend",

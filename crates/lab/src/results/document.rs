@@ -157,6 +157,8 @@ pub struct WindowRow {
     pub stall_seconds: Option<f64>,
     #[serde(default)]
     pub jobs_open: Option<u64>,
+    #[serde(default)]
+    pub debt_bytes: Option<u64>,
     pub others_cores: Option<f64>,
     #[serde(default)]
     pub stolen_seconds: Option<f64>,
@@ -420,6 +422,7 @@ fn windows(outcome: &Outcome) -> Vec<WindowRow> {
             flushes_delayed: sample.flushes_delayed,
             stall_seconds: sample.stall_seconds,
             jobs_open: sample.jobs_open,
+            debt_bytes: sample.debt_bytes,
             others_cores,
             stolen_seconds,
         }

@@ -56,6 +56,7 @@ fn every_field_is_documented() {
         flushes_delayed: None,
         stall_seconds: None,
         jobs_open: None,
+        debt_bytes: None,
         others_cores: None,
         stolen_seconds: None,
     };

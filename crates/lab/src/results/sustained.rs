@@ -10,6 +10,8 @@
 
 use std::ops::RangeInclusive;
 
+use serde_json::Value;
+
 use crate::results::document::Document;
 use crate::workloads::workload::{OpKind, Workload};
 
@@ -104,24 +106,30 @@ pub fn in_trouble(document: &Document, l0_limit: u64) -> bool {
 
 /// Why these runs of several schedules under one open load are no comparison, if they are none; each has a name.
 pub fn unlike(runs: &[(&str, &Document)]) -> Option<String> {
-    for (name, document) in runs {
-        let Some(open) = &document.open_loop else { return Some(format!("{name} had no open loop")) };
-        let served = 1.0 - open.unfinished as f64 / open.requests.max(1) as f64;
-        if served < SERVED_MIN {
-            return Some(format!("{name} served {:.1} % of the requests", served * 100.0));
-        }
-    }
-    differ(runs)
+    unserved(runs).or_else(|| differ(runs, &[]))
 }
 
-/// The same where nobody waits for all to be served: answers that are wrong, or another device, memory or workers.
-pub fn differ(runs: &[(&str, &Document)]) -> Option<String> {
+/// Who served too little of an open load.
+pub fn unserved(runs: &[(&str, &Document)]) -> Option<String> {
+    runs.iter().find_map(|(name, document)| {
+        let Some(open) = &document.open_loop else { return Some(format!("{name} had no open loop")) };
+        let served = 1.0 - open.unfinished as f64 / open.requests.max(1) as f64;
+        (served < SERVED_MIN).then(|| format!("{name} served {:.1} % of the requests", served * 100.0))
+    })
+}
+
+/// What else makes them no comparison: answers that are wrong, or another device, memory or workers, but for the options named.
+pub fn differ(runs: &[(&str, &Document)], but_for: &[&str]) -> Option<String> {
     if let Some((name, document)) = runs.iter().find(|(_, document)| document.wrong_reads > 0) {
         return Some(format!("{} reads of {name} were wrong", document.wrong_reads));
     }
     let alike = |document: &Document| {
         let c = &document.config;
-        (c.device.clone(), c.threads, c.engine.get("options").cloned(), c.key_bytes, c.value_lengths())
+        let mut options = c.engine.get("options").cloned();
+        if let Some(options) = options.as_mut().and_then(Value::as_object_mut) {
+            options.retain(|name, _| !but_for.contains(&name.as_str()));
+        }
+        (c.device.clone(), c.threads, options, c.key_bytes, c.value_lengths())
     };
     let differ = runs.windows(2).any(|two| alike(two[0].1) != alike(two[1].1));
     differ.then(|| "memory, device or workers were not the same for all".to_owned())

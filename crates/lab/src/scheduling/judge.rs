@@ -17,7 +17,7 @@ use crate::design_space::judge::{Claimed, Numbers, StudyVerdict};
 use crate::design_space::study::median;
 use crate::results::comparison::most_others;
 use crate::results::document::Document;
-use crate::results::sustained::{Offered, Sustained, differ, in_trouble, unlike};
+use crate::results::sustained::{Offered, Sustained, differ, in_trouble, unserved};
 use crate::verdicts::expected::Expected;
 
 /// Where limits are out of reach, or most of the device is for reads, trouble is throughput that drops: in this share of the seconds.
@@ -130,9 +130,13 @@ fn fault(valid: Valid, rows: &[Row], group: &str, table: &Table<'_>) -> Option<S
     let Some((row, baseline)) = runs.iter().find(|(row, _)| is_baseline(row)) else {
         return Some(format!("without unlimited under {group} nobody knows what this load is"));
     };
+    let named = |memory_too: bool| {
+        let chosen = runs.iter().filter(|(row, _)| memory_too || row.memory == 1);
+        chosen.map(|(row, document)| (row.name, *document)).collect::<Vec<_>>()
+    };
     // More memory is what its row is about.
-    let alike: Vec<(&str, &Document)> =
-        runs.iter().filter(|(row, _)| row.memory == 1).map(|(row, document)| (row.name, *document)).collect();
+    let unlike = || differ(&named(false), &[]).or_else(|| differ(&named(true), &["memtable_bytes"]));
+    let unserved = || unserved(&named(true));
     let load = || match offered(row, baseline) {
         Some(offered) => offered.fault(),
         None => Some("unlimited does not tell what was offered or moved".to_owned()),
@@ -144,11 +148,11 @@ fn fault(valid: Valid, rows: &[Row], group: &str, table: &Table<'_>) -> Option<S
         (!in_trouble).then(|| why.to_owned())
     };
     match valid {
-        _ if row.load == Load::Probe => differ(&alike),
-        Valid::Bursts => load().or_else(at_ease).or_else(|| unlike(&alike)),
-        Valid::High => at_ease().or_else(|| unlike(&alike)),
-        Valid::Served => unlike(&alike),
-        Valid::Overload => at_ease().or_else(|| differ(&alike)),
+        _ if row.load == Load::Probe => unlike(),
+        Valid::Bursts => load().or_else(at_ease).or_else(unserved).or_else(unlike),
+        Valid::High => at_ease().or_else(unserved).or_else(unlike),
+        Valid::Served => unserved().or_else(unlike),
+        Valid::Overload => at_ease().or_else(unlike),
     }
 }
 

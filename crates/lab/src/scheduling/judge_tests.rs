@@ -54,7 +54,12 @@ fn stolen_of_each_core(document: &mut Document, share: f64) {
 
 /// The verdicts of SILK's Figure 8a, after a change of each run.
 fn verdicts(rounds: u16, change: impl Fn(&Cell, &mut Document)) -> Vec<StudyVerdict> {
-    let study = study("silk-fig8a");
+    verdicts_of("silk-fig8a", rounds, change)
+}
+
+/// Those of a study.
+fn verdicts_of(id: &str, rounds: u16, change: impl Fn(&Cell, &mut Document)) -> Vec<StudyVerdict> {
+    let study = study(id);
     let planned = plan(&[study], 1..=rounds);
     let mut finished: Vec<Finished> = planned.iter().map(finished).collect();
     planned.iter().zip(&mut finished).for_each(|(cell, finished)| change(cell, &mut finished.document));
@@ -164,4 +169,56 @@ fn a_load_without_its_baseline_has_no_verdict() {
     let verdict = all.iter().find(|v| v.id == "silk-fig9.silk").unwrap();
     assert!(verdict.holds.is_none() && verdict.measured == Some(0.0), "{verdict:?}");
     assert!(verdict.why_not_valid.as_ref().unwrap().contains("without unlimited"), "{verdict:?}");
+}
+
+fn set(document: &mut Document, name: &str, value: u64) {
+    let options = document.config.engine.entry("options".to_owned()).or_insert_with(|| serde_json::json!({}));
+    options[name] = value.to_string().into();
+}
+
+/// The row that is about more memory may have more of it, and nothing else that the others have not.
+#[test]
+fn a_row_with_more_memory_is_valid_as_others_are() {
+    fn more_memory(cell: &Cell, document: &mut Document) {
+        set(document, "memtable_bytes", cell.row.memory << 20);
+    }
+    type Change = fn(&mut Document);
+    let faults: [(&str, &str, Change); 5] = [
+        ("silk-fig1", "served", |d| d.open_loop.iter_mut().for_each(|open| open.unfinished = open.requests)),
+        ("silk-fig1", "were wrong", |d| d.wrong_reads = 1),
+        ("silk-fig1", "not the same for all", |d| set(d, "workers", 9)),
+        ("silk-fig4", "were wrong", |d| d.wrong_reads = 1),
+        ("silk-fig4", "not the same for all", |d| d.config.threads += 1),
+    ];
+    for (id, why, fault) in faults {
+        let sound = verdicts_of(id, 3, more_memory);
+        let why_not =
+            |all: &[StudyVerdict]| all.iter().filter_map(|v| v.why_not_valid.clone()).collect::<Vec<_>>();
+        assert!(why_not(&sound).iter().all(|why| why.contains("do not tell")), "{id}: {sound:?}");
+        let faulty = verdicts_of(id, 3, |cell, document| {
+            more_memory(cell, document);
+            if cell.row.memory > 1 {
+                fault(document);
+            }
+        });
+        assert!(why_not(&faulty).iter().any(|said| said.contains(why)), "{id}, {why}: {faulty:?}");
+    }
+}
+
+/// Where all are asked for more than can be served, nobody has to serve it, but the baseline has to have trouble.
+#[test]
+fn an_overload_is_valid_where_unlimited_has_trouble() {
+    let unserved = verdicts_of("silk-fig8b", 3, |_, document| {
+        document.open_loop.iter_mut().for_each(|open| open.unfinished = open.requests / 2);
+    });
+    assert!(unserved.iter().all(|verdict| verdict.valid), "{unserved:?}");
+    let at_ease = verdicts_of("silk-fig8b", 3, |_, document| {
+        document.stalls.count = Some(0);
+        document.windows.iter_mut().for_each(|window| window.l0_runs = Some(3));
+    });
+    assert!(!at_ease.is_empty());
+    for verdict in &at_ease {
+        let why = verdict.why_not_valid.as_deref().unwrap_or_default();
+        assert!(verdict.holds.is_none() && why.contains("no trouble"), "{verdict:?}");
+    }
 }

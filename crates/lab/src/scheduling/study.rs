@@ -257,8 +257,16 @@ pub fn decay(document: &Document) -> Option<f64> {
 
 /// The mean p99 of a second in the second half, by that in the first.
 pub fn trend(document: &Document) -> Option<f64> {
-    let p99: Vec<f64> = seconds(document).filter_map(|window| window.p99_us).collect();
-    let (first, second) = p99.split_at(p99.len() / 2);
+    by_halves(seconds(document).filter_map(|window| window.p99_us).collect())
+}
+
+/// The same of what compactions owed at the end of a second.
+pub fn debt_trend(document: &Document) -> Option<f64> {
+    by_halves(seconds(document).filter_map(|window| window.debt_bytes).map(|bytes| bytes as f64).collect())
+}
+
+fn by_halves(of: Vec<f64>) -> Option<f64> {
+    let (first, second) = of.split_at(of.len() / 2);
     let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
     let (first, second) = (mean(first), mean(second));
     (first > 0.0).then(|| second / first)
