@@ -50,6 +50,10 @@ impl RateLimiter {
     /// Changes the rate from `now` on.
     pub fn set_rate(&mut self, now: Duration, bytes_per_sec: Option<u64>) {
         self.refill(now);
+        if self.bytes_per_sec.is_none() {
+            // While nothing was limited nothing was owed.
+            (self.tokens, self.flushed) = (self.tokens.max(0.0), 0.0);
+        }
         self.bytes_per_sec = bytes_per_sec;
         self.charge_flush(0);
     }
@@ -113,8 +117,10 @@ impl RateLimiter {
             let burst = (rate * BURST.as_secs_f64()).max(1.0);
             let earned = rate * elapsed.as_secs_f64();
             let paid = self.flushed.min(earned * FLUSH_SHARE);
-            self.flushed -= paid;
-            self.tokens = (self.tokens + earned - paid).min(burst);
+            let tokens = self.tokens + earned - paid;
+            self.tokens = tokens.min(burst);
+            // What nobody has asked for in time pays for flushes too: one that went alone is not paid for again by who comes after it.
+            self.flushed = (self.flushed - paid - (tokens - self.tokens)).max(0.0);
         }
     }
 }
@@ -178,6 +184,27 @@ mod tests {
         assert!(limiter.drained() > 150, "{} tenths", limiter.drained());
     }
 
+    /// A flush that went alone, by all of the rate, is paid for when it ends: a compaction then has all of it.
+    #[test]
+    fn what_a_flush_moved_alone_is_not_paid_for_twice() {
+        let mut limiter = RateLimiter::new(Some(1_000_000));
+        let mut moved = 0;
+        for millis in 0..2000 {
+            let now = Duration::from_millis(millis);
+            if millis < 1000 {
+                limiter.charge_flush(1000);
+                // As the monitor does when it looks.
+                limiter.set_rate(now, Some(1_000_000));
+                continue;
+            }
+            while let Ok(bytes) = limiter.grant(now, 1000) {
+                limiter.charge(bytes);
+                moved += bytes;
+            }
+        }
+        assert!((980_000..1_020_000).contains(&moved), "{moved} bytes in the second after the flush");
+    }
+
     /// As RocksDB counts refills with somebody in line: one step may overdraw by two tenths of a second's worth, and who asks again
     /// only then has waited in all of them.
     #[test]
@@ -200,6 +227,20 @@ mod tests {
         limiter.set_rate(Duration::from_secs(5), Some(1));
         limiter.charge(10);
         assert!(limiter.grant(Duration::from_secs(6), 1).is_err());
+    }
+
+    /// Who was in debt when the limit went, by a step of many seconds' worth, starts anew with the next limit.
+    #[test]
+    fn a_time_without_a_limit_ends_all_debt() {
+        let mut limiter = RateLimiter::new(Some(1000));
+        let at = Duration::from_secs;
+        limiter.charge(1_000_000);
+        limiter.charge_flush(1000);
+        assert!(limiter.grant(at(10), 1).is_err());
+        limiter.set_rate(at(11), None);
+        assert!(limiter.grant(at(11), 1).is_ok());
+        limiter.set_rate(at(12), Some(1000));
+        assert!(limiter.grant(at(12) + Duration::from_millis(5), 1).is_ok());
     }
 
     /// A clock that goes back, jumps to its end or stands still, a rate of nothing, more taken than there is: whoever asks is told to

@@ -49,8 +49,8 @@ pub fn parse(text: &str) -> Result<SchedulingPolicy> {
         ("fixed", Some(knobs)) => {
             let rate = rate(knobs).ok_or_else(|| {
                 Error::invalid(format!(
-                    "`{knobs}` is no rate; write bytes per second from {RATE_MIN} up, like fixed:100MiB, or a part \
-                     of the device, like fixed:25%"
+                    "`{knobs}` is no rate, which is all that `fixed` takes; write bytes per second from {RATE_MIN} up, like \
+                     fixed:100MiB, or a part of the device, like fixed:25%"
                 ))
             })?;
             SchedulingPolicy { budget: Budget::Fixed(rate), ..unlimited() }
@@ -59,7 +59,9 @@ pub fn parse(text: &str) -> Result<SchedulingPolicy> {
             let max = match max {
                 None => Rate::OfDevice(1.0),
                 Some(max) => rate(max).ok_or_else(|| {
-                    Error::invalid(format!("`{max}` is no rate; write for instance autotuned:100MiB"))
+                    Error::invalid(format!(
+                        "`{max}` is no rate, which is all that `autotuned` takes; write for instance autotuned:100MiB"
+                    ))
                 })?,
             };
             SchedulingPolicy { budget: Budget::AutoTuned { max }, ..unlimited() }

@@ -73,6 +73,74 @@ fn silk_has_the_values_of_the_paper_and_its_artifact_those_of_the_code() {
     assert_eq!(parse("silk-artifact").unwrap(), artifact);
 }
 
+/// Spelled out: DLC §4 with the limits of its evaluation, 180 and 300 of 350 MB/s, and §6.3's bursts; and the engine's own.
+#[test]
+fn dlc_has_the_values_of_the_paper_and_paced_its_own() {
+    let part = Rate::OfDevice;
+    let gate = |class, act| Gate { class, act };
+    let each_second = Duration::from_secs(1);
+    let dlc = SchedulingPolicy {
+        estimator: Estimator::CacheFills { gamma: None },
+        budget: Budget::Leftover {
+            epsilon: part(0.05),
+            floor: part(0.25),
+            min_change: part(0.05),
+            every: each_second,
+        },
+        load: Some(LoadRule {
+            low: part(180.0 / 350.0),
+            high: part(300.0 / 350.0),
+            softness: 3,
+            every: each_second,
+        }),
+        gates: vec![
+            gate(Class::IntraL0, Act::NoStart),
+            gate(Class::L0ToL1, Act::NoStart),
+            gate(Class::Deep, Act::Max(1)),
+            gate(Class::Upkeep, Act::Pause),
+        ],
+        burst: None,
+        order: Order::Strict,
+        on_conflict: OnConflict::Yield,
+        l0_room: L0Room::Preempts(Victim::Youngest),
+        slots: Slots::Workers,
+        admission: Slowing::Slope,
+    };
+    assert_eq!(parse("dlc-full").unwrap(), dlc);
+    let of_part = dlc.gates[1..].to_vec();
+    assert_eq!(parse("dlc-part").unwrap(), SchedulingPolicy { gates: of_part, ..dlc.clone() });
+    let burst = |parts| Some(Burst { runs: Some(20), bytes: None, parts });
+    assert_eq!(parse("dlc-burst-full").unwrap().burst, burst(None));
+    assert_eq!(parse("dlc-burst-part").unwrap().burst, burst(Some(4)));
+    let paced = SchedulingPolicy {
+        estimator: Estimator::OpBytes,
+        budget: Budget::Paced { horizon: Duration::from_secs(30), every: Duration::from_millis(10) },
+        load: None,
+        gates: Vec::new(),
+        order: Order::Deadline,
+        l0_room: L0Room::Preempts(Victim::LargestRemaining),
+        slots: Slots::Beside(1),
+        ..dlc
+    };
+    assert_eq!(parse("paced").unwrap(), paced);
+}
+
+/// What no text can say, but a policy that is put together can.
+#[test]
+fn gates_that_contradict_are_refused_with_the_reason() {
+    let table: [(&[(Class, Act)], &str); 4] = [
+        (&[(Class::Flush, Act::NoStart)], "a flush cannot be held back"),
+        (&[(Class::L0ToL1, Act::Pause)], "cannot be paused"),
+        (&[(Class::IntraL0, Act::Pause)], "cannot be paused"),
+        (&[(Class::Deep, Act::Pause), (Class::Deep, Act::Max(2))], "contradict each other"),
+    ];
+    for (gates, reason) in table {
+        let gates = gates.iter().map(|(class, act)| Gate { class: *class, act: *act }).collect();
+        let error = SchedulingPolicy { gates, ..silk() }.check(None).unwrap_err();
+        assert!(error.kind() == "InvalidArgument" && error.to_string().contains(reason), "{error}");
+    }
+}
+
 /// A knob, and what it makes of the schedule.
 type Change = (&'static str, fn(&mut SchedulingPolicy));
 
@@ -198,6 +266,7 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
         ("fixed:0%", "1024"),
         ("fixed:fast", "is no rate"),
         ("autotuned:0", "1024"),
+        ("autotuned:jobs=3", "all that `autotuned` takes"),
         ("silk:estimator=per-get@0", "above 0"),
     ];
     for (text, reason) in table {

@@ -260,7 +260,9 @@ impl Places<'_> {
     /// Jobs of L0 that may not have started now, and hold tables that a later one will want whole (the papers are silent).
     fn let_go(&self, bursts: &[(KeyspaceId, Phase)]) -> Vec<JobId> {
         let stopped = |class| self.acts_on(class).any(|act| act == Act::NoStart);
-        let bursting = |job: &&OpenJob| bursts.iter().any(|(id, _)| *id == job.keyspace);
+        let is_of = |job: &OpenJob, phase| phase == Phase::Full || job.class == Class::IntraL0;
+        let bursting =
+            |job: &&OpenJob| bursts.iter().any(|(id, phase)| *id == job.keyspace && is_of(job, *phase));
         let jobs = self.open.iter().filter(|job| job.class.is_l0() && stopped(job.class) && !bursting(job));
         jobs.map(|job| job.id).collect()
     }

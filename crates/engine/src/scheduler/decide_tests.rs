@@ -87,6 +87,18 @@ impl Bench {
         self.backlog.l0[0].1.jobs -= u32::from(job.class.is_l0());
     }
 
+    /// Twenty flushed runs beside outputs of so many parts, and the job that is due; also answers what may start then.
+    fn part(&mut self, before: u32) -> String {
+        self.l0(20 + before, 20);
+        let due = may(&self.high());
+        let job = self.open(Class::IntraL0);
+        self.high();
+        self.close(job);
+        self.l0(before + 1, 0);
+        self.high();
+        due
+    }
+
     fn l0(&mut self, runs: u32, flush_born: u32) {
         let l0 = &mut self.backlog.l0[0].1;
         (l0.runs, l0.flush_born) = (runs, flush_born);
@@ -373,15 +385,16 @@ fn after_four_parts_comes_a_full_burst() {
     let mut phases = Vec::new();
     for round in 0..10 {
         // Outputs of the parts before are runs, and do not count.
-        bench.l0(20 + round % 5, 20);
+        let (before, after) = (round % 5, (round + 1) % 5);
+        bench.l0(20 + before, 20);
         let due = bench.high();
         phases.push(may(&due));
         let job = bench.open(Class::IntraL0);
         assert_eq!(may(&bench.high()).trim_end_matches(" flushed"), "flush deep", "one at a time");
         bench.close(job);
-        bench.l0(round % 5, 0);
+        bench.l0(after, 0);
         assert_eq!(may(&bench.high()), "flush deep");
-        bench.l0(19 + round, 19);
+        bench.l0(19 + after, 19);
         assert_eq!(may(&bench.high()), "flush deep", "outputs count in no threshold");
     }
     let part = "flush intra-l0 deep flushed";
@@ -390,45 +403,78 @@ fn after_four_parts_comes_a_full_burst() {
     assert_eq!(bench.state.bursts.begun, [8, 2]);
 }
 
+/// A merge of L0 into L1 that runs when the load rises lets go of the runs that a part is to merge: it is none itself.
+#[test]
+fn a_part_is_no_job_that_ran_before() {
+    let mut bench = Bench::new("dlc-burst-part");
+    bench.l0(24, 24);
+    let down = bench.open(Class::L0ToL1);
+    bench.low();
+    let high = bench.high();
+    assert_eq!((may(&high), &high.let_go[..]), ("flush deep".to_owned(), &[down][..]));
+    assert_eq!(bench.state.bursts.begun, [0, 0]);
+    bench.close(down);
+    assert_eq!(may(&bench.high()), "flush intra-l0 deep flushed");
+    assert_eq!(bench.state.bursts.begun, [1, 0]);
+    // Where one is opened all the same, by who has looked just before, it lets go.
+    let down = bench.open(Class::L0ToL1);
+    assert_eq!(bench.high().let_go, [down]);
+    bench.close(down);
+    // A full burst goes on with what is there.
+    let mut bench = Bench::new("dlc-burst-full");
+    bench.l0(24, 24);
+    bench.open(Class::L0ToL1);
+    bench.low();
+    assert_eq!(bench.high().let_go, []);
+    assert_eq!(bench.state.bursts.begun, [0, 1]);
+}
+
+/// Four parts are between two times that L0 is brought down, by whatever it is.
+#[test]
+fn parts_are_counted_from_when_l0_was_brought_down() {
+    let mut bench = Bench::new("dlc-burst-part");
+    let (some, all) = ("flush intra-l0 deep flushed", "flush intra-l0 l0-to-l1 deep");
+    assert_eq!([0, 1, 2].map(|before| bench.part(before)), [some; 3]);
+    // Writers were slowed for it, say.
+    bench.l0(1, 1);
+    bench.high();
+    assert_eq!([0, 1, 2, 3, 4].map(|before| bench.part(before)), [some, some, some, some, all]);
+}
+
 /// What parts have written is in no threshold, so it must not be forgotten while it is there.
 #[test]
 fn parts_count_on_after_a_rest_that_did_not_bring_l0_down() {
     let mut bench = Bench::new("dlc-burst-part");
-    let part = |bench: &mut Bench, before: u32| {
-        bench.l0(20 + before, 20);
-        let due = may(&bench.high());
-        let job = bench.open(Class::IntraL0);
-        bench.high();
-        bench.close(job);
-        bench.l0(before + 1, 0);
-        bench.high();
-        due
-    };
     let (some, all) = ("flush intra-l0 deep flushed", "flush intra-l0 l0-to-l1 deep");
-    assert_eq!([0, 1].map(|before| part(&mut bench, before)), [some; 2]);
+    assert_eq!([0, 1].map(|before| bench.part(before)), [some; 2]);
     bench.low();
-    assert_eq!([2, 3, 4].map(|before| part(&mut bench, before)), [some, some, all]);
+    assert_eq!([2, 3, 4].map(|before| bench.part(before)), [some, some, all]);
     // One that did.
-    assert_eq!([0, 1].map(|before| part(&mut bench, before)), [some; 2]);
+    assert_eq!([0, 1].map(|before| bench.part(before)), [some; 2]);
     bench.l0(1, 1);
     bench.low();
-    assert_eq!([0, 1, 2, 3, 4].map(|before| part(&mut bench, before)), [some, some, some, some, all]);
+    assert_eq!([0, 1, 2, 3, 4].map(|before| bench.part(before)), [some, some, some, some, all]);
 }
 
 /// By count, by bytes, or whichever comes first.
 #[test]
 fn bursts_begin_by_count_or_by_bytes() {
-    for (knobs, runs, begins) in [
-        ("burst-runs=5", 4, false),
-        ("burst-runs=5", 5, true),
-        ("burst-runs=0,burst-bytes=6000000", 5, false),
-        ("burst-runs=0,burst-bytes=6000000", 6, true),
-        ("burst-runs=9,burst-bytes=6000000", 6, true),
+    for (knobs, runs, flush_born, begins) in [
+        ("full:burst-runs=5", 4, 4, false),
+        ("full:burst-runs=5", 5, 5, true),
+        ("full:burst-runs=0,burst-bytes=6000000", 5, 5, false),
+        ("full:burst-runs=0,burst-bytes=6000000", 6, 2, true),
+        ("full:burst-runs=9,burst-bytes=6000000", 6, 6, true),
+        // Of parts, what they have written counts in neither.
+        ("part:burst-runs=5", 9, 4, false),
+        ("part:burst-runs=5", 9, 5, true),
+        ("part:burst-runs=0,burst-bytes=6000000", 9, 5, false),
+        ("part:burst-runs=0,burst-bytes=6000000", 9, 6, true),
     ] {
-        let mut bench = Bench::new(&format!("dlc-burst-full:{knobs}"));
-        bench.l0(runs, runs);
+        let mut bench = Bench::new(&format!("dlc-burst-{knobs}"));
+        bench.l0(runs, flush_born);
         bench.high();
-        assert_eq!(bench.state.bursts.under_way().count() == 1, begins, "{knobs}, {runs} runs");
+        assert_eq!(bench.state.bursts.under_way().count() == 1, begins, "{knobs}, {runs} runs, {flush_born}");
     }
 }
 

@@ -125,8 +125,10 @@ impl BurstState {
         for (id, backlog) in l0 {
             let progress = self.of.entry(*id).or_default();
             progress.end(burst, backlog);
-            if progress.phase.is_none() && burst.is_due(backlog) {
-                let phase = progress.next(burst);
+            let phase = progress.next(burst);
+            // A part is a job of its own: one that had begun before takes flushed runs as well, and lets them go first.
+            let has_room = phase == Phase::Full || backlog.jobs == 0;
+            if progress.phase.is_none() && has_room && burst.is_due(backlog) {
                 *progress = match phase {
                     Phase::Part => Progress { phase: Some(phase), begun: false, parts: progress.parts + 1 },
                     Phase::Full => Progress { phase: Some(phase), begun: false, parts: 0 },
@@ -145,6 +147,10 @@ impl BurstState {
 impl Progress {
     /// A burst is over when its job has ended, or nothing is left for it.
     fn end(&mut self, burst: &Burst, l0: &L0Backlog) {
+        if self.phase.is_none() && l0.runs <= l0.flush_born {
+            // Whatever has brought L0 down: of no part before is anything left.
+            self.parts = 0;
+        }
         if l0.jobs > 0 {
             self.begun = true;
         } else if self.begun || !burst.is_due(l0) {
