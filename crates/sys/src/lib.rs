@@ -24,6 +24,6 @@ pub use interrupt::{catch_interrupt, catch_termination, was_interrupted};
 pub use mapped_log::MappedLog;
 pub use thread::{
     Priority, ThreadId, can_raise_priority, current_thread_id, give_up_raising_priority, process_cpu_time,
-    process_peak_rss_bytes, set_background_priority, set_thread_priority, set_timer_slack, sleep_punctually,
-    thread_cpu_time, thread_priority, timer_slack, yield_now,
+    process_peak_rss_bytes, set_thread_priority, set_timer_slack, sleep_punctually, thread_cpu_time,
+    thread_priority, timer_slack, yield_now,
 };

@@ -31,11 +31,6 @@ pub fn current_thread_id() -> ThreadId {
     ThreadId(imp::current())
 }
 
-/// Sets the priority of the calling thread.
-pub fn set_background_priority(priority: Priority) -> io::Result<()> {
-    set_thread_priority(current_thread_id(), priority)
-}
-
 /// Sets the priority of a thread of this process. An ended thread is an error (`ESRCH`), a raise without
 /// the right to it is `PermissionDenied`. But as `Batch`, it takes short turns from then on (100 us from Linux 6.12 on): as much of a
 /// core as before, but whoever wakes beside it waits for the end of one of these, and not of milliseconds.
@@ -301,15 +296,19 @@ mod tests {
         std::thread::scope(|s| s.spawn(run).join().unwrap())
     }
 
+    fn set_own(priority: Priority) -> io::Result<()> {
+        set_thread_priority(current_thread_id(), priority)
+    }
+
     #[test]
     fn lowering_always_works_and_raising_when_permitted() {
         on_a_thread(|| {
             let me = current_thread_id();
             assert_eq!(thread_priority(me).unwrap(), Priority::Normal);
             for low in [Priority::Idle, Priority::Nice19] {
-                set_background_priority(low).unwrap();
+                set_own(low).unwrap();
                 assert_eq!(thread_priority(me).unwrap(), low);
-                let raised = set_background_priority(Priority::Normal);
+                let raised = set_own(Priority::Normal);
                 assert_eq!(raised.is_ok(), can_raise_priority(), "{raised:?}");
                 if raised.is_err() {
                     return;
@@ -324,7 +323,7 @@ mod tests {
         on_a_thread(|| {
             give_up_raising_priority().unwrap();
             for priority in [Priority::Batch, Priority::Normal] {
-                set_background_priority(priority).unwrap();
+                set_own(priority).unwrap();
                 assert_eq!(thread_priority(current_thread_id()).unwrap(), priority);
             }
         });
@@ -335,8 +334,8 @@ mod tests {
         let before = can_raise_priority();
         on_a_thread(|| {
             give_up_raising_priority().unwrap();
-            set_background_priority(Priority::Idle).unwrap();
-            assert_eq!(set_background_priority(Priority::Normal).is_ok(), can_raise_priority());
+            set_own(Priority::Idle).unwrap();
+            assert_eq!(set_own(Priority::Normal).is_ok(), can_raise_priority());
             assert_eq!(on_a_thread(can_raise_priority), can_raise_priority());
         });
         assert_eq!(can_raise_priority(), before);

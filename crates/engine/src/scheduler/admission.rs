@@ -145,6 +145,8 @@ pub struct Drain {
     seconds: f64,
     /// Since when time counts; `None` while there is nothing to drain.
     since: Option<Duration>,
+    /// There is something, and it is kept from draining for the time being.
+    is_held: bool,
     /// The latest time it was told: who was stopped after asking for the time comes late, and counts nothing twice.
     at: Duration,
     memory: Duration,
@@ -160,13 +162,13 @@ const SURE_BYTES: f64 = 4e6;
 impl Drain {
     /// Nothing measured; what is older than some `memory` of busy time counts little.
     pub fn new(memory: Duration) -> Drain {
-        Drain { bytes: 0.0, seconds: 0.0, since: None, at: Duration::ZERO, memory }
+        Drain { bytes: 0.0, seconds: 0.0, since: None, is_held: false, at: Duration::ZERO, memory }
     }
 
     /// There is something to drain, or not any more.
     pub fn set_busy(&mut self, now: Duration, busy: bool) {
         let now = self.latest(now);
-        match (self.since, busy) {
+        match (self.since, busy && !self.is_held) {
             (None, true) => self.since = Some(now),
             (Some(_), false) => {
                 self.drained(now, 0.0);
@@ -174,6 +176,16 @@ impl Drain {
             }
             _ => {}
         }
+    }
+
+    /// It is kept from draining, which is no measure of how fast it would: no time counts until it is told to be busy after the hold.
+    /// Answers whether it was held before.
+    pub fn hold(&mut self, now: Duration, is_held: bool) -> bool {
+        let was_held = std::mem::replace(&mut self.is_held, is_held);
+        if is_held {
+            self.set_busy(now, false);
+        }
+        was_held
     }
 
     /// So many bytes less. What goes while there is nothing to drain, as a compaction before its time, took no time that counts,

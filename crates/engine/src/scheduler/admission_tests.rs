@@ -115,6 +115,27 @@ fn a_late_steer_and_a_late_drain_turn_no_time_back() {
 }
 
 #[test]
+fn time_in_which_a_plan_has_it_wait_is_no_measure_of_a_drain() {
+    let mut drain = Drain::new(20 * SECOND);
+    drain.set_busy(Duration::ZERO, true);
+    drain.drained(Duration::ZERO, 1.0);
+    drain.drained(SECOND, 1e6);
+    let about_a_million = |drain: &Drain, at: u32| {
+        let rate = drain.rate(at * SECOND).unwrap();
+        assert!((rate / 1e6 - 1.0).abs() < 0.01, "{rate} after {at} s");
+    };
+    assert!(!drain.hold(SECOND, true));
+    // Who writes sees that there is something to drain, and not that it waits.
+    drain.set_busy(5 * SECOND, true);
+    about_a_million(&drain, 9);
+    assert!(drain.hold(9 * SECOND, false));
+    drain.set_busy(9 * SECOND, true);
+    drain.drained(10 * SECOND, 1e6);
+    about_a_million(&drain, 10);
+    assert!(drain.rate(20 * SECOND).unwrap() < 0.5e6, "and what nobody has wait counts");
+}
+
+#[test]
 fn the_drain_is_what_was_measured_lately_pauses_included() {
     let mut drain = Drain::new(Duration::from_secs(4));
     // What went before there was anything to drain took no time that anybody knows of.

@@ -10,7 +10,8 @@
 //! where deletes have a time                                                half of what is kept for the work
 //! ```
 //! Time follows from bytes: how much may still come in, over how fast clients write, soon as now and later as in the mean. The
-//! rate is that of the earliest deadlines first: the most, over all deadlines, of the bytes due by then over the time until then.
+//! rate is that of the earliest deadlines first: the most, over all deadlines, of the bytes due by then over the time until then;
+//! of memtables, which become tables in the order of their writes, the bytes of those before count too.
 //! What clients use it takes only as L0's room runs out. Beyond it goes only what clients leave when they do less than in the
 //! mean, all of it when they do less than half of that.
 
@@ -164,6 +165,21 @@ impl Demand {
         Demand { bytes, wanted_in: wanted_in.min(slows_in).min(needed_in).max(0.0), slows_in, needed_in }
     }
 
+    /// One of nothing, with all the time there is.
+    fn none() -> Demand {
+        Demand::of(0.0, f64::INFINITY, f64::INFINITY, f64::INFINITY)
+    }
+
+    /// The same, with no more time than the other one has.
+    fn no_later(&self, than: &Demand) -> Demand {
+        Demand {
+            bytes: self.bytes,
+            wanted_in: self.wanted_in.min(than.wanted_in),
+            slows_in: self.slows_in.min(than.slows_in),
+            needed_in: self.needed_in.min(than.needed_in),
+        }
+    }
+
     fn must_in(&self) -> f64 {
         self.slows_in.min(self.needed_in)
     }
@@ -189,8 +205,12 @@ impl PlanState {
     /// Plans.
     pub fn plan(&mut self, horizon: Duration, by: &Estimator, sample: &Sample, backlog: &Backlog) -> Plan {
         self.measure(by, sample, backlog);
-        let jobs: Vec<Demand> =
-            backlog.open.iter().map(|job| self.of_job(job, horizon, sample.now, backlog)).collect();
+        let place = self.place_wanted(horizon, backlog);
+        let of_job = |job: &OpenJob| {
+            let demand = self.of_job(job, horizon, sample.now, backlog);
+            if job.class.is_l0() { demand.no_later(&place) } else { demand }
+        };
+        let jobs: Vec<Demand> = backlog.open.iter().map(of_job).collect();
         let pending = backlog.trees.iter().flat_map(|tree| self.of_tree(tree, horizon));
         let demands: Vec<Demand> = jobs.iter().copied().chain(pending).filter(|d| d.bytes > 0.0).collect();
         let wanted = rate(demands.iter().map(|demand| (demand.wanted_in, demand.bytes)));
@@ -303,16 +323,29 @@ impl PlanState {
         ]
     }
 
+    /// When L0 has to have a place where it is due and no job takes it: those of other trees have them all.
+    fn place_wanted(&self, horizon: Duration, backlog: &Backlog) -> Demand {
+        let waiting = backlog.trees.iter().filter(|tree| tree.l0_pending > 0);
+        waiting.fold(Demand::none(), |all, tree| all.no_later(&self.of_tree(tree, horizon)[0]))
+    }
+
     /// The rate at which full memtables are gone in time, with what clients leave when they should be and whatever those use when they
     /// must. Where the caller waits, or there is no room, there is no limit.
     fn flush_rate(&mut self, backlog: &Backlog, left: Option<f64>, rest: f64) -> Option<u64> {
+        let mut waiting: Vec<&TreeBacklog> =
+            backlog.trees.iter().filter(|tree| tree.flush_left > 0).collect();
+        waiting.sort_by_key(|tree| tree.flush_order);
         let in_time = |room: fn(&TreeBacklog) -> u64| {
-            let waiting = backlog.trees.iter().filter(|tree| tree.flush_left > 0);
-            let rate = |tree: &TreeBacklog| match room(tree) {
-                0 => f64::INFINITY,
-                room => tree.flush_left as f64 / self.until(tree.keyspace, room).max(SOON) * MARGIN,
-            };
-            waiting.map(rate).sum::<f64>()
+            let (mut bytes, mut most) = (0.0, 0.0_f64);
+            for tree in &waiting {
+                bytes += tree.flush_left as f64;
+                let ttl = tree.flush_ttl.map_or(f64::INFINITY, |ttl| ttl.as_secs_f64());
+                most = most.max(match room(tree) {
+                    0 => f64::INFINITY,
+                    room => bytes / self.until(tree.keyspace, room).min(ttl).max(SOON),
+                });
+            }
+            most * MARGIN
         };
         let (wanted, needed) = (in_time(|tree| tree.flush_room), in_time(|tree| tree.flush_room_most));
         let planned = needed.max(left.map_or(wanted, |left| wanted.min(left)));

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::base::random::Random;
+use crate::base::units::SeqNo;
 
 const MB: u64 = 1_000_000;
 const DEVICE: u64 = 1000 * MB;
@@ -202,6 +203,59 @@ fn a_full_memtable_is_gone_when_its_room_is() {
     assert_eq!(bench.pass(0.1, 10).flush_rate, None);
 }
 
+/// Memtables become tables in the order of their writes: what lies before one counts, whoseever it is.
+#[test]
+fn a_memtable_waits_for_those_before_it() {
+    let mut bench = Bench::new();
+    bench.pass(5.0, 10);
+    (bench.tree().flush_left, bench.tree().flush_room, bench.tree().flush_room_most) =
+        (64 * MB, 16 * MB, 32 * MB);
+    bench.tree().flush_order = SeqNo(2);
+    bench.backlog.trees.push(TreeBacklog {
+        keyspace: KeyspaceId(1),
+        flush_left: 100 * MB,
+        flush_room: 1000 * MB,
+        flush_room_most: 2000 * MB,
+        flush_order: SeqNo(1),
+        ..TreeBacklog::default()
+    });
+    about(mb(bench.pass(0.1, 10).flush_rate), 164.0 / 1.6 * MARGIN);
+    bench.backlog.trees[1].flush_order = SeqNo(3);
+    about(mb(bench.pass(0.1, 10).flush_rate), 64.0 / 1.6 * MARGIN);
+}
+
+/// Where deletes have a time a memtable with one goes in time, however much room there is, and whatever clients use.
+#[test]
+fn a_memtable_with_deletes_is_gone_in_their_time() {
+    let mut bench = Bench::new();
+    bench.pass(5.0, 10);
+    (bench.tree().flush_left, bench.tree().flush_room, bench.tree().flush_room_most) =
+        (64 * MB, 1000 * MB, 1000 * MB);
+    bench.tree().flush_ttl = Some(Duration::from_secs(4));
+    about(mb(bench.pass(0.1, 10).flush_rate), 64.0 / 4.0 * MARGIN);
+    bench.sample.device = Some(10 * MB);
+    about(mb(bench.pass(0.1, 10).flush_rate), 64.0 / 4.0 * MARGIN);
+}
+
+/// L0 that is due and finds no place has one when a job of another tree's L0 is done: that has no more time then.
+#[test]
+fn work_in_l0_ends_in_time_for_who_waits_for_its_place() {
+    let mut bench = Bench::new();
+    bench.pass(5.0, 10);
+    let other = TreeBacklog { keyspace: KeyspaceId(1), ..*bench.tree() };
+    bench.backlog.trees.push(other);
+    bench.open(Class::L0ToL1, 300 * MB, false);
+    bench.backlog.open[0].keyspace = KeyspaceId(1);
+    about(mb(bench.pass(0.1, 10).rate), 600.0 / 30.0 * MARGIN);
+    (bench.tree().l0_round, bench.tree().l0_pending) = (50 * MB, 100 * MB);
+    let plan = bench.pass(0.1, 10);
+    about(mb(plan.rate), 700.0 / 5.0 * MARGIN);
+    about(plan.due[0].1.saturating_sub(bench.sample.now).as_secs_f64(), 5.0);
+    // Deeper ones give it theirs.
+    bench.backlog.open[0].class = Class::Deep;
+    about(mb(bench.pass(0.1, 10).rate), 700.0 / 30.0 * MARGIN);
+}
+
 /// A thread that is given too little CPU falls behind, and so becomes urgent before it is late.
 #[test]
 fn what_falls_behind_becomes_urgent_in_time() {
@@ -252,6 +306,8 @@ fn whatever_comes_in_there_is_a_rate() {
             keyspace: KeyspaceId(0),
             ingested: any(),
             flush_left: any(),
+            flush_order: SeqNo(any()),
+            flush_ttl: ttl,
             flush_room: any(),
             flush_room_most: any(),
             l0_room: any(),

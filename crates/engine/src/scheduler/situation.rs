@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::estimator::Usage;
 use super::gates::L0Backlog;
 use crate::base::class::Class;
-use crate::base::units::{JobId, KeyspaceId};
+use crate::base::units::{JobId, KeyspaceId, SeqNo};
 
 /// What is known of the load at a moment: counters since the store was opened. What an interval used is told from two of these,
 /// so that one that comes late, or not at all, is no error.
@@ -72,6 +72,10 @@ pub struct TreeBacklog {
     pub ingested: u64,
     /// Bytes of full memtables that are not in tables yet.
     pub flush_left: u64,
+    /// The first write of the oldest of them: they become tables in this order, whoseever they are.
+    pub flush_order: SeqNo,
+    /// How much longer they may take where they hold deletes that have a time.
+    pub flush_ttl: Option<Duration>,
     /// Bytes that may come in until those should be.
     pub flush_room: u64,
     /// Bytes that may come in until they must be.

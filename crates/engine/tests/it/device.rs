@@ -114,6 +114,7 @@ fn a_store_with_threads_on_a_real_disk_is_charged_alike() {
 /// A device of this speed, on which stores open and close; time passes only there and where a test says so.
 struct Bench {
     clock: Arc<ManualClock>,
+    disk: SimulatedFileSystem,
     device: Arc<Device>,
     fs: Arc<dyn FileSystem>,
     events: Arc<Mutex<Vec<Event>>>,
@@ -125,17 +126,21 @@ impl Bench {
     fn new() -> Bench {
         let clock = Arc::new(ManualClock::default());
         let device = Device::on_manual_clock(Bench::SPEED, Duration::ZERO, Arc::clone(&clock)).unwrap();
-        let fs = DeviceFileSystem::new(Arc::new(SimulatedFileSystem::new()), Arc::clone(&device));
-        Bench { clock, device, fs: Arc::new(fs), events: Arc::default() }
+        let disk = SimulatedFileSystem::new();
+        let fs = DeviceFileSystem::new(Arc::new(disk.clone()), Arc::clone(&device));
+        Bench { clock, disk, device, fs: Arc::new(fs), events: Arc::default() }
     }
 
     fn open(&self, schedule: &str) -> Db {
-        let options = Options { schedule: schedule.to_owned(), ..small() };
+        self.open_with(Options { schedule: schedule.to_owned(), ..small() }).unwrap()
+    }
+
+    fn open_with(&self, options: Options) -> evenkeel::Result<Db> {
         let builder = Db::builder(Path::new("/store")).options(options).file_system(Arc::clone(&self.fs));
         let events = Arc::clone(&self.events);
         let builder =
             builder.listener(Arc::new(move |event: &Event| events.lock().unwrap().push(event.clone())));
-        builder.clock(Arc::clone(&self.clock) as _).without_threads().open().unwrap()
+        builder.clock(Arc::clone(&self.clock) as _).without_threads().open()
     }
 
     /// Whether a speed is about that of the device.
@@ -190,6 +195,38 @@ fn the_device_is_measured_once() {
     assert!(Bench::is_right(again), "{again}");
     assert!(bench.device.charged_bytes() - charged > 1 << 20);
     db.close().unwrap();
+}
+
+/// A store is opened whose device cannot be measured, and says that nothing is limited; but not if it was told not to measure.
+#[test]
+fn a_device_that_cannot_be_measured_keeps_no_store_closed() {
+    let bench = Bench::new();
+    bench.open("unlimited").close().unwrap();
+    bench.disk.set_free_space(Some(100 << 20));
+    let db = bench.open("silk");
+    let told = std::mem::take(&mut *bench.events.lock().unwrap());
+    let told: Vec<String> = told
+        .into_iter()
+        .filter_map(|event| match event {
+            Event::BackgroundError { error } => Some(error),
+            _ => None,
+        })
+        .collect();
+    assert!(told.len() == 1 && told[0].contains("limits nothing until device_bytes_per_sec"), "{told:?}");
+    let limit = |db: &Db| {
+        db.put(b"key", b"value").unwrap();
+        bench.clock.advance(Duration::from_secs(1));
+        let _ = db.wait_idle();
+        (db.metrics().schedule.device_bytes_per_sec, db.metrics().schedule.limit_bytes_per_sec)
+    };
+    assert_eq!(limit(&db), (0, 0));
+    set(&db, &[("device_bytes_per_sec", "50MiB")]);
+    let (device, rate) = limit(&db);
+    assert!(device == 50 << 20 && (1..=device).contains(&rate), "{device} {rate}");
+    db.close().unwrap();
+    let untested = Options { schedule: "silk".to_owned(), device_test: false, ..small() };
+    let error = Bench::new().open_with(untested).unwrap_err().to_string();
+    assert!(error.contains("device_bytes_per_sec") && error.contains("device_test"), "{error}");
 }
 
 /// Moves enough through the device, in eighty seconds, that its speed is known; what the store then takes it for.

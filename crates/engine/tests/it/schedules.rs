@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::fs::{Class, Device, DeviceFileSystem, FileSystem, IoClass};
-use evenkeel::testing::{ManualClock, SimulatedFileSystem};
+use evenkeel::testing::{Clock as _, ManualClock, SimulatedFileSystem};
 use evenkeel::{Db, Event, Metrics, Options, ScanRange};
 
 use super::world::{T, TICK, VALUE, World, adds_up, options, presets};
@@ -101,6 +101,41 @@ fn under_a_load_without_end_flushes_and_l0_go_on() {
     world.finish();
 }
 
+/// Where deeper jobs have all places, work in L0 takes one of theirs. What is left to wait for is what a step before may have moved, 256 KiB.
+#[test]
+fn l0_takes_the_place_of_deeper_jobs() {
+    let mut world = World::new("silk", 3);
+    (0..3000).for_each(|_| world.tick(4, 1));
+    let metrics = world.metrics();
+    let waits = metrics.latencies.iter().find(|latency| latency.what == "l0_wait").unwrap();
+    let longest = (256 << 10) as f64 / (0.6 * T as f64) * 1e6;
+    assert!(waits.count > 20 && waits.quantiles_us[3] < longest, "{waits:?}");
+    assert!(world.events.lock().unwrap().iter().any(|event| told(event).contains("Urgency")));
+    world.finish();
+}
+
+/// Nor does it under any other schedule: L0 goes on too, but where it is delayed, and there only as long as it slows no writer.
+#[test]
+fn a_client_that_never_pauses_starves_nothing() {
+    for name in presets() {
+        let mut world = World::with(Options { l0_limit: 40, ..options(&name) }, 3);
+        world.settle();
+        world.high(210);
+        let mut before = world.metrics();
+        for second in 0..6 {
+            world.high(100);
+            let now = world.metrics();
+            assert!(now.flushes > before.flushes, "{name}, second {second}");
+            let l0 = |metrics: &Metrics| moved(metrics, &["intra-l0", "l0-to-l1"]);
+            // From 22 runs on writers are slowed.
+            let delayed = name.starts_with("dlc") && now.keyspaces[0].levels[0].runs <= 22;
+            assert!(delayed || l0(&now) > l0(&before), "{name}, second {second}");
+            before = now;
+        }
+        world.finish();
+    }
+}
+
 /// Where more comes in than L0 takes, merges within L0 do not keep the way out of it from its end.
 #[test]
 fn merges_within_l0_do_not_starve_the_way_out_of_it() {
@@ -182,7 +217,8 @@ fn dlc_part_merges_l0_within_itself() {
 fn bursts_keep_l0_bounded() {
     for (schedule, bound) in [
         ("dlc-burst-full:burst-runs=10,floor=100%", 12),
-        ("dlc-burst-part:burst-runs=10,floor=100%", 10 + 4 + 2),
+        // With the outputs of four parts, and what is flushed while all of it goes down.
+        ("dlc-burst-part:burst-runs=10,floor=100%", 10 + 4 + 3),
     ] {
         // Fast enough for what comes in.
         let mut world = World::with(Options { device_bytes_per_sec: 4 * T, ..options(schedule) }, 9);
@@ -191,7 +227,8 @@ fn bursts_keep_l0_bounded() {
         let mut most = 0;
         for _ in 0..1000 {
             world.high(1);
-            most = most.max(world.db.metrics().keyspaces[0].levels[0].runs);
+            let runs = world.db.metrics().keyspaces[0].levels[0].runs;
+            most = most.max(runs);
         }
         let metrics = world.metrics();
         let [parts, full] = metrics.schedule.bursts;
@@ -236,7 +273,7 @@ fn a_pause_keeps_nobody_who_waits() {
     }
 }
 
-/// Time that stands still, jumps by years, and a limiter that has nothing to give.
+/// Time that stands still, and jumps by years; and a close in the middle of it.
 #[test]
 fn odd_clocks_stop_nothing() {
     for name in presets() {
@@ -248,10 +285,20 @@ fn odd_clocks_stop_nothing() {
         }
         world.clock.advance(Duration::from_secs(10 * 365 * 24 * 3600));
         world.high(3);
-        let before = world.metrics().flushes;
+        let before = world.metrics();
         world.high(200);
-        assert!(world.metrics().flushes > before, "{name}");
+        let after = world.metrics();
+        assert!(after.flushes > before.flushes, "{name}");
+        let l0 = |metrics: &Metrics| moved(metrics, &["intra-l0", "l0-to-l1"]);
+        assert!(name.starts_with("dlc") || l0(&after) > l0(&before), "{name}");
         world.finish();
+
+        let mut world = World::new(&name, 17);
+        world.high(3);
+        world.clock.advance(Duration::from_secs(10 * 365 * 24 * 3600));
+        world.high(3);
+        world.db.clone().close().unwrap();
+        assert_eq!(world.metrics().jobs_open, 0, "{name}");
     }
 }
 
@@ -291,6 +338,22 @@ fn paced_spreads_its_work_and_holds_up_nobody() {
     };
     let (paced, unlimited) = (most_at_once("paced"), most_at_once("unlimited"));
     assert!(paced * 2 < unlimited, "{paced} bytes in ten milliseconds, and {unlimited}");
+}
+
+/// A rate is of what compactions read and write, as the file layer counts it. One step may take more than its share, as where a merge of
+/// a hundred runs begins, and later ones pay.
+#[test]
+fn a_rate_bounds_what_compactions_read_and_write() {
+    const RATE: u64 = 200_000;
+    let mut world = World::new(&format!("fixed:{RATE}"), 9);
+    world.high(100);
+    let compactions = |world: &World| moved(&world.metrics(), &["intra-l0", "l0-to-l1", "deep", "upkeep"]);
+    let (before, since) = (compactions(&world), world.clock.now());
+    (0..600).for_each(|_| world.tick(10, 0));
+    let most = (world.clock.now() - since).as_secs_f64() * RATE as f64;
+    let share = (compactions(&world) - before) as f64 / most;
+    assert!((0.8..1.25).contains(&share), "{share} of the rate");
+    world.finish();
 }
 
 /// Cache fills tell what clients read, within a tenth; SILK's formula does not.

@@ -39,7 +39,8 @@ const SMALL: [&str; 8] = [
 ];
 
 /// Of the loads, in turn.
-const SCHEDULES: [&str; 5] = ["unlimited", "silk", "dlc-burst-part", "paced", "silk-artifact"];
+const SCHEDULES: [&str; 5] =
+    ["unlimited", "silk", "dlc-burst-part:every=10ms", "paced", "silk-artifact:every=10ms"];
 /// So slow that the load is high for whoever looks at it.
 const DEVICE: [&str; 2] = ["--set", "device_bytes_per_sec=8MiB"];
 

@@ -44,6 +44,10 @@ pub fn step(store: &Store) -> Stepped {
     let open = {
         let mut state = store.background.lock();
         match state.flush.take() {
+            Some(open) if !is_there(store, &open.keyspace) => {
+                drop(state);
+                return forget(store, open);
+            }
             Some(open) => {
                 let granted = state.flush_limiter.grant(store.clock.now(), STEP_BYTES);
                 // Who waits for it does not wait for the next plan, nor for a clock that may stand still.
@@ -147,6 +151,22 @@ fn advance(store: &Store, mut open: OpenFlush) -> Stepped {
     stepped
 }
 
+fn is_there(store: &Store, keyspace: &KeyspaceState) -> bool {
+    store.keyspaces.load().by_name.get(&keyspace.name).is_some_and(|known| known.id == keyspace.id)
+}
+
+/// Its keyspace was dropped: others' memtables wait behind it, and nobody will read what it writes.
+fn forget(store: &Store, mut open: OpenFlush) -> Stepped {
+    let outcome = open.job.abandon();
+    open.job.memtable().set_being_flushed(false);
+    flush_went_on(store, 0, 0.0);
+    let mut state = store.background.lock();
+    state.flushing = false;
+    let stepped = finished(store, state, outcome);
+    drained(store);
+    stepped
+}
+
 /// A plan's rate for flushes is in bytes of memtables. Where flushes and compactions have one budget, theirs is a share of it, in bytes
 /// of files, and what they write is taken from the others' too.
 fn charge(store: &Store, written: u64, of_memtable: u64) {
@@ -175,6 +195,8 @@ fn finished(
             flush_went_on(store, 0, 0.0);
             store.event(&Event::BackgroundError { error: error.to_string() });
             state.flush_error = Some(error);
+            // It is tried again, and has not waited for another one.
+            state.flush_after_flush = false;
             Stepped::Wait(store.clock.now() + RETRY_AFTER)
         }
     };

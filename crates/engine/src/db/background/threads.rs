@@ -1,6 +1,6 @@
 //! The background threads' bodies: loops around one step each.
 //!
-//! They run below the clients' priority, so that nobody feels them, until a deadline nears: a caller waits, writers are slowed or
+//! They run below the clients' priority, so that nobody feels them, until a deadline nears: a caller or a writer waits, writers are slowed or
 //! will be soon because of L0, the memtable after the one being flushed is half full, or a plan says so. Then they run as everyone does. In a
 //! process that may not raise a priority again the flush lane and each worker have a stand-in with a client's share of a core, which works
 //! instead of them while a deadline is near; the other two lanes have that share for good.
@@ -128,8 +128,13 @@ fn low_loop(
 ) {
     let mut had_turn = false;
     while !store.background.is_stopping() {
-        let urgent = is_urgent(store);
+        let mut urgent = is_urgent(store);
         set(own, urgent);
+        // Whoever raised it between the two is seen here, and who does later raises it.
+        if !urgent && is_urgent(store) {
+            urgent = true;
+            own.raise();
+        }
         let its_turn = !(urgent && has_stand_in);
         if had_turn && !its_turn {
             // Its stand-in may have found this thread in a step, and sleep: on with what that left to do.
@@ -186,7 +191,7 @@ fn work(store: &Store, index: u32, own: &ThreadPriority, its_turn: bool) {
 fn work_is_urgent(store: &Store) -> bool {
     let background = &store.background;
     let in_plan = background.urgent.load(Ordering::Relaxed);
-    in_plan || background.is_waited_for() || writers_are_slowed(store) || l0_fills(store)
+    in_plan || background.is_waited_for() || writers_wait(store) || l0_fills(store)
 }
 
 fn set(own: &ThreadPriority, raised: bool) {
@@ -195,6 +200,12 @@ fn set(own: &ThreadPriority, raised: bool) {
 
 fn writers_are_slowed(store: &Store) -> bool {
     store.admission.pressed.load(Ordering::Relaxed) > 0
+}
+
+/// True if a limit makes somebody wait. Of two memtables there is one during each flush, mostly far above what writers do, and no
+/// compaction is wanted for it.
+fn writers_wait(store: &Store) -> bool {
+    store.admission.waiting.load(Ordering::Relaxed) > 0
 }
 
 /// A flush ends with syncs, which are the lane's.

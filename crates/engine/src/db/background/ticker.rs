@@ -7,7 +7,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use evenkeel_sys::{Priority, set_background_priority};
+use evenkeel_sys::{Priority, current_thread_id, set_thread_priority};
 
 use super::learning;
 use crate::base::class::{Class, IoClass};
@@ -79,9 +79,10 @@ pub fn finish(store: &Store, clean: bool) {
 
 /// The thread's body.
 pub fn run(store: &Store) {
-    // Nobody waits for it. A system that refuses costs calm, not answers. Under shuttle all threads are one.
+    // In short turns, and as everyone: it measures for writers that are slowed, and has their locks then. A system that refuses costs calm,
+    // not answers. Under shuttle all threads are one.
     if !cfg!(shuttle) {
-        let _ = set_background_priority(Priority::Nice19);
+        let _ = set_thread_priority(current_thread_id(), Priority::Normal);
     }
     let mut open = true;
     while open {

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::pressure::L0Debt;
+use crate::base::units::SeqNo;
 use crate::compaction::level_sizes::{bytes_of, capacity_bytes, goal_bytes, level_below, merged_bytes};
 use crate::compaction::strategy::Strategy;
 use crate::db::store::background::BackgroundState;
@@ -36,10 +37,13 @@ fn tree(store: &Store, keyspace: &KeyspaceState, state: &BackgroundState) -> Tre
     let l0_most = Pressure::balance(slack);
     let Flush { left: flush_left, room: flush_room, room_most: flush_room_most } =
         flush(store, keyspace, &view);
+    let ttl = strategy.ttl_ms().map(|ttl| Duration::from_millis(ttl / 8));
     TreeBacklog {
         keyspace: keyspace.id,
         ingested: keyspace.ingested(),
         flush_left,
+        flush_order: view.immutable.last().and_then(|memtable| memtable.first_seq()).unwrap_or(SeqNo::MAX),
+        flush_ttl: ttl.and_then(|ttl| flush_ttl(store, &view, ttl)),
         flush_room,
         flush_room_most,
         l0_room: l0_most.saturating_sub(debt),
@@ -48,7 +52,7 @@ fn tree(store: &Store, keyspace: &KeyspaceState, state: &BackgroundState) -> Tre
         l0_due: if is_due { 0 } else { to_come.saturating_sub(view.active.bytes()).max(unit / 4) },
         l0_pending: if is_due { l0_pending(keyspace, strategy, version, state) } else { 0 },
         deep_pending: deep_pending(keyspace, strategy, version, state),
-        ttl: strategy.ttl_ms().map(|ttl| Duration::from_millis(ttl / 8)),
+        ttl,
     }
 }
 
@@ -75,6 +79,12 @@ fn flush(store: &Store, keyspace: &KeyspaceState, view: &ReadView) -> Flush {
     let used = waiting + view.active.bytes() + keyspace.gate.reserved();
     let until = |part: u64| spare.saturating_add(part).saturating_sub(used);
     Flush { left, room: until(unit / 4), room_most: until(used_most(unit)) }
+}
+
+/// What is left of the time that a flush may take, for the oldest full memtable that holds deletes.
+fn flush_ttl(store: &Store, view: &ReadView, ttl: Duration) -> Option<Duration> {
+    let oldest = view.immutable.iter().rfind(|memtable| memtable.oldest_tombstone_ms().is_some())?;
+    Some(ttl.saturating_sub(store.clock.now().saturating_sub(oldest.full_at())))
 }
 
 /// Full memtables must be in tables when so much of the next one is used.

@@ -235,6 +235,10 @@ pub fn set_schedule(store: &Store, text: &str) -> Result<()> {
         state.policy_state = State::default();
         state.look_at = Duration::ZERO;
         text.clone_into(&mut state.policy_text);
+        if state.policy.every().is_none() {
+            // Nobody looks at it again, and the rates of the one before hold until somebody does.
+            decide_now(store, &mut state);
+        }
     }
     store.background.work_changed();
     store.background.wake_monitor();

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::deletes::look_again_ms;
 use super::install::{install_part, release_job};
+use super::pressure::l0_changed;
 use super::search::{RETRY_AFTER, look_for_work};
 use crate::base::class::Class;
 use crate::base::error::{Error, Result};
@@ -51,8 +52,8 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
     if state.directive.waited_for != store.background.jobs_are_waited_for() {
         state.look_for_work = true;
     }
-    if state.look_at_ms.is_some_and(|at| at <= store.clock.wall_ms()) {
-        (state.look_at_ms, state.look_for_work) = (None, true);
+    if state.rests_ms.as_ref().is_some_and(|rest| !rest.contains(&store.clock.wall_ms())) {
+        (state.rests_ms, state.look_for_work) = (None, true);
     }
     if state.look_for_work && now < state.retry_at {
         // Only the look for work rests after a failure; jobs that are open go on.
@@ -66,9 +67,9 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
         if let Err(error) = look_for_work(store) {
             failed(store, error);
         }
-        let look_at_ms = look_again_ms(store);
+        let rests_ms = look_again_ms(store).map(|at| store.clock.wall_ms()..at);
         state = store.background.lock();
-        state.look_at_ms = look_at_ms;
+        state.rests_ms = rests_ms;
         state.looking -= 1;
         if state.jobs.is_empty() {
             store.background.tell_none_due();
@@ -78,7 +79,10 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
     let Some(chosen) = choose(&runnable) else { return otherwise };
     let chosen = match granted(&mut state, now, chosen, &runnable) {
         Ok(chosen) => chosen,
-        Err(when) => return Stepped::Wait(when),
+        Err(when) => {
+            hold_drains(&state, now, &runnable);
+            return Stepped::Wait(when);
+        }
     };
     let fresh = state.jobs.get(chosen).is_some_and(|job| !job.started);
     let syncs = state.syncs_done;
@@ -105,6 +109,9 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
     let (id, class, sliced, keyspace) = (open.id, open.class, open.sliced, Arc::clone(&open.keyspace));
     let l0_share = open.l0_share;
     drop(state);
+    if class.is_l0() && keyspace.l0_drain.hold(now, false) {
+        l0_changed(store, &keyspace);
+    }
 
     let (cpu, moved_before) = (evenkeel_sys::thread_cpu_time(), job.bytes_moved());
     let outcome = job.step(STEP_BYTES);
@@ -154,6 +161,20 @@ fn granted(
         Ok(_) => Ok(chosen),
         Err(when) => runnable.iter().map(|(i, _)| *i).find(|i| lets_go(state, *i)).ok_or(when),
     }
+}
+
+/// A plan has these jobs wait, and would not if writers needed what those of L0 do: how long they wait is no measure of how fast L0 drains.
+fn hold_drains(state: &BackgroundState, now: Duration, runnable: &[(usize, Class)]) {
+    if !state.policy.plans() {
+        return;
+    }
+    let jobs = || state.jobs.iter().filter(|job| job.class.is_l0());
+    let drains = |of: &OpenJob| jobs().any(|job| job.job.is_none() && job.keyspace.id == of.keyspace.id);
+    let held = runnable
+        .iter()
+        .filter_map(|(i, _)| state.jobs.get(*i))
+        .filter(|job| job.class.is_l0() && !drains(job));
+    held.for_each(|job| _ = job.keyspace.l0_drain.hold(now, true));
 }
 
 /// True if this job yields at its next step.

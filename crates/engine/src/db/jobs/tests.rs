@@ -330,6 +330,95 @@ fn flushes_that_wait_for_another_one_are_counted() {
     }
 }
 
+/// It is the same one, and has waited for none.
+#[test]
+fn a_flush_that_is_tried_again_is_not_counted_again() {
+    let fs = SimulatedFileSystem::new();
+    let builder = Db::builder(Path::new("/db")).file_system(Arc::new(fs.clone()));
+    let builder = builder.options(Options { memtable_bytes: MIB, memtables: 6, ..options() });
+    let db = builder.clock(Arc::<ManualClock>::default() as _).without_threads().open().unwrap();
+    let (store, keyspace) = (store(&db), db.keyspace("default").unwrap());
+    let full = || keyspace.state().view.load().immutable.len();
+    let mut key = 0_u32;
+    while full() == 0 {
+        db.put(&key.to_be_bytes(), &[7; 1000]).unwrap();
+        key += 1;
+    }
+    fs.set_free_space(Some(0));
+    for _ in 0..50 {
+        let _ = flushing::step(&store);
+    }
+    assert!(store.background.lock().flush_error.is_some() && full() == 1);
+    fs.set_free_space(None);
+    while full() > 0 {
+        let _ = flushing::step(&store);
+    }
+    assert_eq!(store.counters.flushes_delayed.get(), 0);
+}
+
+/// Others' memtables wait behind it, and nobody will read what it writes.
+#[test]
+fn a_flush_of_a_keyspace_that_is_dropped_is_given_up() {
+    let db = open(Options { memtable_bytes: 8 * MIB, ..options() });
+    let (store, gone) = (store(&db), db.create_keyspace("gone", Default::default()).unwrap());
+    let mut key = 0_u32;
+    while gone.state().view.load().immutable.is_empty() {
+        gone.put(&key.to_be_bytes(), &[7; 1000]).unwrap();
+        key += 1;
+    }
+    (0..4).for_each(|_| _ = flushing::step(&store));
+    let flush_left = || store.admission.flush_left.load(Ordering::Relaxed);
+    assert!(store.background.lock().flush.is_some() && flush_left() > MIB);
+    db.drop_keyspace("gone").unwrap();
+    let _ = flushing::step(&store);
+    let state = store.background.lock();
+    assert!(state.flush.is_none() && !state.flushing && state.flush_error.is_none());
+    assert_eq!((flush_left(), store.counters.flushes.get()), (0, 0));
+}
+
+/// Neither is ahead of the other by more than what a step reads and writes.
+#[test]
+fn jobs_that_share_equally_move_alike() {
+    let db = open(Options { schedule: "unlimited:order=equal,jobs=2".to_owned(), ..options() });
+    let mut random = Random::new(1);
+    let other = db.create_keyspace("other", Default::default()).unwrap();
+    for _ in 0..2 {
+        fill(&db, &mut random);
+        (0..8000_u32).for_each(|i| other.put(&i.to_be_bytes(), &[random.below(256) as u8; 1000]).unwrap());
+        other.flush().unwrap();
+    }
+    let store = store(&db);
+    let moved = || -> Vec<u64> {
+        let state = store.background.lock();
+        state.jobs.iter().map(|open| open.job.as_ref().map_or(0, |job| job.bytes_moved())).collect()
+    };
+    while moved().len() < 2 {
+        assert!(db.step(&mut |_| None), "two jobs are there to be opened");
+    }
+    // One of them may have been stepped while the other tree was filled.
+    let before = moved();
+    let since = || [0, 1].map(|i| moved()[i] - before[i]);
+    for step in 0..40 {
+        assert!(db.step(&mut first));
+        let [one, other] = since();
+        assert!(one.abs_diff(other) <= 3 * STEP_BYTES, "{one} and {other} after {step} steps");
+    }
+    assert!(since().iter().all(|moved| *moved > 10 * STEP_BYTES), "{:?}", since());
+}
+
+/// A clock that was set back keeps nobody from looking.
+#[test]
+fn work_is_looked_for_again_where_the_clock_was_set_back() {
+    let db = open(options());
+    let store = store(&db);
+    while db.step(&mut first) {}
+    let later = store.clock.wall_ms() + 3_600_000;
+    let rests = later..later + 1000;
+    store.background.lock().rests_ms = Some(rests.clone());
+    db.step(&mut first);
+    assert_ne!(store.background.lock().rests_ms, Some(rests));
+}
+
 /// It commits what it has, and nothing of L0 begins as long as the load is high.
 #[test]
 fn a_job_of_l0_lets_go_when_the_load_rises() {

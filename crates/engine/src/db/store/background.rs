@@ -10,6 +10,7 @@
 //! A job that is not stepped is paused; it holds no thread. Tests run without threads: they call `step` themselves.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
@@ -77,8 +78,8 @@ pub struct BackgroundState {
     pub look_for_work: bool,
     /// The keyspace in which work was begun last: others have their turn first.
     pub begun_last: Option<KeyspaceId>,
-    /// When it is looked for again though nothing has changed, wall milliseconds.
-    pub look_at_ms: Option<u64>,
+    /// Wall milliseconds in which it need not be looked for again while nothing changes. Before them, too, it is: the clock was set back.
+    pub rests_ms: Option<Range<u64>>,
     /// Threads that look for work just now: what they find is not among `jobs` yet.
     pub looking: usize,
     /// The schedule.
@@ -219,7 +220,7 @@ impl Background {
                 jobs: Vec::new(),
                 look_for_work: true,
                 begun_last: None,
-                look_at_ms: None,
+                rests_ms: None,
                 looking: 0,
                 policy,
                 policy_text,

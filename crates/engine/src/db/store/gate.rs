@@ -205,6 +205,12 @@ impl DrainMeter {
         self.drain.lock().unwrap_or_else(PoisonError::into_inner).set_busy(now, busy);
     }
 
+    /// A plan keeps it from draining as fast as it could, and would as soon as writers needed it; or not any more. Answers whether it
+    /// was held before.
+    pub fn hold(&self, now: Duration, is_held: bool) -> bool {
+        self.drain.lock().unwrap_or_else(PoisonError::into_inner).hold(now, is_held)
+    }
+
     /// The same for writers, who see it again soon.
     pub fn try_set_busy(&self, now: Duration, busy: bool) {
         if let Ok(mut drain) = self.drain.try_lock() {
@@ -246,6 +252,8 @@ pub struct Admission {
     pub gate: Gate,
     /// Gates where there is a limit: 0 lets every writer pass.
     pub pressed: AtomicI64,
+    /// Writers that wait for their turn at one.
+    pub waiting: AtomicI64,
     /// How fast memtables become tables.
     pub flushes: DrainMeter,
     /// The flush under way: bytes of its memtable that are not in tables yet.
@@ -264,6 +272,7 @@ impl Admission {
         Admission {
             gate: Gate::default(),
             pressed: AtomicI64::new(0),
+            waiting: AtomicI64::new(0),
             flushes: DrainMeter::of_flushes(),
             flush_left: AtomicU64::new(0),
             timed: AtomicBool::new(timed),

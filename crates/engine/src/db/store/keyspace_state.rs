@@ -123,11 +123,14 @@ impl KeyspaceState {
 
     /// Replaces the view by a changed copy.
     pub fn update_view(&self, change: impl FnOnce(&mut ReadView)) {
-        let _swapping = self.swapping.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut view = ReadView::clone(&self.view.load());
-        change(&mut view);
-        others_may_go_on();
-        self.view.store(Arc::new(view));
+        // The old one goes when others may change it again: a whole version may go with it.
+        let _old = {
+            let _swapping = self.swapping.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut view = ReadView::clone(&self.view.load());
+            change(&mut view);
+            others_may_go_on();
+            self.view.swap(Arc::new(view))
+        };
     }
 
     /// A view that holds everything up to `at`, for a snapshot: of a keyspace dropped since, what it held.

@@ -9,7 +9,7 @@
 //! what cannot drain is an error at once: a full disk, a store that is read-only.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use super::compaction_first::wait_for_compactions;
@@ -154,6 +154,7 @@ fn take_turn(store: &Store, gate: &Gate, keyspace: Option<&Arc<KeyspaceState>>, 
 fn delay(store: &Store, gate: &Gate, keyspace: Option<&Arc<KeyspaceState>>, place: Place) -> Result<()> {
     announce(store, gate, keyspace);
     let _wait = store.slow.wait_for_room();
+    let _waiting = Waiting::new(&store.admission.waiting);
     let since = store.clock.now();
     let counters = &store.counters;
     counters.delays.add(1);
@@ -187,6 +188,22 @@ fn delay(store: &Store, gate: &Gate, keyspace: Option<&Arc<KeyspaceState>>, plac
     counters.stalled(if keyspace.is_some() { StallReason::Backlog } else { StallReason::Memory }, waited);
     counters.longest_delay_nanos.note(waited.as_nanos() as u64);
     outcome
+}
+
+/// A writer that waits for his turn.
+struct Waiting<'a>(&'a AtomicI64);
+
+impl Waiting<'_> {
+    fn new(count: &AtomicI64) -> Waiting<'_> {
+        count.fetch_add(1, Ordering::Relaxed);
+        Waiting(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Tells of a limit once, when it first makes a writer wait.
