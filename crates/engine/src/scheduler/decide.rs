@@ -117,20 +117,20 @@ pub fn decide(
         state.load.look(rule, by, sample.now, used, device);
     }
     state.budget.look(&policy.budget, &Look { now: sample.now, by, used, device, drained: sample.drained });
+    let slots = policy.slots.count(backlog.workers, device);
     let plan = match policy.budget {
-        Budget::Paced { horizon, .. } => state.plan.plan(horizon, by, sample, backlog),
+        Budget::Paced { horizon, .. } => state.plan.plan(horizon, by, sample, backlog, slots),
         _ => Plan { rate: state.budget.rate, ..Plan::default() },
     };
     let load = if backlog.waited_for { Load::Low } else { state.load.load };
-    state.bursts.look(policy.burst.as_ref(), load, &backlog.l0);
+    state.bursts.look(policy.burst.as_ref(), load, &backlog.l0, &backlog.slowed);
     let mut bursts: Vec<(KeyspaceId, Phase)> = state.bursts.under_way().collect();
     if load == Load::High && policy.delays_l0() {
         // What is delayed for the clients' sake is due where they wait for it.
         bursts.retain(|(id, _)| !backlog.slowed.contains(id));
         bursts.extend(backlog.slowed.iter().map(|id| (*id, Phase::Full)));
     }
-    let places =
-        Places { policy, load, slots: policy.slots.count(backlog.workers, device), open: &backlog.open };
+    let places = Places { policy, load, slots, open: &backlog.open };
     let mut directive = Directive {
         classes: Class::ALL.into_iter().filter(|class| places.may_start(*class)).collect(),
         l0_within: places.acts_on(Class::L0ToL1).any(|act| act == Act::NoStart),

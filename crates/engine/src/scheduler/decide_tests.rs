@@ -511,6 +511,7 @@ fn where_l0_slows_writers_no_gate_keeps_it() {
         bench.l0(5, 5);
         bench.high();
         assert_eq!(may(&bench.high()), elsewhere, "{schedule}");
+        assert_eq!(bench.state.bursts.begun, [0, 0], "{schedule}: what goes down is no part");
     }
 }
 

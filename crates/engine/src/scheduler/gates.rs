@@ -109,8 +109,14 @@ struct Progress {
 }
 
 impl BurstState {
-    /// Begins bursts and ends them.
-    pub fn look(&mut self, burst: Option<&Burst>, load: Load, l0: &[(KeyspaceId, L0Backlog)]) {
+    /// Begins bursts and ends them. Where writers are slowed all of L0 goes down, and no part begins.
+    pub fn look(
+        &mut self,
+        burst: Option<&Burst>,
+        load: Load,
+        l0: &[(KeyspaceId, L0Backlog)],
+        slowed: &[KeyspaceId],
+    ) {
         let Some(burst) = burst else {
             self.of.clear();
             return;
@@ -127,7 +133,7 @@ impl BurstState {
             progress.end(burst, backlog);
             let phase = progress.next(burst);
             // A part is a job of its own: one that had begun before takes flushed runs as well, and lets them go first.
-            let has_room = phase == Phase::Full || backlog.jobs == 0;
+            let has_room = phase == Phase::Full || backlog.jobs == 0 && !slowed.contains(id);
             if progress.phase.is_none() && has_room && burst.is_due(backlog) {
                 *progress = match phase {
                     Phase::Part => Progress { phase: Some(phase), begun: false, parts: progress.parts + 1 },

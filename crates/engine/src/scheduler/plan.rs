@@ -202,10 +202,18 @@ impl PlanState {
         self.client.smooth
     }
 
-    /// Plans.
-    pub fn plan(&mut self, horizon: Duration, by: &Estimator, sample: &Sample, backlog: &Backlog) -> Plan {
+    /// Plans, where so many jobs run side by side.
+    pub fn plan(
+        &mut self,
+        horizon: Duration,
+        by: &Estimator,
+        sample: &Sample,
+        backlog: &Backlog,
+        slots: usize,
+    ) -> Plan {
         self.measure(by, sample, backlog);
-        let place = self.place_wanted(horizon, backlog);
+        let l0_open = backlog.open.iter().filter(|job| job.class.is_l0()).count();
+        let place = if l0_open < slots { Demand::none() } else { self.place_wanted(horizon, backlog) };
         let of_job = |job: &OpenJob| {
             let demand = self.of_job(job, horizon, sample.now, backlog);
             if job.class.is_l0() { demand.no_later(&place) } else { demand }
@@ -323,7 +331,7 @@ impl PlanState {
         ]
     }
 
-    /// When L0 has to have a place where it is due and no job takes it: those of other trees have them all.
+    /// When L0 has to have a place where it is due and no job takes it.
     fn place_wanted(&self, horizon: Duration, backlog: &Backlog) -> Demand {
         let waiting = backlog.trees.iter().filter(|tree| tree.l0_pending > 0);
         waiting.fold(Demand::none(), |all, tree| all.no_later(&self.of_tree(tree, horizon)[0]))

@@ -6,6 +6,7 @@ use crate::base::units::SeqNo;
 
 const MB: u64 = 1_000_000;
 const DEVICE: u64 = 1000 * MB;
+const SLOTS: usize = 2;
 
 /// A tree whose clients write at a rate, and what is to be done in it.
 struct Bench {
@@ -46,7 +47,7 @@ impl Bench {
     }
 
     fn plan(&mut self) -> Plan {
-        self.state.plan(HORIZON, &Estimator::OpBytes, &self.sample, &self.backlog)
+        self.state.plan(HORIZON, &Estimator::OpBytes, &self.sample, &self.backlog, SLOTS)
     }
 
     fn tree(&mut self) -> &mut TreeBacklog {
@@ -248,6 +249,10 @@ fn work_in_l0_ends_in_time_for_who_waits_for_its_place() {
     bench.backlog.open[0].keyspace = KeyspaceId(1);
     about(mb(bench.pass(0.1, 10).rate), 600.0 / 30.0 * MARGIN);
     (bench.tree().l0_round, bench.tree().l0_pending) = (50 * MB, 100 * MB);
+    // There is a place, and something else in the way.
+    about(mb(bench.pass(0.1, 10).rate), 700.0 / 30.0 * MARGIN);
+    bench.open(Class::IntraL0, 0, false);
+    bench.backlog.open[1].keyspace = KeyspaceId(2);
     let plan = bench.pass(0.1, 10);
     about(mb(plan.rate), 700.0 / 5.0 * MARGIN);
     about(plan.due[0].1.saturating_sub(bench.sample.now).as_secs_f64(), 5.0);

@@ -70,6 +70,7 @@ pub fn step(store: &Store) -> Stepped {
                     state.flush_after_flush = false;
                     // What could not be flushed is gone with its keyspace.
                     state.flush_error = None;
+                    store.background.flushes_fail.store(false, Ordering::Relaxed);
                     flushes_wait(store, false);
                     return Stepped::Idle;
                 }
@@ -184,6 +185,7 @@ fn finished(
     mut state: MutexGuard<'_, BackgroundState>,
     outcome: Result<(), Error>,
 ) -> Stepped {
+    store.background.flushes_fail.store(outcome.is_err(), Ordering::Relaxed);
     let stepped = match outcome {
         Ok(_) => {
             state.flush_error = None;

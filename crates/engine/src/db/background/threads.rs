@@ -42,7 +42,7 @@ pub fn start_threads(store: &Arc<Store>) -> Result<()> {
     if has_stand_in {
         let body = |store: &Store| {
             store.background.be_flusher(true);
-            stand_in_loop(store, flush_is_urgent, |own| flush(store, own, true));
+            stand_in_loop(store, flush_is_urgent, |own, seen| flush(store, own, true, seen));
         };
         threads.handles.push(start(store, "keel-urgent-flush", body)?);
     }
@@ -84,7 +84,7 @@ fn start_workers(store: &Arc<Store>, threads: &mut Threads) -> Result<()> {
         let has_stand_in = !can_raise();
         if has_stand_in {
             let body = move |store: &Store| {
-                stand_in_loop(store, work_is_urgent, |own| work(store, index, own, true));
+                stand_in_loop(store, work_is_urgent, |own, seen| work(store, index, own, true, seen));
             };
             threads.handles.push(start(store, &format!("keel-urgent-{index}"), body)?);
         }
@@ -109,13 +109,14 @@ fn start(store: &Arc<Store>, name: &str, body: impl Fn(&Store) + Send + 'static)
 fn flush_loop(store: &Store, has_stand_in: bool) {
     store.background.be_flusher(false);
     let own = store.background.priorities.join(Priority::Nice19, Priority::Nice19);
-    low_loop(store, &own, flush_is_urgent, has_stand_in, |its_turn| flush(store, &own, its_turn));
+    low_loop(store, &own, flush_is_urgent, has_stand_in, |its_turn, seen| flush(store, &own, its_turn, seen));
 }
 
 /// The body of worker `index`: it rests while fewer workers are wanted, and while its stand-in works.
 fn work_loop(store: &Store, index: u32, has_stand_in: bool) {
     let own = store.background.priorities.join(Priority::Idle, Priority::Nice19);
-    low_loop(store, &own, work_is_urgent, has_stand_in, |its_turn| work(store, index, &own, its_turn));
+    let body = |its_turn, seen| work(store, index, &own, its_turn, seen);
+    low_loop(store, &own, work_is_urgent, has_stand_in, body);
 }
 
 /// A thread that runs low until it is urgent; then it runs as everyone does, or it is its stand-in's turn.
@@ -124,10 +125,12 @@ fn low_loop(
     own: &ThreadPriority,
     is_urgent: impl Fn(&Store) -> bool,
     has_stand_in: bool,
-    work: impl Fn(bool),
+    work: impl Fn(bool, u64),
 ) {
     let mut had_turn = false;
     while !store.background.is_stopping() {
+        // Before it is asked whose turn it is: the other hands over by a change.
+        let seen = store.background.changes();
         let mut urgent = is_urgent(store);
         set(own, urgent);
         // Whoever raised it between the two is seen here, and who does later raises it.
@@ -141,17 +144,18 @@ fn low_loop(
             store.background.wake();
         }
         had_turn = its_turn;
-        work(its_turn);
+        work(its_turn, seen);
     }
 }
 
 /// The body of a thread that works for another while that is urgent, where the other cannot be raised.
-fn stand_in_loop(store: &Store, is_urgent: impl Fn(&Store) -> bool, work: impl Fn(&ThreadPriority)) {
+fn stand_in_loop(store: &Store, is_urgent: impl Fn(&Store) -> bool, work: impl Fn(&ThreadPriority, u64)) {
     let own = store.background.priorities.join_as_stand_in();
     while !store.background.is_stopping() {
+        let seen = store.background.changes();
         if is_urgent(store) {
             own.raise();
-            work(&own);
+            work(&own, seen);
             continue;
         }
         if own.is_raised() {
@@ -166,9 +170,8 @@ fn stand_in_loop(store: &Store, is_urgent: impl Fn(&Store) -> bool, work: impl F
     }
 }
 
-/// One step of a flush, if it is this thread's turn, or a rest.
-fn flush(store: &Store, own: &ThreadPriority, its_turn: bool) {
-    let seen = store.background.changes();
+/// One step of a flush, if it is this thread's turn, or a rest that ends with the next change after those seen.
+fn flush(store: &Store, own: &ThreadPriority, its_turn: bool, seen: u64) {
     let stepped = if its_turn { flushing::step(store) } else { Stepped::Idle };
     if stepped == Stepped::Worked && l0_fills(store) {
         store.background.priorities.raise_all();
@@ -178,9 +181,8 @@ fn flush(store: &Store, own: &ThreadPriority, its_turn: bool) {
     }
 }
 
-/// One step of a compaction, if it is this thread's turn, or a rest.
-fn work(store: &Store, index: u32, own: &ThreadPriority, its_turn: bool) {
-    let seen = store.background.changes();
+/// One step of a compaction, if it is this thread's turn, or the same rest.
+fn work(store: &Store, index: u32, own: &ThreadPriority, its_turn: bool, seen: u64) {
     let wanted = its_turn && index < store.options.load().workers;
     let stepped = if wanted { stepping::step(store, &mut stepping::by_schedule()) } else { Stepped::Idle };
     if let Some(longest) = rest(store, stepped, own) {
@@ -190,8 +192,9 @@ fn work(store: &Store, index: u32, own: &ThreadPriority, its_turn: bool) {
 
 fn work_is_urgent(store: &Store) -> bool {
     let background = &store.background;
-    let in_plan = background.urgent.load(Ordering::Relaxed);
-    in_plan || background.is_waited_for() || writers_wait(store) || l0_fills(store)
+    let [in_plan, fails] =
+        [&background.urgent, &background.flushes_fail].map(|it| it.load(Ordering::Relaxed));
+    in_plan || fails || background.is_waited_for() || writers_wait(store) || l0_fills(store)
 }
 
 fn set(own: &ThreadPriority, raised: bool) {

@@ -123,6 +123,13 @@ pub fn l0_changed(store: &Store, keyspace: &KeyspaceState) {
     }
 }
 
+/// No plan keeps this L0 from draining any more.
+pub fn let_drain(store: &Store, keyspace: &KeyspaceState, now: Duration) {
+    if keyspace.l0_drain.hold(now, false) {
+        l0_changed(store, keyspace);
+    }
+}
+
 fn steer(
     store: &Store,
     gate: &Gate,

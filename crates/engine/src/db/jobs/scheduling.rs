@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::planning;
-use super::pressure::L0Debt;
+use super::pressure::{L0Debt, let_drain};
 use crate::base::class::{Class, IoClass};
 use crate::base::error::{Error, Result};
 use crate::base::units::KeyspaceId;
@@ -240,6 +240,8 @@ pub fn set_schedule(store: &Store, text: &str) -> Result<()> {
             decide_now(store, &mut state);
         }
     }
+    let now = store.clock.now();
+    store.keyspaces.load().by_name.values().for_each(|keyspace| let_drain(store, keyspace, now));
     store.background.work_changed();
     store.background.wake_monitor();
     Ok(())

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::deletes::look_again_ms;
 use super::install::{install_part, release_job};
-use super::pressure::l0_changed;
+use super::pressure::let_drain;
 use super::search::{RETRY_AFTER, look_for_work};
 use crate::base::class::Class;
 use crate::base::error::{Error, Result};
@@ -77,12 +77,13 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
     }
     let runnable = runnable(&state);
     let Some(chosen) = choose(&runnable) else { return otherwise };
-    let chosen = match granted(&mut state, now, chosen, &runnable) {
+    let outcome = granted(&mut state, now, chosen, &runnable);
+    if state.policy.plans() {
+        hold_drains(store, &state, now, &runnable, outcome.is_err());
+    }
+    let chosen = match outcome {
         Ok(chosen) => chosen,
-        Err(when) => {
-            hold_drains(&state, now, &runnable);
-            return Stepped::Wait(when);
-        }
+        Err(when) => return Stepped::Wait(when),
     };
     let fresh = state.jobs.get(chosen).is_some_and(|job| !job.started);
     let syncs = state.syncs_done;
@@ -109,8 +110,8 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
     let (id, class, sliced, keyspace) = (open.id, open.class, open.sliced, Arc::clone(&open.keyspace));
     let l0_share = open.l0_share;
     drop(state);
-    if class.is_l0() && keyspace.l0_drain.hold(now, false) {
-        l0_changed(store, &keyspace);
+    if class.is_l0() {
+        let_drain(store, &keyspace, now);
     }
 
     let (cpu, moved_before) = (evenkeel_sys::thread_cpu_time(), job.bytes_moved());
@@ -163,18 +164,23 @@ fn granted(
     }
 }
 
-/// A plan has these jobs wait, and would not if writers needed what those of L0 do: how long they wait is no measure of how fast L0 drains.
-fn hold_drains(state: &BackgroundState, now: Duration, runnable: &[(usize, Class)]) {
-    if !state.policy.plans() {
-        return;
+/// A plan that has these jobs wait would not if writers needed what those of L0 do: how long they wait is no measure of how fast L0
+/// drains. Where nothing is limited they wait for other work alone, and that is.
+fn hold_drains(
+    store: &Store,
+    state: &BackgroundState,
+    now: Duration,
+    runnable: &[(usize, Class)],
+    are_refused: bool,
+) {
+    let in_l0 = || runnable.iter().filter_map(|(i, _)| state.jobs.get(*i)).filter(|job| job.class.is_l0());
+    if are_refused {
+        let in_hands = || state.jobs.iter().filter(|job| job.job.is_none() && job.class.is_l0());
+        let drains = |of: &&OpenJob| in_hands().any(|job| job.keyspace.id == of.keyspace.id);
+        in_l0().filter(|job| !drains(job)).for_each(|job| _ = job.keyspace.l0_drain.hold(now, true));
+    } else if state.limiter.rate().is_none() {
+        in_l0().for_each(|job| let_drain(store, &job.keyspace, now));
     }
-    let jobs = || state.jobs.iter().filter(|job| job.class.is_l0());
-    let drains = |of: &OpenJob| jobs().any(|job| job.job.is_none() && job.keyspace.id == of.keyspace.id);
-    let held = runnable
-        .iter()
-        .filter_map(|(i, _)| state.jobs.get(*i))
-        .filter(|job| job.class.is_l0() && !drains(job));
-    held.for_each(|job| _ = job.keyspace.l0_drain.hold(now, true));
 }
 
 /// True if this job yields at its next step.

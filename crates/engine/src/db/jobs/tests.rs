@@ -349,6 +349,7 @@ fn a_flush_that_is_tried_again_is_not_counted_again() {
         let _ = flushing::step(&store);
     }
     assert!(store.background.lock().flush_error.is_some() && full() == 1);
+    assert!(store.background.flushes_fail.load(Ordering::Relaxed));
     fs.set_free_space(None);
     while full() > 0 {
         let _ = flushing::step(&store);

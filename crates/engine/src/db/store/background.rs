@@ -59,6 +59,8 @@ pub struct Background {
     pub priorities: Priorities,
     /// True while the schedule wants them to run as everyone does.
     pub urgent: AtomicBool,
+    /// True while flushes fail: compactions may make the space that they lack.
+    pub flushes_fail: AtomicBool,
     /// Pauses in force: while there is one no step begins. Grows under the lock.
     pauses: AtomicUsize,
     /// The store is being closed, and no pause holds any more.
@@ -252,6 +254,7 @@ impl Background {
             waiting_for_jobs: AtomicUsize::new(0),
             priorities: Priorities::default(),
             urgent: AtomicBool::new(false),
+            flushes_fail: AtomicBool::new(false),
             pauses: AtomicUsize::new(0),
             pauses_over: AtomicBool::new(false),
             threads: Mutex::default(),
