@@ -44,9 +44,12 @@ pub fn step(store: &Store) -> Stepped {
     let open = {
         let mut state = store.background.lock();
         match state.flush.take() {
-            Some(open) if !is_there(store, &open.keyspace) => {
+            Some(open) if !store.keyspaces.load().has(&open.keyspace) => {
                 drop(state);
-                return forget(store, open);
+                // Others' memtables wait behind it, and nobody will read what it writes.
+                flush_went_on(store, 0, 0.0);
+                let outcome = abandon(open);
+                return end(store, outcome);
             }
             Some(open) => {
                 let granted = state.flush_limiter.grant(store.clock.now(), STEP_BYTES);
@@ -139,28 +142,23 @@ fn advance(store: &Store, mut open: OpenFlush) -> Stepped {
         }
         Err(error) => {
             // What cannot be removed is an orphan, which the next open removes.
-            let _ = open.job.abandon();
-            open.job.memtable().set_being_flushed(false);
+            let _ = abandon(open);
             Err(error)
         }
     };
     count_cpu(store, cpu);
-    let mut state = store.background.lock();
-    state.flushing = false;
-    let stepped = finished(store, state, outcome);
-    drained(store);
-    stepped
+    end(store, outcome)
 }
 
-fn is_there(store: &Store, keyspace: &KeyspaceState) -> bool {
-    store.keyspaces.load().by_name.get(&keyspace.name).is_some_and(|known| known.id == keyspace.id)
-}
-
-/// Its keyspace was dropped: others' memtables wait behind it, and nobody will read what it writes.
-fn forget(store: &Store, mut open: OpenFlush) -> Stepped {
-    let outcome = open.job.abandon();
+/// What it has written goes, and its memtable waits for a flush again.
+fn abandon(mut open: OpenFlush) -> Result<(), Error> {
+    let removed = open.job.abandon();
     open.job.memtable().set_being_flushed(false);
-    flush_went_on(store, 0, 0.0);
+    removed
+}
+
+/// A flush is over; the lane is free for the next.
+fn end(store: &Store, outcome: Result<(), Error>) -> Stepped {
     let mut state = store.background.lock();
     state.flushing = false;
     let stepped = finished(store, state, outcome);

@@ -131,13 +131,7 @@ fn low_loop(
     while !store.background.is_stopping() {
         // Before it is asked whose turn it is: the other hands over by a change.
         let seen = store.background.changes();
-        let mut urgent = is_urgent(store);
-        set(own, urgent);
-        // Whoever raised it between the two is seen here, and who does later raises it.
-        if !urgent && is_urgent(store) {
-            urgent = true;
-            own.raise();
-        }
+        let urgent = set(own, || is_urgent(store));
         let its_turn = !(urgent && has_stand_in);
         if had_turn && !its_turn {
             // Its stand-in may have found this thread in a step, and sleep: on with what that left to do.
@@ -158,8 +152,7 @@ fn stand_in_loop(store: &Store, is_urgent: impl Fn(&Store) -> bool, work: impl F
             work(&own, seen);
             continue;
         }
-        if own.is_raised() {
-            own.lower();
+        if own.lower() {
             // On with what was left to do, at the other's own priority.
             store.background.wake();
         }
@@ -197,8 +190,14 @@ fn work_is_urgent(store: &Store) -> bool {
     in_plan || fails || background.is_waited_for() || writers_wait(store) || l0_fills(store)
 }
 
-fn set(own: &ThreadPriority, raised: bool) {
-    if raised { own.raise() } else { own.lower() }
+/// Raises a thread if it is urgent, else lowers it; answers which.
+fn set(own: &ThreadPriority, is_urgent: impl Fn() -> bool) -> bool {
+    // Whoever raised it since it was asked is seen at the second look, and who does later raises it.
+    let urgent = is_urgent() || own.lower() && is_urgent();
+    if urgent {
+        own.raise();
+    }
+    urgent
 }
 
 fn writers_are_slowed(store: &Store) -> bool {
@@ -252,14 +251,14 @@ fn rest(store: &Store, stepped: Stepped, own: &ThreadPriority) -> Option<Duratio
 fn lane_loop(store: &Store) {
     let own = store.background.priorities.join(Priority::Nice19, Priority::Batch);
     let sync_is_due = || store.lane.sync_wanted_by().is_some_and(|by| by <= store.clock.now());
-    let begin = || set(&own, flush_is_urgent(store) || sync_is_due());
+    let begin = || _ = set(&own, || flush_is_urgent(store) || sync_is_due());
     let upkeep = || Some(maintain(store)?.saturating_sub(store.clock.now()));
     store.lane.run(&*store.clock, begin, || store.background.sync_done(), upkeep);
 }
 
 fn ahead_loop(store: &Store) {
     let own = store.background.priorities.join(Priority::Nice19, Priority::Batch);
-    let begin = || set(&own, flush_is_urgent(store));
+    let begin = || _ = set(&own, || flush_is_urgent(store));
     let upkeep = || {
         make_ready(store);
         None

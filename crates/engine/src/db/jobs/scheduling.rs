@@ -75,9 +75,7 @@ fn set_aside(store: &Store, state: &mut BackgroundState, directive: &Directive) 
     let keyspaces = store.keyspaces.load();
     for job in &mut state.jobs {
         // What is not wanted any more ends at its next step, whoever waits.
-        let wanted =
-            keyspaces.by_name.get(&job.keyspace.name).is_some_and(|known| known.id == job.keyspace.id);
-        job.aside = directive.aside(job.id).filter(|_| wanted);
+        job.aside = directive.aside(job.id).filter(|_| keyspaces.has(&job.keyspace));
         job.due = directive.plan.due_of(job.id);
         if job.yield_requested {
             continue;

@@ -79,7 +79,7 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
     let Some(chosen) = choose(&runnable) else { return otherwise };
     let outcome = granted(&mut state, now, chosen, &runnable);
     if state.policy.plans() {
-        hold_drains(store, &state, now, &runnable, outcome.is_err());
+        hold_drains(store, &state, now, &runnable, outcome.ok());
     }
     let chosen = match outcome {
         Ok(chosen) => chosen,
@@ -110,9 +110,6 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
     let (id, class, sliced, keyspace) = (open.id, open.class, open.sliced, Arc::clone(&open.keyspace));
     let l0_share = open.l0_share;
     drop(state);
-    if class.is_l0() {
-        let_drain(store, &keyspace, now);
-    }
 
     let (cpu, moved_before) = (evenkeel_sys::thread_cpu_time(), job.bytes_moved());
     let outcome = job.step(STEP_BYTES);
@@ -165,21 +162,23 @@ fn granted(
 }
 
 /// A plan that has these jobs wait would not if writers needed what those of L0 do: how long they wait is no measure of how fast L0
-/// drains. Where nothing is limited they wait for other work alone, and that is.
+/// drains. Where one is granted a step it drains, and where nothing is limited the others wait for work alone, which is a measure.
 fn hold_drains(
     store: &Store,
     state: &BackgroundState,
     now: Duration,
     runnable: &[(usize, Class)],
-    are_refused: bool,
+    granted: Option<usize>,
 ) {
-    let in_l0 = || runnable.iter().filter_map(|(i, _)| state.jobs.get(*i)).filter(|job| job.class.is_l0());
-    if are_refused {
-        let in_hands = || state.jobs.iter().filter(|job| job.job.is_none() && job.class.is_l0());
-        let drains = |of: &&OpenJob| in_hands().any(|job| job.keyspace.id == of.keyspace.id);
-        in_l0().filter(|job| !drains(job)).for_each(|job| _ = job.keyspace.l0_drain.hold(now, true));
-    } else if state.limiter.rate().is_none() {
-        in_l0().for_each(|job| let_drain(store, &job.keyspace, now));
+    let in_hands = || state.jobs.iter().filter(|job| job.job.is_none() && job.class.is_l0());
+    let drains = |of: &OpenJob| in_hands().any(|job| job.keyspace.id == of.keyspace.id);
+    for (i, _) in runnable.iter().filter(|(_, class)| class.is_l0()) {
+        let Some(job) = state.jobs.get(*i) else { continue };
+        if granted == Some(*i) || granted.is_some() && state.limiter.rate().is_none() {
+            let_drain(store, &job.keyspace, now);
+        } else if granted.is_none() && !drains(job) {
+            job.keyspace.l0_drain.hold(now, true);
+        }
     }
 }
 

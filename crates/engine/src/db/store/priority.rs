@@ -49,11 +49,13 @@ impl ThreadPriority {
         }
     }
 
-    /// It is needed no longer.
-    pub fn lower(&self) {
-        if self.raised.swap(false, Ordering::SeqCst) {
+    /// It is needed no longer. Answers whether it was until now.
+    pub fn lower(&self) -> bool {
+        let was_raised = self.raised.swap(false, Ordering::SeqCst);
+        if was_raised {
             self.settle();
         }
+        was_raised
     }
 
     /// Tells the system what is wanted. Somebody who wants the other may come first with it and be told last, so whoever finds that

@@ -170,6 +170,13 @@ pub struct Keyspaces {
     pub by_name: BTreeMap<String, Arc<KeyspaceState>>,
 }
 
+impl Keyspaces {
+    /// False if this one was dropped, whatever has its name now.
+    pub fn has(&self, keyspace: &KeyspaceState) -> bool {
+        self.by_name.get(&keyspace.name).is_some_and(|known| known.id == keyspace.id)
+    }
+}
+
 /// What the tree lock guards.
 #[derive(Debug)]
 pub struct TreeState {
