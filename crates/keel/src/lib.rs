@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod child;
 mod escape;
 mod failure;
 mod files;

@@ -50,14 +50,14 @@ pub fn ask(target: &Target, read: &ReadArgs, question: &str) -> Result<Answered,
 }
 
 /// The same for what changes the store: the process that has it open does, else this one.
-pub fn tell(target: &Target, question: &str) -> Result<Value, Failure> {
+pub fn tell(target: &Target, question: &str) -> Result<Answered, Failure> {
     if let Some(answer) = ask_running(target, question)? {
-        return Ok(answer);
+        return Ok(Answered::Live(answer));
     }
     let db = open_db(target, &EngineArgs::default()).map_err(with_socket)?;
     let answer = db.control(question);
     db.close()?;
-    parse(&answer?)
+    parse(&answer?).map(Answered::Here)
 }
 
 fn with_socket(failure: Failure) -> Failure {

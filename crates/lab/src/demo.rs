@@ -405,7 +405,9 @@ fn median(document: &Document) -> Option<f64> {
 fn served(document: &Document) -> String {
     match &document.open_loop {
         Some(open) => {
-            format!("{}/{}", rate(document.ops as f64 / open.seconds), rate(open.offered_ops_per_sec))
+            // What ended after the last had come kept somebody waiting.
+            let in_time = open.completed_share * open.offered_ops_per_sec;
+            format!("{}/{}", rate(in_time), rate(open.offered_ops_per_sec))
         }
         None => "–".to_owned(),
     }

@@ -87,7 +87,10 @@ pub const SCHEDULES: &[&scheduling::study::Study] = &[
 
 /// Figures of the papers on schedules that are not reproduced, and why.
 pub const NOT_REPRODUCED: &[(&str, &str)] = &[
-    ("silk-fig2, silk-fig3", "timelines of single jobs; `keel bench --report` draws what each class moved"),
+    (
+        "silk-fig2, silk-fig3",
+        "timelines of single jobs; `keel bench --report DIR` draws what each class moved",
+    ),
     (
         "silk-fig6, PebblesDB's end",
         "it runs out of memory after eight hours; a tree of that kind is not in the catalogue, so the run is of lazy leveling",
@@ -98,6 +101,10 @@ pub const NOT_REPRODUCED: &[(&str, &str)] = &[
         "with valleys of 10 s the mean is above what the device sustains; only the peak without an end is run. Peaks are chosen by their \
          writes, so nine writes for a read would be the same load",
     ),
+    (
+        "dlc-fig3, the estimate by weights",
+        "they come from a fit on the store that is to be estimated: `keel schedule fit` says by how much they are off there",
+    ),
     ("dlc-fig5", "a drawing of the mechanism"),
     ("ltg-fig1 to ltg-fig4", "drawings of the structure and of what turns into what"),
     (
@@ -107,8 +114,8 @@ pub const NOT_REPRODUCED: &[(&str, &str)] = &[
     ),
     (
         "dlc-fig11, dlc-fig12",
-        "timelines of gets and scans while L0 grows step by step, which say nothing of one schedule against another; `keel bench \
-         readwhilewriting --schedule dlc-full` draws them",
+        "timelines of gets and of scans while L0 grows step by step, which say nothing of one schedule against another; `keel bench ycsb-e \
+         --schedule dlc-full --report DIR` draws what ended beside the runs of L0, gets and scans in one line",
     ),
 ];
 

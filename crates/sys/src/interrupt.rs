@@ -2,6 +2,7 @@
 //! The first interrupt sets the flag; a second one ends the process, as it would have without this. Whoever leaves something
 //! behind catches the wish that it end (SIGTERM), too.
 
+use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -23,9 +24,15 @@ pub fn was_interrupted() -> bool {
     INTERRUPTED.load(Ordering::Acquire)
 }
 
+/// Tells a process that was started here that it is to end (SIGTERM). False if it has, or where that cannot be had.
+pub fn tell_to_end(child: &mut Child) -> bool {
+    // Its number is its own until it has ended and somebody has seen that.
+    child.try_wait().is_ok_and(|ended| ended.is_none()) && imp::tell(child)
+}
+
 #[cfg(unix)]
 mod imp {
-    use super::{INTERRUPTED, Ordering};
+    use super::{Child, INTERRUPTED, Ordering};
 
     pub const INTERRUPT: libc::c_int = libc::SIGINT;
     pub const TERMINATION: libc::c_int = libc::SIGTERM;
@@ -47,12 +54,24 @@ mod imp {
             libc::sigaction(signal, &raw const action, std::ptr::null_mut()) == 0
         }
     }
+
+    pub fn tell(child: &Child) -> bool {
+        let Ok(process) = libc::pid_t::try_from(child.id()) else { return false };
+        // SAFETY: a system call without pointers.
+        unsafe { libc::kill(process, TERMINATION) == 0 }
+    }
 }
 
 #[cfg(not(unix))]
 mod imp {
+    use super::Child;
+
     pub const INTERRUPT: i32 = 2;
     pub const TERMINATION: i32 = 15;
+
+    pub fn tell(_child: &Child) -> bool {
+        false
+    }
 
     pub fn install(_signal: i32) -> bool {
         false

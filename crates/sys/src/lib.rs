@@ -20,7 +20,7 @@ pub mod thread;
 
 pub use hint::{prefetch, prefetch_address, start_writeback};
 pub use huge_bytes::HugeBytes;
-pub use interrupt::{catch_interrupt, catch_termination, was_interrupted};
+pub use interrupt::{catch_interrupt, catch_termination, tell_to_end, was_interrupted};
 pub use mapped_log::MappedLog;
 pub use thread::{
     Priority, ThreadId, can_raise_priority, current_thread_id, give_up_raising_priority, process_cpu_time,

@@ -37,6 +37,7 @@ use evenkeel_lab::workloads::property_file::{self, Properties};
 use evenkeel_lab::workloads::values::ValueSizes;
 use evenkeel_lab::workloads::workload::Workload;
 
+use crate::child::catch_interrupts;
 use crate::device::DeviceArgs;
 use crate::evenkeel_engine::EvenkeelEngine;
 use crate::failure::Failure;
@@ -141,7 +142,7 @@ rate is sustained if 99 % of the requests end while they come and the queue does
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
-        self.catch_interrupts();
+        catch_interrupts();
         // The parser forgoes what conflicts with the workload that is given.
         if self.check && self.operations.is_none() {
             return Err(Failure::usage("--check compares the answers of a file; add --operations FILE"));
@@ -176,15 +177,6 @@ impl Args {
             ));
         }
         if self.compares() { self.compare(&workload, target) } else { self.run_workload(&workload, target) }
-    }
-
-    /// Whoever interrupts a run gets rid of its temporary store as well. One of a comparison is ended by itself, as the terminal
-    /// tells it, too.
-    fn catch_interrupts(&self) {
-        evenkeel_sys::catch_interrupt();
-        if !self.compares() {
-            evenkeel_sys::catch_termination();
-        }
     }
 
     /// True if anything but one run of evenkeel is asked for.

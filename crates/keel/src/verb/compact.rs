@@ -6,6 +6,7 @@ use evenkeel::background::{CancelToken, CompactReport};
 use evenkeel::{CompactOptions, ScanRange};
 use evenkeel_lab::results::report;
 
+use crate::child::catch_interrupts;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::{Waited, over_bytes, wait_idle};
@@ -44,7 +45,7 @@ impl Args {
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
         let bound = |arg: &Option<OsString>| arg.as_deref().map(|arg| bytes(arg, self.escaped)).transpose();
         let (from, to) = (bound(&self.from)?, bound(&self.to)?);
-        evenkeel_sys::catch_interrupt();
+        catch_interrupts();
         let store = Store::open(target, &self.write.engine.answering())?;
         let report = self.compact(&store, range(from.as_ref(), to.as_ref()))?;
         let mut waited = Waited::Done;

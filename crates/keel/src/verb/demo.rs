@@ -29,6 +29,7 @@ use evenkeel_lab::workloads::workload::Workload;
 
 use self::progress::DemoProgress;
 use super::bench::{ResultArgs, Workspace, close, engine_config, usual_place, write_report};
+use crate::child::catch_interrupts;
 use crate::device::file_system;
 use crate::evenkeel_engine::EvenkeelEngine;
 use crate::failure::Failure;
@@ -76,7 +77,7 @@ impl Args {
         if target.db.is_some() || target.keyspace != "default" {
             return Err(Failure::usage("the demo makes its own stores; leave --db and --keyspace away"));
         }
-        evenkeel_sys::catch_interrupt();
+        catch_interrupts();
         let place = Workspace::choose(target, self.keep)?;
         self.result.prepare(&place.dir)?;
         let stage =

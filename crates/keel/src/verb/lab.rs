@@ -120,9 +120,9 @@ struct RunArgs {
     /// Only this work of the experiments, and what finds the rate that it takes a share of; may be given several times.
     #[arg(long = "work", value_name = "NAME")]
     works: Vec<String>,
-    /// How engines are set up: all alike, each by its own advice, or both in turn.
-    #[arg(long, value_name = "WHICH", default_value = "both", value_parser = PossibleValuesParser::new(["equal", "recommended", "both"]))]
-    settings: String,
+    /// How engines are set up: all alike, each by its own advice, or both in turn, unless said.
+    #[arg(long, value_name = "WHICH", value_parser = PossibleValuesParser::new(["equal", "recommended", "both"]))]
+    settings: Option<String>,
     /// The command that measures the other engines; else `KEEL_PEERS`, or peers/target/release/keel-peers.
     #[arg(long, value_name = "PATH")]
     peers: Option<PathBuf>,
@@ -153,7 +153,7 @@ impl Args {
 impl RunArgs {
     fn run(&self) -> Result<(), Failure> {
         let (chosen, studies, schedules) = (self.chosen(), self.studies(), self.schedules());
-        self.check_engines()?;
+        self.check_flags(chosen.is_empty())?;
         let scale = self.scale();
         let started = clock::now();
         let mut cells = cells::plan(&chosen, ALL, &self.engines, &self.settings(), scale);
@@ -186,8 +186,19 @@ impl RunArgs {
         failure(&ran, &space, &ran_rows)
     }
 
-    /// Refuses an engine that is named twice.
-    fn check_engines(&self) -> Result<(), Failure> {
+    /// Refuses flags that say nothing to what was chosen, and an engine that is named twice.
+    fn check_flags(&self, no_engines: bool) -> Result<(), Failure> {
+        let given = [
+            ("--engine", !self.engines.is_empty()),
+            ("--work", !self.works.is_empty()),
+            ("--settings", self.settings.is_some()),
+            ("--peers", self.peers.is_some()),
+        ];
+        if let Some((flag, _)) = given.iter().find(|(_, is_given)| no_engines && *is_given) {
+            return Err(Failure::usage(format!(
+                "{flag} is for experiments that set engines beside each other (peers-...), and none was chosen"
+            )));
+        }
         let twice = self.engines.iter().enumerate().find(|(i, engine)| self.engines[..*i].contains(engine));
         twice.map_or(Ok(()), |(_, engine)| Err(Failure::usage(format!("--engine {engine} is there twice"))))
     }
@@ -236,7 +247,7 @@ impl RunArgs {
     }
 
     fn settings(&self) -> Vec<Settings> {
-        match Settings::parse(&self.settings) {
+        match self.settings.as_deref().and_then(Settings::parse) {
             Some(settings) => vec![settings],
             None => Settings::ALL.map(|(_, settings)| settings).into(),
         }

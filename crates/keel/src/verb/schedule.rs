@@ -54,7 +54,8 @@ Examples:
                                                   counts gets and scans is set, such as dlc-full:estimator=weighted@1@1
 
 Schedules that share the device with clients need its speed: the option device_bytes_per_sec, or else it is measured
-by writing for 0.3 s, and kept up to date by what background work shows (not with device_test=false).
+by writing for 0.3 s (not with device_test=false). With direct_flush or direct_compaction it is kept up to date by
+what background work shows of it; on a busy device less is measured than it does.
 A store that another process has open is asked at its control socket, and follows from the next step on.";
 
 impl Args {
@@ -64,26 +65,23 @@ impl Args {
         let answer = match &self.action {
             Action::List { knobs: true } => return self.table(evenkeel::schedule::knobs(), "takes"),
             Action::List { knobs: false } => return self.table(evenkeel::schedule::catalog(), "explanation"),
-            Action::Show { read } => match ask(target, read, "schedule")? {
-                Answered::Here(answer) if !self.json && now(&answer["now"]).is_some() => {
-                    let mut out = Output::new();
-                    out.line(answer["text"].as_str().unwrap_or_default())?;
-                    return out.line("nobody has the store open, so nothing is limited or delayed now");
-                }
-                answered => answered.value(),
-            },
+            Action::Show { read } => ask(target, read, "schedule")?,
             Action::Fit { seconds } => return fit::run(target, *seconds, self.json),
             Action::Set { schedule } => {
                 check_schedule(schedule)?;
                 tell(target, &format!("set-schedule {schedule}"))?
             }
         };
-        let mut out = Output::new();
+        let is_open = matches!(answer, Answered::Live(_));
+        let (answer, mut out) = (answer.value(), Output::new());
         if self.json {
-            out.line(&answer.to_string())
-        } else {
-            out.line(answer["text"].as_str().unwrap_or_default())?;
-            now(&answer["now"]).map_or(Ok(()), |now| out.line(&now))
+            return out.line(&answer.to_string());
+        }
+        out.line(answer["text"].as_str().unwrap_or_default())?;
+        match now(&answer["now"]) {
+            None => Ok(()),
+            Some(now) if is_open => out.line(&now),
+            Some(_) => out.line("nobody has the store open, so nothing is limited or delayed now"),
         }
     }
 

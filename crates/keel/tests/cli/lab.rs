@@ -1,14 +1,16 @@
 //! `keel lab`: cells that stay finished, budgets, verdicts; with a script in the place of `keel-peers`.
 
-use crate::{Done, Keel, list, read_file, write_file};
+use crate::{Done, Keel, list, read_file, signalled, write_file};
 
 /// So little of an experiment that a test has time for it.
-const TINY: [&str; 4] = ["--part", "10000", "--settings", "equal"];
+const TINY: [&str; 2] = ["--part", "10000"];
 
 /// `keel lab run WHAT` with so little that it is quick, into `out`.
 fn run(keel: &Keel, more: &[&str]) -> Done {
     let out = keel.path("out");
-    keel.bare(&[&["lab", "run", "--out", out.to_str().unwrap()], &TINY[..], more].concat())
+    let engines = more.iter().any(|word| word.starts_with("peers-"));
+    let alike: &[&str] = if engines { &["--settings", "equal"] } else { &[] };
+    keel.bare(&[&["lab", "run", "--out", out.to_str().unwrap()], &TINY[..], alike, more].concat())
 }
 
 fn json(keel: &Keel, name: &str) -> serde_json::Value {
@@ -234,20 +236,34 @@ fn what_a_peer_cannot_do_is_said_and_the_rest_goes_on() {
 #[test]
 fn an_interrupt_leaves_what_is_finished() {
     let keel = Keel::new();
-    let script = peer(&keel, "kill -INT $PPID");
+    let once = "[ -e \"$0.told\" ] || { : > \"$0.told\"; kill -INT $PPID; exec sleep 1000; }";
+    let script = peer(&keel, once);
     let rounds = [&DUO[..], &["--rounds", "2", "--peers", &script]].concat();
     let done = run(&keel, &rounds);
     assert!(done.code == 1 && done.err.contains("the same command goes on"), "{done:?}");
-    assert!(done.err.contains("interrupted: 2 of 4 cells are left: peers-fill fillrandom (2)"), "{done:?}");
+    assert!(done.err.contains("interrupted: 3 of 4 cells are left: peers-fill fillrandom (3)"), "{done:?}");
     assert!(
         verdict(&keel, "peers-fill.throughput.equal")["why_not_valid"]
             .as_str()
             .unwrap()
-            .contains("not run: 2 of 4 cells")
+            .contains("not run: 3 of 4 cells")
     );
-    assert_eq!(list(&keel.path("out/cells/peers-fill")).len(), 2);
+    // The run that was under way was ended with it.
+    assert_eq!(list(&keel.path("out/cells/peers-fill")).len(), 1);
     let done = run(&keel, &rounds);
-    assert_eq!(ran(&done), 2, "{done:?}");
+    assert_eq!((done.code, ran(&done)), (0, 3), "{done:?}");
+}
+
+/// Whoever ends a lab, and not its terminal, ends what it measures as well.
+#[cfg(unix)]
+#[test]
+fn a_lab_that_is_ended_leaves_no_run_behind() {
+    let keel = Keel::new();
+    let (out, cell) = (keel.path("out"), keel.path("out/work/0"));
+    let words = ["lab", "run", "silk-fig5", "--part", "100", "--out", out.to_str().unwrap()];
+    let done = signalled(&mut keel.command(&words), "-TERM", || cell.is_dir());
+    assert!(done.code == 1 && done.err.contains("interrupted: 3 cells over schedules are left"), "{done:?}");
+    assert!(!list(&out).contains(&"work".to_owned()), "{:?}", list(&out));
 }
 
 #[test]
@@ -271,7 +287,7 @@ fn strategies_are_set_beside_each_other_and_stay_finished() {
     let keel = Keel::new();
     let first = run(&keel, &["cds-fig4e"]);
     assert_eq!((first.code, ran(&first)), (0, 7), "{first:?}");
-    let names = ["cells", "cells.csv", "lab.lock", "points.csv", "report.html", "verdicts.json"];
+    let names = ["cells", "lab.lock", "points.csv", "report.html", "verdicts.json"];
     assert_eq!(list(&keel.path("out")), names, "stores and work are gone");
     assert!(list(&keel.path("out/cells/cds")).contains(&"lo+1-10M-42.json".to_owned()));
     let v = verdict(&keel, "cds-fig4e.f-tier-found");
@@ -326,6 +342,11 @@ fn schedules_run_at_rates_that_were_found() {
         "s-ycsb-a-sustained-240s-unlimited-42.json",
     ];
     assert_eq!(cells, names);
+    let rows = read_file(&keel.path("out/rows.csv"));
+    assert!(rows.starts_with("row,seed,repeats,") && rows.lines().count() == 4, "{rows}");
+    for flag in [["--settings", "equal"], ["--engine", "evenkeel"], ["--work", "a-20k"]] {
+        run(&keel, &[&["silk-fig5"], &flag[..]].concat()).fails(2, &[flag[0], "peers-", "none was chosen"]);
+    }
     let cell = json(&keel, "cells/schedules/s-ycsb-a-sustained-240s-triad-42.json");
     let words = cell["arguments"].as_array().unwrap();
     let after = |flag: &str| words[words.iter().position(|word| word == flag).unwrap() + 1].as_str().unwrap();

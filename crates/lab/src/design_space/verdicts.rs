@@ -156,7 +156,7 @@ pub fn on_page(studies: &[&'static Study], verdicts: &[StudyVerdict], finished: 
         busiest: finished.iter().filter_map(|cell| cell.measured.others_cores).reduce(f64::max),
         repeats: finished.iter().map(|cell| cell.repeats).sum(),
         quick: verdicts.iter().any(|v| v.quick),
-        points: !studies.is_empty(),
+        tables: if studies.is_empty() { Vec::new() } else { vec![POINTS] },
     }
 }
 
@@ -165,6 +165,9 @@ fn middle(finished: &[Finished], point: &str, figure: &str) -> Option<f64> {
     let rounds = finished.iter().filter(|cell| cell.point == point);
     median(&rounds.filter_map(|cell| cell.measured.figures.get(figure)).copied().collect::<Vec<_>>())
 }
+
+/// Where that is.
+pub const POINTS: &str = "points.csv";
 
 /// One line a cell, a column a figure; what a cell does not tell is empty.
 pub fn csv(finished: &[Finished]) -> String {

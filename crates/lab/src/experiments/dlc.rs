@@ -4,7 +4,8 @@
 use crate::results::document::Document;
 use crate::scheduling::row::{D, Load, Row, STRATEGY};
 use crate::scheduling::study::{
-    Claim, Study, Table, Valid, decay, estimate_error, longest_dip, most_runs, short_seconds, throughput,
+    Claim, Study, Table, Valid, decay, estimate_error, longest_dip, longest_dip_from, most_runs, reset,
+    served_in_peaks, short_seconds,
 };
 
 const OLTP: Row = Row {
@@ -29,12 +30,13 @@ const MOST_READS: Row = Row { workload: "oltp-9-1", ..OLTP };
 const LONG: Row = Row { load: Load::High { peak: 110.0, valley: 10.0 }, ..OLTP };
 const LONGER: Row = Row { load: Load::High { peak: 220.0, valley: 10.0 }, seconds: 460.0, ..OLTP };
 const SUSTAINED: Row = Row { load: Load::Sustained, seconds: 240.0, ..OLTP };
-const UNRESUMED: Row = SUSTAINED.under("dlc-full:low=45%,high=70%").named("dlc-full");
-/// The paper's threshold of 20 runs is reached after 40 minutes; one of 4 is, and four parts are through, in these ten.
+const UNRESUMED: Row = SUSTAINED.under("dlc-full:low=45%,high=70%,floor=5%").named("dlc-full");
+/// The paper's threshold of 20 runs is reached after 40 minutes; one of 4 is, and four parts are through, in these ten. A burst goes at
+/// SILK's floor: at a twentieth of the device, as elsewhere, a full one would last for minutes, and there would be no dip to compare.
 const BURSTS: Row = Row { load: Load::Sustained, seconds: 600.0, ..OLTP };
 const FULL: Row = BURSTS.under("dlc-burst-full:low=45%,high=70%,burst-runs=4").named("dlc-burst-full");
 const PARTS: Row = BURSTS.under("dlc-burst-part:low=45%,high=70%,burst-runs=4").named("dlc-burst-part");
-const THRESHOLD: f64 = 4.0;
+const THRESHOLD: u64 = 4;
 
 /// SILK with DLC's estimate.
 const SILK: &str = "silk-star";
@@ -61,7 +63,8 @@ pub const FIG1: Study = Study {
     title: "without a schedule, throughput drops at high load",
     figure: "Fig 1",
     rows: || three(OLTP),
-    valid: Valid::High,
+    // That the baseline is in trouble is what is claimed.
+    valid: Valid::Served,
     claims: &[Claim {
         id: "dlc-fig1.drops",
         text: "share of the seconds in which less than 95 % of what came ended, unlimited",
@@ -180,8 +183,18 @@ pub const FIG7: Study = Study {
             number: |t| less(t, FEW_READS, dlc(FEW_READS), short_seconds),
         },
         Claim {
+            id: "dlc-fig7.silk",
+            text: "the same, SILK* less DLC, the lesser of both",
+            number: |t| {
+                let both =
+                    [HALF_READS, FEW_READS].map(|row| less(t, row.under(SILK), dlc(row), short_seconds));
+                let [half, few] = both;
+                Some(half?.min(few?))
+            },
+        },
+        Claim {
             id: "dlc-fig7.gap",
-            text: "the second of these less the first",
+            text: "unlimited less DLC at 1:9, less that at 5:5",
             number: |t| {
                 let few = less(t, FEW_READS, dlc(FEW_READS), short_seconds);
                 Some(few? - less(t, HALF_READS, dlc(HALF_READS), short_seconds)?)
@@ -210,7 +223,7 @@ pub const FIG8: Study = Study {
         },
         Claim {
             id: "dlc-fig8.runs",
-            text: "most runs in L0, 220 s by 110 s",
+            text: "most runs in L0, 220 s by 110 s: about twice",
             number: |t| t.ratio(&dlc(LONGER), &dlc(LONG), most_runs),
         },
     ],
@@ -226,17 +239,22 @@ pub const FIG9: Study = Study {
     claims: &[
         Claim {
             id: "dlc-fig9.dip",
-            text: "the longest row of seconds with less than 95 % of what came, full less part",
+            text: "the longest row of seconds with less than 95 % of what came once L0 has 4 runs, full less part",
             number: |t| {
-                let burst = |row| t.figure(row, most_runs).filter(|runs| *runs >= THRESHOLD);
-                let _ = burst(&FULL)?.min(burst(&PARTS)?);
-                Some(t.figure(&FULL, longest_dip)? - t.figure(&PARTS, longest_dip)?)
+                let dip = |row| longest_dip_from(t.of(row)?, THRESHOLD);
+                let (full, parts) = (dip(&FULL), dip(&PARTS));
+                Some(full? - parts?)
             },
         },
         Claim {
             id: "dlc-fig9.paced",
             text: "the longest row of seconds with less than 95 % of what came, paced",
             number: |t| t.figure(&BURSTS.under("paced"), longest_dip),
+        },
+        Claim {
+            id: "dlc-fig9.reset",
+            text: "the fewest runs in L0 after the most, by those, part: after four parts all goes down",
+            number: |t| t.figure(&PARTS, reset),
         },
         Claim {
             id: "dlc-fig9.runs",
@@ -255,7 +273,7 @@ pub const FIG10: Study = Study {
     valid: Valid::Served,
     claims: &[Claim {
         id: "dlc-fig10.throughput",
-        text: "throughput, DLC by SILK*",
-        number: |t| t.ratio(&dlc(MOST_READS), &MOST_READS.under(SILK), throughput),
+        text: "what ended in peaks of what came in them, DLC by SILK*",
+        number: |t| t.ratio(&dlc(MOST_READS), &MOST_READS.under(SILK), served_in_peaks),
     }],
 };

@@ -3,6 +3,7 @@
 //! Probes come first, one for each setup and workload: the rates of all other cells follow from them. All rows of a study are
 //! through before its next round begins; a cell that several studies need is run once.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,9 @@ use crate::workloads::workload::Workload;
 
 /// Rounds, unless somebody says otherwise.
 pub const ROUNDS: u16 = 3;
+
+/// What the disk does, for estimates.
+const DISK_BYTES_PER_SEC: f64 = 200e6;
 
 /// Where the records are: a keyspace without a log, as in both papers no log was on the device.
 const KEYSPACE: &str = "bench";
@@ -160,11 +164,26 @@ impl Cell {
 
     /// About how long it takes, in seconds, until cells of its kind have said better: the data are copied, and read before and after.
     pub fn estimate(&self, divide: u64) -> f64 {
-        const DISK_BYTES_PER_SEC: f64 = 200e6;
-        let setup = self.row.setup;
-        let data = setup.records(divide) * (setup.key_bytes + setup.value_mean);
-        self.row.seconds(divide) * 1.2 + data as f64 / DISK_BYTES_PER_SEC + 5.0
+        self.row.seconds(divide) * 1.2 + self.data_bytes(divide) / DISK_BYTES_PER_SEC + 5.0
     }
+
+    /// The same of filling and settling the store that it starts from: what is written is merged a few times.
+    pub fn filling_estimate(&self, divide: u64) -> f64 {
+        const MERGED: f64 = 4.0;
+        self.data_bytes(divide) * MERGED / DISK_BYTES_PER_SEC + 2.0
+    }
+
+    fn data_bytes(&self, divide: u64) -> f64 {
+        let setup = self.row.setup;
+        (setup.records(divide) * (setup.key_bytes + setup.value_mean)) as f64
+    }
+}
+
+/// About how long all of these take, in seconds, with the stores that they start from, each filled once.
+pub fn estimate(cells: &[Cell], divide: u64) -> f64 {
+    let stores: BTreeMap<String, f64> =
+        cells.iter().map(|cell| (cell.store(), cell.filling_estimate(divide))).collect();
+    cells.iter().map(|cell| cell.estimate(divide)).sum::<f64>() + stores.values().sum::<f64>()
 }
 
 /// The records, as the bench is told them.

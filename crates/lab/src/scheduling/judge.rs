@@ -11,13 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::cells::{Cell, Finished, per_request};
 use super::row::{Load, Row, STRATEGY};
-use super::study::{Claim, Study, Table, Valid, short_seconds};
+use super::study::{Claim, Study, Table, Valid, completed, short_seconds};
 use crate::design_space;
 use crate::design_space::judge::{Claimed, Numbers, StudyVerdict};
 use crate::design_space::study::median;
 use crate::results::comparison::most_others;
 use crate::results::document::Document;
-use crate::results::sustained::{Offered, Sustained, differ, in_trouble, unserved};
+use crate::results::sustained::{Offered, SERVED_MIN, Sustained, differ, in_trouble, unserved};
 use crate::verdicts::expected::Expected;
 
 /// Where limits are out of reach, or most of the device is for reads, trouble is throughput that drops: in this share of the seconds.
@@ -107,9 +107,12 @@ fn numbers(study: &Study, claim: &Claim, evidence: &Evidence<'_>) -> Numbers {
         }
         let groups: BTreeSet<String> =
             rows.iter().filter(|r| used.contains(&r.id())).map(Row::group).collect();
-        for group in groups {
-            why_not = why_not.or_else(|| fault(study.valid, &rows, &group, &table));
+        for group in &groups {
+            why_not = why_not.or_else(|| fault(study.valid, &rows, group, &table));
         }
+        // What is said of others rests on the baseline's trouble, which somebody else may have made.
+        let baselines = rows.iter().filter(|row| is_baseline(row) && groups.contains(&row.group()));
+        let used: BTreeSet<String> = used.into_iter().chain(baselines.map(Row::id)).collect();
         let mine = || round.iter().filter(|cell| used.contains(&cell.row));
         let disturbed = mine().find_map(|cell| Some((why_disturbed(&cell.document)?, &cell.row)));
         if let Some((why, row)) = disturbed {
@@ -151,9 +154,15 @@ fn fault(valid: Valid, rows: &[Row], group: &str, table: &Table<'_>) -> Option<S
         _ if row.load == Load::Probe => unlike(),
         Valid::Bursts => load().or_else(at_ease).or_else(unserved).or_else(unlike),
         Valid::High => at_ease().or_else(unserved).or_else(unlike),
-        Valid::Served => unserved().or_else(unlike),
+        Valid::Served => unserved().or_else(|| runs.iter().find_map(|run| late(*run))).or_else(unlike),
         Valid::Overload => at_ease().or_else(unlike),
     }
+}
+
+/// Why a run did not keep up with a load that troubles nobody, if it did not.
+fn late((row, document): (&Row, &Document)) -> Option<String> {
+    let share = completed(document).filter(|share| *share < SERVED_MIN && !is_baseline(row))?;
+    Some(format!("{} had ended {:.1} % of the requests when the last came", row.name, share * 100.0))
 }
 
 /// What others are compared with.

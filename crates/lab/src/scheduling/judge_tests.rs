@@ -85,6 +85,37 @@ fn what_is_valid_has_a_verdict() {
     assert_eq!(slow[0].holds, Some(false), "a claim that does not hold is said");
 }
 
+/// What is said of one schedule rests on the trouble of another, which somebody else may have made.
+#[test]
+fn a_baseline_that_was_disturbed_makes_nothing_valid() {
+    let all = verdicts(3, |cell, document| {
+        if cell.row.name == "unlimited" {
+            document.others_cores = Some(1.0);
+        }
+    });
+    for verdict in &all {
+        let why = verdict.why_not_valid.as_deref().unwrap_or_default();
+        assert!(!verdict.valid && why.contains("others used the CPU"), "{verdict:?}");
+    }
+}
+
+/// Where nobody is to be troubled, all but the baseline have ended what came when the last has come.
+#[test]
+fn a_calm_load_is_kept_up_with() {
+    let late = |name: &str| {
+        verdicts_of("silk-fig13", 3, |cell, document| {
+            if let Some(open) = document.open_loop.as_mut().filter(|_| cell.row.name == name) {
+                open.completed_share = 0.9;
+            }
+        })
+    };
+    for verdict in late("silk") {
+        let why = verdict.why_not_valid.as_deref().unwrap_or_default();
+        assert!(why.contains("silk had ended 90.0 % of the requests"), "{verdict:?}");
+    }
+    assert!(late("unlimited").iter().all(|verdict| verdict.valid), "{:?}", late("unlimited"));
+}
+
 #[test]
 fn what_is_not_valid_has_none() {
     type Change = fn(&Cell, &mut Document);

@@ -8,6 +8,7 @@ use crate::design_space::judge::StudyVerdict;
 use crate::design_space::study::median as middle;
 use crate::design_space::verdicts::verdict_table;
 use crate::results::document::Document;
+use crate::results::report::csv_row;
 use crate::results::report::numbers::{known, micros};
 use crate::verdicts::verdict_page::Studies;
 
@@ -20,7 +21,7 @@ pub fn on_page(studies: &[&'static Study], verdicts: &[StudyVerdict], finished: 
         busiest: finished.iter().filter_map(|cell| cell.document.others_cores).reduce(f64::max),
         repeats: finished.iter().map(|cell| cell.repeats).sum(),
         quick: verdicts.iter().any(|v| v.quick),
-        points: false,
+        tables: if studies.is_empty() { Vec::new() } else { vec![ROWS] },
     }
 }
 
@@ -38,16 +39,40 @@ fn section(study: &Study, verdicts: &[StudyVerdict], finished: &[Finished]) -> M
 
 type Get = fn(&Document) -> Option<f64>;
 
+/// What is told of a row: for people, in a table for programs, and how it is found.
+const FIGURES: [(&str, &str, Get, fn(f64) -> String); 6] = [
+    ("p50", "p50_us", median, micros),
+    ("p99", "p99_us", p99, micros),
+    ("worst 5 % of seconds", "worst_seconds_p99_us", worst_seconds, micros),
+    ("seconds short of the load", "short_seconds", short_seconds, percent),
+    ("done in time", "completed_share", completed, percent),
+    ("most runs in L0", "l0_runs_max", most_runs, |runs| format!("{runs:.0}")),
+];
+
+/// Where that is.
+pub const ROWS: &str = "rows.csv";
+
+/// One line a cell, a column a figure; what a cell does not tell is empty.
+pub fn csv(finished: &[Finished]) -> String {
+    let names = ["row", "seed", "repeats", "wall_seconds", "others_cores"].into_iter();
+    let mut out = csv_row(names.chain(FIGURES.iter().map(|(_, name, ..)| *name)).map(str::to_owned));
+    let value = |x: Option<f64>| x.map_or_else(String::new, |x| x.to_string());
+    for cell in finished {
+        let what = [
+            cell.row.clone(),
+            cell.seed.to_string(),
+            cell.repeats.to_string(),
+            cell.wall_seconds.to_string(),
+            value(cell.document.others_cores),
+        ];
+        let figures = FIGURES.iter().map(|(_, _, get, _)| value(get(&cell.document)));
+        out += &csv_row(what.into_iter().chain(figures));
+    }
+    out
+}
+
 /// The medians of the rounds, a line a row.
 fn rows(study: &Study, finished: &[Finished]) -> Markup {
-    let figures: [(&str, Get, fn(f64) -> String); 6] = [
-        ("p50", median, micros),
-        ("p99", p99, micros),
-        ("worst 5 % of seconds", worst_seconds, micros),
-        ("seconds short of the load", short_seconds, percent),
-        ("done in time", completed, percent),
-        ("most runs in L0", most_runs, |runs| format!("{runs:.0}")),
-    ];
     let of = |id: &str, get: Get| {
         let mine = finished.iter().filter(|cell| cell.row == id);
         middle(&mine.filter_map(|cell| get(&cell.document)).collect::<Vec<_>>())
@@ -56,12 +81,12 @@ fn rows(study: &Study, finished: &[Finished]) -> Markup {
         div.scroll role="region" aria-label="Rows" tabindex="0" { table {
             thead { tr {
                 th scope="col" { "row" }
-                @for (name, ..) in &figures { th.number scope="col" { (name) } }
+                @for (name, ..) in &FIGURES { th.number scope="col" { (name) } }
             } }
             tbody { @for row in (study.rows)() {
                 tr {
                     th scope="row" { (row.id()) }
-                    @for (_, get, told) in &figures { td.number { (known(of(&row.id(), *get), told)) } }
+                    @for (_, _, get, told) in &FIGURES { td.number { (known(of(&row.id(), *get), told)) } }
                 }
             } }
         } }

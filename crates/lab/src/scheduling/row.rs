@@ -128,8 +128,9 @@ pub enum Load {
 pub const PEAK: f64 = 1.65;
 /// Peaks of random length are as low as they may be.
 const PEAK_MIN: f64 = 1.6;
-/// What bursts move for a byte written, by what their probe moves: as measured, with all data and with an eighth.
-const MOVED: [f64; 2] = [0.97, 0.9];
+/// What bursts move for a byte written, by what their probe moves: as measured, with all data (1.00 to 1.08 in five runs) and with an
+/// eighth. What the same load moves differs by 2 %, what a probe does by 10 %, by how many of its few large merges it is through with.
+const MOVED: [f64; 2] = [1.03, 0.9];
 /// The mean that is aimed at, likewise, and the most that it may be: by what is moved under the load it is a twentieth more.
 const MEAN: f64 = 0.8;
 const MEAN_MAX: f64 = 0.93;
@@ -358,16 +359,16 @@ mod tests {
     fn rates_are_those_that_were_found() {
         let found = Some(Found { ops_per_sec: 1000.0, sustained_ops_per_sec: 400.0 });
         let shape = |load, divide| Row { load, ..ROW }.shape(found, divide, 42);
-        assert_eq!(shape(ROW.load, 1).as_deref(), Some("peaks:680,68,10,20"));
+        assert_eq!(shape(ROW.load, 1).as_deref(), Some("peaks:641,64,10,20"));
         assert_eq!(shape(ROW.load, 8).as_deref(), Some("peaks:733,73,2.5,5"));
         let nutanix = shape(Load::Nutanix, 1).unwrap();
         let peak: f64 = nutanix.trim_start_matches("nutanix:").split(',').next().unwrap().parse().unwrap();
-        assert!((660.0..=680.0).contains(&peak) && nutanix.matches(',').count() == 1, "{nutanix}");
+        assert!((621.0..=641.0).contains(&peak) && nutanix.matches(',').count() == 1, "{nutanix}");
         assert_eq!(
             shape(Load::High { peak: 100.0, valley: 20.0 }, 1).as_deref(),
             Some("peaks:900,225,100,20")
         );
-        assert_eq!(shape(Load::Endless, 1).as_deref(), Some("constant:680"));
+        assert_eq!(shape(Load::Endless, 1).as_deref(), Some("constant:641"));
         assert_eq!(shape(Load::Sustained, 1).as_deref(), Some("constant:900"));
         assert_eq!(shape(Load::Share(60), 1).as_deref(), Some("constant:600"));
         assert_eq!(shape(Load::Probe, 1), None);

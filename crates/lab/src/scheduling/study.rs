@@ -33,7 +33,7 @@ pub enum Valid {
     Bursts,
     /// DLC's load, which is a part of X_max: the baseline in trouble or short of the load, as in `Bursts`, all served.
     High,
-    /// A load that is not to trouble anybody: all served.
+    /// A load that is not to trouble anybody: all served, and by all but the baseline by the time the last request has come.
     Served,
     /// A load without valleys, to see when a schedule gives in: the baseline in trouble or short of the load, as in `Bursts`.
     Overload,
@@ -220,6 +220,14 @@ pub fn most_runs(document: &Document) -> Option<f64> {
     seconds(document).filter_map(|window| window.l0_runs).max().map(|runs| runs as f64)
 }
 
+/// The fewest runs that L0 had after it had most, by those.
+pub fn reset(document: &Document) -> Option<f64> {
+    let runs: Vec<u64> = seconds(document).filter_map(|window| window.l0_runs).collect();
+    let most = *runs.iter().max()?;
+    let fewest = runs.iter().skip_while(|runs| **runs < most).min()?;
+    ratio(*fewest as f64, most as f64)
+}
+
 /// Compactions that were open at the end of a second: the most.
 pub fn most_jobs(document: &Document) -> Option<f64> {
     seconds(document).filter_map(|window| window.jobs_open).max().map(|jobs| jobs as f64)
@@ -235,15 +243,37 @@ pub fn throughput(document: &Document) -> Option<f64> {
     Some(document.throughput_ops_per_sec)
 }
 
+/// What ended of what came, in the seconds in which more than half as much came as in any.
+pub fn served_in_peaks(document: &Document) -> Option<f64> {
+    let most = seconds(document).filter_map(|window| window.offered).reduce(f64::max)?;
+    let peaks = seconds(document).filter_map(|window| Some((window.offered?, window.achieved)));
+    let (came, ended) = peaks
+        .filter(|(offered, _)| *offered > most / 2.0)
+        .fold((0.0, 0.0), |sum, (offered, achieved)| (sum.0 + offered, sum.1 + achieved));
+    (came > 0.0).then(|| ended / came)
+}
+
 /// The longest row of seconds in which fewer than 95 % of the requests that came ended, in seconds.
 pub fn longest_dip(document: &Document) -> Option<f64> {
+    Some(longest_short(seconds(document)))
+}
+
+/// The same from the first second on in which L0 had so many runs; `None` if it never had.
+pub fn longest_dip_from(document: &Document, runs: u64) -> Option<f64> {
+    let mut late =
+        seconds(document).skip_while(|window| window.l0_runs.is_none_or(|l0| l0 < runs)).peekable();
+    late.peek()?;
+    Some(longest_short(late))
+}
+
+fn longest_short<'a>(windows: impl Iterator<Item = &'a WindowRow>) -> f64 {
     let (mut longest, mut now) = (0u64, 0u64);
-    for window in seconds(document) {
+    for window in windows {
         let short = window.offered.is_some_and(|offered| window.achieved < 0.95 * offered);
         now = if short { now + 1 } else { 0 };
         longest = longest.max(now);
     }
-    Some(longest as f64)
+    longest as f64
 }
 
 /// Operations a second in the last quarter of the measurement, by those in the second one: the first is still warm from settling.
@@ -337,6 +367,26 @@ mod tests {
             (early_median(&d), first_above(&d, 10_000.0), first_above(&d, 1e6)),
             (Some(1000.0), 5.0, 20.0)
         );
+    }
+
+    #[test]
+    fn a_dip_is_looked_for_from_where_it_can_be_one() {
+        let d = document(|second, window| {
+            window.offered = Some(if second < 16 { 20_000.0 } else { 5000.0 });
+            // Three seconds before L0 is tall, two after.
+            let short = (2..5).contains(&second) || (10..12).contains(&second);
+            window.achieved = if short { 10_000.0 } else { window.offered.unwrap() };
+            window.l0_runs = Some(second / 2);
+        });
+        assert_eq!(
+            (longest_dip(&d), longest_dip_from(&d, 4), longest_dip_from(&d, 100)),
+            (Some(3.0), Some(2.0), None)
+        );
+        assert_eq!(reset(&d), Some(1.0));
+        let sawtooth = document(|second, window| window.l0_runs = Some([1, 3, 5, 9, 2][second as usize % 5]));
+        assert_eq!(reset(&sawtooth), Some(1.0 / 9.0));
+        let share = served_in_peaks(&d).unwrap();
+        assert!((share - (16.0 - 2.5) / 16.0).abs() < 1e-9, "{share}");
     }
 
     #[test]

@@ -30,6 +30,9 @@ pub struct About<'a> {
     pub studies: &'a Studies,
 }
 
+/// A line for each cell of engines beside each other.
+pub const CELLS: &str = "cells.csv";
+
 /// What the page has of experiments over the design space, or over schedules.
 #[derive(Debug, Default)]
 pub struct Studies {
@@ -45,8 +48,8 @@ pub struct Studies {
     pub repeats: u32,
     /// Only a part was run.
     pub quick: bool,
-    /// Their cells are in points.csv.
-    pub points: bool,
+    /// Files with a line for each of their cells.
+    pub tables: Vec<&'static str>,
 }
 
 impl Studies {
@@ -59,7 +62,7 @@ impl Studies {
         self.busiest = self.busiest.into_iter().chain(more.busiest).reduce(f64::max);
         self.repeats += more.repeats;
         self.quick |= more.quick;
-        self.points |= more.points;
+        self.tables.extend(more.tables);
         self
     }
 }
@@ -70,6 +73,7 @@ pub fn page(about: &About<'_>, verdicts: &[Verdict], finished: &[Finished]) -> S
     experiments.dedup();
     let named: Vec<&str> = experiments.iter().chain(&about.studies.names).copied().collect();
     let title = format!("Verdicts: {}", named.join(", "));
+    let tables: &[&str] = if experiments.is_empty() { &[] } else { &[CELLS] };
     let body = html! {
         (head(about, verdicts, finished))
         @for experiment in experiments {
@@ -80,8 +84,8 @@ pub fn page(about: &About<'_>, verdicts: &[Verdict], finished: &[Finished]) -> S
             section { h2 { "Runs" } ul { @for (name, address) in about.pages { li { a href=(address) { (name) } } } } }
         }
         footer { p {
-            "As data: " a href="verdicts.json" { "verdicts.json" } ", " a href="cells.csv" { "cells.csv" }
-            @if about.studies.points { ", " a href="points.csv" { "points.csv" } }
+            "As data: " a href="verdicts.json" { "verdicts.json" }
+            @for table in tables.iter().chain(&about.studies.tables) { ", " a href=(table) { (table) } }
             "; docs/lab.md says how to read them."
         } }
     };

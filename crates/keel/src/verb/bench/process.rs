@@ -11,6 +11,7 @@ use evenkeel_lab::results::comparison::{Run, disturbance};
 use evenkeel_lab::results::document::Document;
 use evenkeel_lab::results::settings::{Common, Settings};
 
+use crate::child;
 use crate::device::DeviceArgs;
 use crate::failure::Failure;
 use crate::store::EngineArgs;
@@ -118,7 +119,7 @@ impl Process {
     fn output(&self, dir: &Path) -> Result<Output, Broken> {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).arg("--db").arg(dir).args(["--json", "-"]).stdin(Stdio::null());
-        command.output().map_err(|error| Broken {
+        child::output(&mut command).map_err(|error| Broken {
             message: format!("cannot start {}: {error}", self.program.display()),
             usage: false,
         })

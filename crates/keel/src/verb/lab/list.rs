@@ -74,7 +74,7 @@ pub fn list(json: bool) -> Result<(), Failure> {
     }
     for study in SCHEDULES {
         let cells = scheduling::cells::plan(&[*study], 1..=scheduling::cells::ROUNDS);
-        let seconds: f64 = cells.iter().map(|cell| cell.estimate(1)).sum();
+        let seconds = scheduling::cells::estimate(&cells, 1);
         match json {
             true => objects.push(schedules_json(study, &cells, seconds)),
             false => out.text(&schedules_text(study, &cells, seconds))?,
@@ -87,6 +87,9 @@ pub fn list(json: bool) -> Result<(), Failure> {
         }
     }
     if json {
+        let left_out =
+            NOT_REPRODUCED.iter().map(|(id, why)| serde_json::json!({ "id": id, "not_reproduced": why }));
+        objects.extend(left_out);
         let text = serde_json::to_string_pretty(&objects);
         return out.line(&text.map_err(|error| Failure::work(format!("the list is no JSON: {error}")))?);
     }

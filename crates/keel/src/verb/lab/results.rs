@@ -1,4 +1,4 @@
-//! What is left in OUT: verdicts.json, the page, cells.csv, and for each work a page and a table of its own.
+//! What is left in OUT: verdicts.json, the page, tables of all cells, and for each work a page and a table of its own.
 
 use std::path::Path;
 
@@ -105,16 +105,19 @@ pub fn write(
         pages: &pages,
         studies: &studies,
     };
-    for (name, text) in [
-        ("verdicts.json", json + "\n"),
-        (PAGE, verdict_page::page(&about, &verdicts, &ran.finished)),
-        ("cells.csv", verdict_page::csv(&ran.finished)),
-    ] {
-        files::write_whole(&out.join(name), &text).map_err(failed)?;
+    let mut left =
+        vec![("verdicts.json", json + "\n"), (PAGE, verdict_page::page(&about, &verdicts, &ran.finished))];
+    if !chosen.is_empty() {
+        left.push((verdict_page::CELLS, verdict_page::csv(&ran.finished)));
     }
     if !space.chosen.is_empty() {
-        let points = design_space::verdicts::csv(&space.ran.finished);
-        files::write_whole(&out.join("points.csv"), &points).map_err(failed)?;
+        left.push((design_space::verdicts::POINTS, design_space::verdicts::csv(&space.ran.finished)));
+    }
+    if !under.chosen.is_empty() {
+        left.push((scheduling::page::ROWS, scheduling::page::csv(&under.ran.finished)));
+    }
+    for (name, text) in left {
+        files::write_whole(&out.join(name), &text).map_err(failed)?;
     }
     let text = verdict_table::text(&verdicts) + &design_space::verdicts::text(&studied);
     Output::new().text(&text)

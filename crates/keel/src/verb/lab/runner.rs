@@ -19,6 +19,7 @@ use evenkeel_lab::verdicts::judging::Failed;
 
 use super::duration;
 use super::stores::{self, Stores};
+use crate::child::catch_interrupts;
 use crate::device::DeviceArgs;
 use crate::failure::Failure;
 use crate::files;
@@ -141,7 +142,7 @@ struct Ready<'a> {
 impl Runner<'_> {
     /// Runs what is not finished yet.
     pub fn run(&self, cells: &[Cell]) -> Result<Ran, Failure> {
-        evenkeel_sys::catch_interrupt();
+        catch_interrupts();
         let started = self.started;
         let stores = Stores::below(self.out);
         self.clear_work()?;

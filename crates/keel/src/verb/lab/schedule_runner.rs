@@ -14,6 +14,7 @@ use super::duration;
 use super::runner::Ended;
 use super::stores::Stores;
 use super::study_cells::{CellsRan, Folder};
+use crate::child::catch_interrupts;
 use crate::failure::Failure;
 use crate::files;
 use crate::progress::RunsBar;
@@ -33,7 +34,7 @@ pub type ScheduleRan = CellsRan<Finished>;
 impl ScheduleRunner<'_> {
     /// Runs what is not finished yet.
     pub fn run(&self, cells: &[Cell]) -> Result<ScheduleRan, Failure> {
-        evenkeel_sys::catch_interrupt();
+        catch_interrupts();
         let mut ran = ScheduleRan::new();
         if cells.is_empty() {
             return Ok(ran);
@@ -48,8 +49,7 @@ impl ScheduleRunner<'_> {
                 self.stores().remove(&before)?;
             }
             store = Some(mine);
-            let left: f64 = cells[at..].iter().map(|cell| cell.estimate(self.folder.divide)).sum();
-            bar.now(&format!("{}, about {} left", cell.title(), duration(left)));
+            bar.now(&format!("{}, about {} left", cell.title(), duration(self.left(&cells[at..], &ran))));
             self.one(cell, &mut founds, &mut ran);
             bar.advance();
         }
@@ -82,7 +82,7 @@ impl ScheduleRunner<'_> {
             Some(finished) => ran.finished.push(finished),
             // What ends a run, or a row that cannot run, is no reason to forget what is finished.
             None if ran.ended != Ended::Through || ran.has_failed(&row.id()) => ran.left += 1,
-            None => match self.folder.ends(cell.estimate(self.folder.divide)) {
+            None => match self.folder.ends(self.left(std::slice::from_ref(cell), ran)) {
                 Some(ended) => {
                     ran.ended = ended;
                     ran.left += 1;
@@ -96,8 +96,21 @@ impl ScheduleRunner<'_> {
         }
     }
 
+    /// About how long these take, in seconds: as the same row took in another round, or as is to be thought; and the stores that are not
+    /// there yet.
+    fn left(&self, cells: &[Cell], ran: &ScheduleRan) -> f64 {
+        let known = |cell: &Cell| {
+            let same = ran.finished.iter().find(|other| other.row == cell.row.id());
+            same.map(|other| other.wall_seconds)
+        };
+        let of = |cell: &Cell| known(cell).unwrap_or_else(|| cell.estimate(self.folder.divide));
+        let mut missing: BTreeMap<String, f64> =
+            cells.iter().map(|cell| (cell.store(), cell.filling_estimate(self.folder.divide))).collect();
+        missing.retain(|store, _| !self.stores().is_there(store));
+        cells.iter().map(of).sum::<f64>() + missing.values().sum::<f64>()
+    }
+
     fn measure(&self, cell: &Cell, words: &[String]) -> Result<Finished, String> {
-        let started = clock::now();
         let said = |failure: Failure| match failure {
             Failure::Work(why) | Failure::Usage(why) => why,
             other => format!("{other:?}"),
@@ -106,6 +119,8 @@ impl ScheduleRunner<'_> {
         let filling = process::again(&cell.filling(self.folder.divide)).map_err(said)?;
         let emptying = cell.emptying(self.folder.divide);
         stores.fill_and(&cell.store(), OURS, &filling, &self.folder.program, &emptying).map_err(said)?;
+        // What filling takes is the first cell's alone.
+        let started = clock::now();
         let process = process::again(words).map_err(said)?;
         files::make_dir(&work).map_err(|error| self.folder.cannot(&error))?;
         let run = |attempt: u32| {

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use evenkeel_lab::results::settings::OURS;
 use serde_json::json;
 
+use crate::child;
 use crate::failure::Failure;
 use crate::files;
 use crate::verb::bench::NOTE;
@@ -67,7 +68,7 @@ impl Stores {
         let keel = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
         let mut command = Command::new(keel);
         command.arg("--db").arg(&store).args(words).stdin(Stdio::null());
-        let output = command.output().map_err(|error| failed(error.to_string()))?;
+        let output = child::output(&mut command).map_err(|error| failed(error.to_string()))?;
         let said = || failed(String::from_utf8_lossy(&output.stderr).trim().to_owned());
         output.status.success().then_some(()).ok_or_else(said)
     }
@@ -90,6 +91,11 @@ impl Stores {
         let noted = files::read(&store.join(NOTE)).map_err(|error| failed(error.to_string()))?;
         let text = noted.ok_or_else(|| failed(format!("it has no {NOTE}")))?;
         files::write(&target.join(NOTE), &text).map_err(|error| failed(error.to_string()))
+    }
+
+    /// True if it was filled before, whatever it was filled with.
+    pub fn is_there(&self, name: &str) -> bool {
+        self.note(name).is_file()
     }
 
     /// Removes a store, if it is there.

@@ -13,6 +13,7 @@ use evenkeel_lab::results::comparison::by_others;
 use super::duration;
 use super::runner::Ended;
 use super::study_cells::{CellsRan, Folder};
+use crate::child::{self, catch_interrupts};
 use crate::failure::Failure;
 use crate::files;
 use crate::progress::RunsBar;
@@ -31,7 +32,7 @@ pub type StudyRan = CellsRan<Finished>;
 impl StudyRunner<'_> {
     /// Runs what is not finished yet.
     pub fn run(&self, cells: &[Cell]) -> Result<StudyRan, Failure> {
-        evenkeel_sys::catch_interrupt();
+        catch_interrupts();
         self.folder.clear()?;
         let bar = RunsBar::start(cells.len() as u64);
         let mut ran = StudyRan::new();
@@ -107,7 +108,7 @@ impl StudyRunner<'_> {
             .map_err(|error| format!("cannot find this command to start it again: {error}"))?;
         let mut command = Command::new(keel);
         command.args(words).arg("--dir").arg(dir).stdin(Stdio::null());
-        let output = command.output().map_err(|error| format!("cannot start a cell: {error}"))?;
+        let output = child::output(&mut command).map_err(|error| format!("cannot start a cell: {error}"))?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
             let last = said.trim_end().lines().last().unwrap_or_default();
