@@ -33,7 +33,8 @@ pub struct Options {
     /// Where such a schedule is set and the speed is not known, it is measured by writing up to 64 MiB in 0.3 s. Without it such a
     /// schedule is refused.
     pub device_test: bool,
-    /// What was measured, in bytes a second; 0 for nothing yet. It follows what flushes and compactions show of the device later.
+    /// What was measured, in bytes a second; 0 for nothing yet. It follows what flushes and compactions that go past the page cache
+    /// show of the device later.
     pub device_measured_bytes_per_sec: u64,
     /// A memtable is flushed when it holds this many bytes.
     pub memtable_bytes: u64,
@@ -213,7 +214,7 @@ const TABLE: &[OptionInfo] = &[
     row!(device_test, "measure the device where a schedule needs its speed: true or false", yes_or_no),
     row!(
         device_measured_bytes_per_sec,
-        "what was measured, kept up to date; 0 to measure anew, or 1 KiB to 1 TiB a second",
+        "what was measured, kept up to date with direct_flush or direct_compaction; 0 to measure anew, or 1 KiB to 1 TiB a second",
         speed
     ),
     row!(memtable_bytes, "a memtable is flushed at this size (1 KiB to 4 GiB)", |n, t| size(

@@ -12,7 +12,7 @@ use super::background::running_trace::RunningTrace;
 use super::background::threads;
 use super::files::trace_file::Keys;
 #[cfg(any(test, feature = "testing"))]
-use super::jobs::scheduling::ask_to_yield;
+use super::jobs::scheduling::ask_to_let_go;
 use super::keyspace::Keyspace;
 use super::opening::builder::Builder;
 use super::opening::checkpoint::{CheckpointProgress, CheckpointReport, checkpoint};
@@ -23,6 +23,8 @@ use super::reading::verify::{VerifyReport, verify, verify_all};
 use super::reports::metrics::{Metrics, metrics};
 use super::reports::properties;
 use super::snapshot::Snapshot;
+#[cfg(any(test, feature = "testing"))]
+use super::store::background::LetsGo;
 use super::store::keyspace_state::DEFAULT_NAME;
 use super::writing::bulk_load::BulkLoad;
 use super::writing::commit::commit;
@@ -398,7 +400,7 @@ impl Db {
     #[cfg(any(test, feature = "testing"))]
     pub fn request_yields(&self) {
         let mut state = self.handle.store.background.lock();
-        state.jobs.iter_mut().for_each(|job| ask_to_yield(&self.handle.store, job));
+        state.jobs.iter_mut().for_each(|job| ask_to_let_go(&self.handle.store, job, LetsGo::Yields));
     }
 }
 

@@ -81,7 +81,8 @@ impl CompactionJob {
         mut shape: OutputShape,
         piece: usize,
     ) -> CompactionJob {
-        let mode = ReadMode::Compaction { class: shape.class, direct: shape.direct, piece };
+        let mode =
+            ReadMode::Compaction { class: IoClass::Background(shape.class), direct: shape.direct, piece };
         let runs = compaction
             .inputs
             .iter()

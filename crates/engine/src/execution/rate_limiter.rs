@@ -14,13 +14,17 @@ pub struct RateLimiter {
     refilled_at: Duration,
     /// Bytes that flushes have moved and that are still to be taken from what comes in.
     flushed: f64,
-    /// Tenths of a second in which somebody was told to wait, and the last of them.
-    drained: u64,
-    drained_until: Option<u64>,
+    /// Refills in which somebody was told to wait, and the last of them.
+    drains: u64,
+    drains_until: Option<u64>,
 }
 
 /// The most that may be saved up while idle, as time at full rate.
 const BURST: Duration = Duration::from_millis(10);
+
+/// What RocksDB's limiter refills at once lasts so long (`rate_limiter.h`); here nothing is refilled at once, and by so much it is counted
+/// how often there is less than is wanted.
+pub const REFILL: Duration = Duration::from_millis(100);
 
 /// Of what comes in, flushes take at most this part: who waits for the rest is never starved by them (SILK §5.2.2: the least rate is
 /// shared by a flush and a compaction of L0).
@@ -37,8 +41,8 @@ impl RateLimiter {
             tokens: 0.0,
             refilled_at: Duration::ZERO,
             flushed: 0.0,
-            drained: 0,
-            drained_until: None,
+            drains: 0,
+            drains_until: None,
         }
     }
 
@@ -55,6 +59,7 @@ impl RateLimiter {
             (self.tokens, self.flushed) = (self.tokens.max(0.0), 0.0);
         }
         self.bytes_per_sec = bytes_per_sec;
+        // What is owed is at most a second of the new rate, too.
         self.charge_flush(0);
     }
 
@@ -68,18 +73,18 @@ impl RateLimiter {
         let missing = 1.0 - self.tokens;
         let wait = Duration::try_from_secs_f64(missing / (rate.max(1) as f64)).unwrap_or(Duration::MAX);
         let until = now.saturating_add(wait.clamp(Duration::from_micros(50), Duration::from_secs(1)));
-        self.count_drained(now, until);
+        self.count_drains(now, until);
         Err(until)
     }
 
-    /// Counts the tenths in which somebody waits, up to the one that his wait ends in: a step that overdrew by far is paid for in
+    /// Counts the refills in which somebody waits, up to the one that his wait ends in: a step that overdrew by far is paid for in
     /// several.
-    fn count_drained(&mut self, now: Duration, until: Duration) {
-        let tenth = |at: Duration| u64::try_from(at.as_millis() / 100).unwrap_or(u64::MAX);
-        let (from, to) = (tenth(now), tenth(until));
-        let counted = self.drained_until.map_or(from, |counted| counted.saturating_add(1)).max(from);
-        self.drained += (to.saturating_add(1)).saturating_sub(counted);
-        self.drained_until = Some(self.drained_until.unwrap_or(0).max(to));
+    fn count_drains(&mut self, now: Duration, until: Duration) {
+        let refill = |at: Duration| u64::try_from(at.as_millis() / REFILL.as_millis()).unwrap_or(u64::MAX);
+        let (from, to) = (refill(now), refill(until));
+        let counted = self.drains_until.map_or(from, |counted| counted.saturating_add(1)).max(from);
+        self.drains += (to.saturating_add(1)).saturating_sub(counted);
+        self.drains_until = Some(self.drains_until.unwrap_or(0).max(to));
     }
 
     /// Takes what a step moved.
@@ -104,9 +109,9 @@ impl RateLimiter {
         }
     }
 
-    /// Tenths of a second, since it was made, in which it made somebody wait.
-    pub fn drained(&self) -> u64 {
-        self.drained
+    /// Refills, since it was made, in which it made somebody wait: RocksDB's `num_drains`.
+    pub fn drains(&self) -> u64 {
+        self.drains
     }
 
     fn refill(&mut self, now: Duration) {
@@ -181,7 +186,7 @@ mod tests {
         }
         assert!(moved[1..10].iter().all(|bytes| (450_000..550_000).contains(bytes)), "{moved:?}");
         assert!(moved[13..].iter().all(|bytes| *bytes > 950_000), "{moved:?}");
-        assert!(limiter.drained() > 150, "{} tenths", limiter.drained());
+        assert!(limiter.drains() > 150, "{} tenths", limiter.drains());
     }
 
     /// A flush that went alone, by all of the rate, is paid for when it ends: a compaction then has all of it.
@@ -217,7 +222,7 @@ mod tests {
                 Err(when) => now = when,
             }
         }
-        assert!((95..=105).contains(&limiter.drained()), "{} tenths of 100", limiter.drained());
+        assert!((95..=105).contains(&limiter.drains()), "{} tenths of 100", limiter.drains());
     }
 
     #[test]

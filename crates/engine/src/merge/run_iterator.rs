@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-use crate::base::class::{Class, IoClass};
+use crate::base::class::IoClass;
 use crate::base::error::Result;
 use crate::base::iterator::InternalIterator;
 use crate::base::key::Trailer;
@@ -34,10 +34,10 @@ pub enum ReadMode {
         /// When the stream was made, wall milliseconds.
         now_ms: u64,
     },
-    /// A compaction's: large pieces, past the block cache.
+    /// A compaction's, or of who reads everything as one does: large pieces, past the block cache.
     Compaction {
         /// Whose.
-        class: Class,
+        class: IoClass,
         /// Past the page cache too, where that can be.
         direct: bool,
         /// At most so many bytes at once.
@@ -72,7 +72,7 @@ impl ReadMode {
                 ..TableReadOptions::client()
             },
             ReadMode::Compaction { class, direct, piece } => {
-                let options = TableReadOptions::merge(IoClass::Background(class));
+                let options = TableReadOptions::merge(class);
                 let most = if direct { PIECE_MAX } else { options.readahead_bytes };
                 TableReadOptions { readahead_bytes: piece.min(most), ..options }
             }

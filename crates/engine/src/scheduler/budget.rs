@@ -2,25 +2,22 @@
 
 use std::time::Duration;
 
-use super::classifier::{Window, check_every};
-use super::estimator::{Estimator, Usage};
-use super::plan;
 use super::rate::Rate;
+use super::situation::Sample;
 use crate::base::error::{Error, Result};
+use crate::execution::rate_limiter::REFILL;
 
 /// SILK §5.2.1 names a small buffer, epsilon, and no figure: a twentieth, as much as a change must be to count.
-pub const EPSILON: f64 = 0.05;
+pub const SILK_EPSILON: f64 = 0.05;
 /// SILK §6.1: flushes and L0 to L1 go on at 50 of 200 MB/s.
-pub const FLOOR: f64 = 50.0 / 200.0;
+pub const SILK_FLOOR: f64 = 50.0 / 200.0;
 /// SILK §5.2.1: the limiter is touched for 10 MB/s or more, of 200.
-pub const MIN_CHANGE: f64 = 10.0 / 200.0;
+pub const SILK_MIN_CHANGE: f64 = 10.0 / 200.0;
 /// SILK's code has a floor of 10 of 200 MB/s (`db_bench_tool.cc`).
 pub const ARTIFACT_FLOOR: f64 = 10.0 / 200.0;
 
 /// RocksDB's auto-tuned limiter (`rate_limiter.cc`, `Tune`), SILK's baseline (§6.1): refills between two changes, and their time.
 pub const TUNE_EVERY: Duration = Duration::from_secs(10);
-/// The same: a refill.
-pub const REFILL: Duration = Duration::from_millis(100);
 /// The same: it goes down below this part of refills used up, and up above the other.
 const DRAINED_LOW: f64 = 0.5;
 const DRAINED_HIGH: f64 = 0.9;
@@ -52,15 +49,11 @@ pub enum Budget {
         floor: Rate,
         /// Changes by less are not made.
         min_change: Rate,
-        /// How often it is looked at.
-        every: Duration,
     },
     /// What a plan needs for all to be done in time (`plan.rs`).
     Paced {
         /// By then what nobody waits for.
         horizon: Duration,
-        /// How often it is made.
-        every: Duration,
     },
 }
 
@@ -71,32 +64,25 @@ pub struct BudgetState {
     pub rate: Option<u64>,
     /// Times that the rate was changed after it was first set.
     pub changes: u64,
-    /// What clients used in the last interval, bytes per second.
-    pub client: f64,
-    window: Window,
     tuned: Option<(Duration, u64)>,
 }
 
 impl Budget {
-    /// The rates in it.
-    pub fn rates(&self) -> impl Iterator<Item = Rate> {
+    /// The rates in it, and what they are called.
+    pub fn rates(&self) -> impl Iterator<Item = (&'static str, Rate)> {
         let rates = match *self {
             Budget::Unlimited | Budget::Paced { .. } => [None; 3],
-            Budget::Fixed(rate) | Budget::AutoTuned { max: rate } => [Some(rate), None, None],
+            Budget::Fixed(rate) | Budget::AutoTuned { max: rate } => [Some(("the rate", rate)), None, None],
             Budget::Leftover { epsilon, floor, min_change, .. } => {
-                [Some(epsilon), Some(floor), Some(min_change)]
+                [Some(("epsilon", epsilon)), Some(("floor", floor)), Some(("min-change", min_change))]
             }
         };
         rates.into_iter().flatten()
     }
 
-    /// How often it has to be looked at.
-    pub fn every(&self) -> Option<Duration> {
-        match self {
-            Budget::Unlimited | Budget::Fixed(_) => None,
-            Budget::AutoTuned { .. } => Some(TUNE_EVERY),
-            Budget::Leftover { every, .. } | Budget::Paced { every, .. } => Some(*every),
-        }
+    /// True if it goes by what clients use.
+    pub fn looks_at_clients(&self) -> bool {
+        matches!(self, Budget::Leftover { .. } | Budget::Paced { .. })
     }
 
     /// What can be counted on in the long run, bytes per second, however busy clients are; `None` without a limit. Gates may
@@ -118,17 +104,23 @@ impl Budget {
 
     /// Refuses rates that make no sense, on a device of this speed if it is known.
     pub fn check(&self, device: Option<u64>) -> Result<()> {
-        let parts = self.rates().all(|rate| match rate {
+        let fits = |rate: Rate| match rate {
             Rate::OfDevice(part) => (0.0..=1.0).contains(&part),
             Rate::Bytes(bytes) => {
                 device.is_none_or(|speed| bytes <= speed) || !matches!(self, Budget::Leftover { .. })
             }
-        });
-        if !parts {
-            return Err(Error::invalid(
-                "epsilon, floor, min-change and rates are at most what the device can do, device_bytes_per_sec",
-            ));
+        };
+        if let Some((name, rate)) = self.rates().find(|(_, rate)| !fits(*rate)) {
+            let what = format!("{name} is {rate}, and has to be from 0 to at most what the device can do");
+            return Err(Error::invalid(match device {
+                Some(speed) => format!(
+                    "{what}: {}, as device_bytes_per_sec says or the store has measured",
+                    Rate::Bytes(speed)
+                ),
+                None => what,
+            }));
         }
+        self.check_change()?;
         // Where a part of the device is the rate, the device must be known to compare.
         let too_slow = |rate: Rate| match (rate, device) {
             (Rate::OfDevice(part), None) => part <= 0.0,
@@ -143,51 +135,49 @@ impl Budget {
             Budget::Leftover { floor, .. } if too_slow(floor) => Err(Error::invalid(format!(
                 "floor is from {RATE_MIN} bytes a second up: L0 would fill while clients use the whole device"
             ))),
-            Budget::Leftover { every, .. } => check_every(every),
-            Budget::Paced { horizon, every } => plan::check(horizon, every),
             _ => Ok(()),
         }
     }
-}
 
-/// What is known when the rate is looked at.
-#[derive(Clone, Copy, Debug)]
-pub struct Look<'a> {
-    /// The moment.
-    pub now: Duration,
-    /// The clients' use.
-    pub by: &'a Estimator,
-    /// The counters.
-    pub used: &'a Usage,
-    /// The device's speed, if it is known.
-    pub device: Option<u64>,
-    /// Refills of the limiter in which it held work up, since the store was opened.
-    pub drained: u64,
+    /// Refuses a rate that would stay where it begins, however the clients' use changes, and on whatever device.
+    fn check_change(&self) -> Result<()> {
+        let Budget::Leftover { epsilon, floor, min_change } = *self else { return Ok(()) };
+        let (Rate::OfDevice(free), Rate::OfDevice(least), Rate::OfDevice(change)) =
+            (epsilon, floor, min_change)
+        else {
+            return Ok(());
+        };
+        let range = 1.0 - free - least;
+        if range > 0.0 && change > range {
+            return Err(Error::invalid(format!(
+                "min-change is {min_change}: more than the rate could ever change, from floor ({floor}) up to what epsilon ({epsilon}) leaves"
+            )));
+        }
+        Ok(())
+    }
 }
 
 impl BudgetState {
-    /// The rate from now on. Where the device's speed is needed and not known, there is no limit.
-    pub fn look(&mut self, budget: &Budget, look: &Look<'_>) {
+    /// The rate from now on. Where the device's speed is needed and not known, there is no limit. What clients use counts for `used`, since an
+    /// interval is over, or as before.
+    pub fn look(&mut self, budget: &Budget, is_over: bool, used: f64, sample: &Sample) {
+        let device = sample.device;
         match *budget {
             Budget::Unlimited | Budget::Paced { .. } => self.rate = None,
-            Budget::Fixed(rate) => self.rate = rate.at(look.device).map(whole),
-            Budget::AutoTuned { max } => self.tune(max.at(look.device), look),
-            Budget::Leftover { epsilon, floor, min_change, every } => {
-                let client = self.window.rate(look.by, look.now, look.used, every);
-                let device = look.device;
+            Budget::Fixed(rate) => self.rate = rate.at(device).map(whole),
+            Budget::AutoTuned { max } => self.tune(max.at(device), sample),
+            Budget::Leftover { epsilon, floor, min_change } => {
                 let (Some(epsilon), Some(floor), Some(least)) =
                     (epsilon.at(device), floor.at(device), min_change.at(device))
                 else {
                     self.rate = None;
                     return;
                 };
-                let total = look.device.unwrap_or(u64::MAX) as f64;
-                if client.is_none() && self.rate.is_some() {
+                if !is_over && self.rate.is_some() {
                     return;
                 }
-                self.client = client.unwrap_or(self.client);
-                let left = total - self.window.counts_as(every) - epsilon;
-                let left = left.clamp(floor.min(total), total);
+                let total = device.unwrap_or(u64::MAX) as f64;
+                let left = (total - used - epsilon).clamp(floor.min(total), total);
                 match self.rate {
                     Some(rate) if (left - rate as f64).abs() < least => {}
                     Some(_) => self.change(left),
@@ -197,22 +187,22 @@ impl BudgetState {
         }
     }
 
-    fn tune(&mut self, max: Option<f64>, look: &Look<'_>) {
+    fn tune(&mut self, max: Option<f64>, sample: &Sample) {
         let Some(max) = max else {
             self.rate = None;
             return;
         };
         let (Some(rate), Some((since, drained))) = (self.rate, self.tuned) else {
-            (self.rate, self.tuned) = (Some(whole(max / 2.0)), Some((look.now, look.drained)));
+            (self.rate, self.tuned) = (Some(whole(max / 2.0)), Some((sample.now, sample.drains)));
             return;
         };
-        let elapsed = look.now.saturating_sub(since);
+        let elapsed = sample.now.saturating_sub(since);
         if elapsed < TUNE_EVERY {
             return;
         }
-        self.tuned = Some((look.now, look.drained));
+        self.tuned = Some((sample.now, sample.drains));
         let refills = (elapsed.as_secs_f64() / REFILL.as_secs_f64()).max(1.0);
-        let used_up = look.drained.saturating_sub(drained) as f64 / refills;
+        let used_up = sample.drains.saturating_sub(drained) as f64 / refills;
         let least = (max / TUNE_RANGE).max(RATE_MIN as f64);
         let next = match used_up {
             0.0 => least,

@@ -1,29 +1,31 @@
 //! Load traces in, rates out.
 
 use super::*;
+use crate::scheduler::client_use::ClientUse;
+use crate::scheduler::estimator::{Estimator, Usage};
 
 const MB: u64 = 1_000_000;
 const T: u64 = 200 * MB;
 
 fn leftover() -> Budget {
     Budget::Leftover {
-        epsilon: Rate::OfDevice(EPSILON),
-        floor: Rate::OfDevice(FLOOR),
-        min_change: Rate::OfDevice(MIN_CHANGE),
-        every: Duration::from_millis(10),
+        epsilon: Rate::OfDevice(SILK_EPSILON),
+        floor: Rate::OfDevice(SILK_FLOOR),
+        min_change: Rate::OfDevice(SILK_MIN_CHANGE),
     }
 }
 
 /// Client MB a second, interval by interval of 10 ms, in; the rate in MB a second after each of them out.
 fn trace(rates: &[u64]) -> (Vec<u64>, BudgetState) {
-    let (mut state, mut used, mut now) = (BudgetState::default(), Usage::default(), Duration::ZERO);
-    let mut out = Vec::new();
+    let (mut state, mut clients, mut now) = (BudgetState::default(), ClientUse::default(), Duration::ZERO);
+    let (mut used, mut out, every) = (Usage::default(), Vec::new(), Duration::from_millis(10));
     for rate in [0].iter().chain(rates) {
         used.client_read_bytes += rate * MB / 100;
-        let look = Look { now, by: &Estimator::Device, used: &used, device: Some(T), drained: 0 };
-        state.look(&leftover(), &look);
+        let is_over = clients.look(&Estimator::Device, now, &used, every);
+        let sample = Sample { now, device: Some(T), ..Sample::default() };
+        state.look(&leftover(), is_over, clients.counts_as(every), &sample);
         out.push(state.rate.unwrap() / MB);
-        now += Duration::from_millis(10);
+        now += every;
     }
     (out.split_off(1), state)
 }
@@ -70,28 +72,25 @@ fn the_floor_holds_however_much_clients_use() {
 #[test]
 fn without_a_known_device_there_is_no_limit() {
     let mut state = BudgetState::default();
-    let used = Usage::default();
-    let look = |device| Look { now: Duration::ZERO, by: &Estimator::Device, used: &used, device, drained: 0 };
+    let on = |device| Sample { device, ..Sample::default() };
     for budget in
         [leftover(), Budget::Fixed(Rate::OfDevice(0.5)), Budget::AutoTuned { max: Rate::OfDevice(1.0) }]
     {
-        state.look(&budget, &look(None));
+        state.look(&budget, true, 0.0, &on(None));
         assert_eq!(state.rate, None, "{budget:?}");
     }
-    state.look(&Budget::Fixed(Rate::OfDevice(0.5)), &look(Some(T)));
+    state.look(&Budget::Fixed(Rate::OfDevice(0.5)), false, 0.0, &on(Some(T)));
     assert_eq!(state.rate, Some(T / 2));
 }
 
 /// RocksDB's `Tune`: share of refills used up in, rate out.
 #[test]
 fn the_auto_tuned_limiter_goes_up_and_down_by_a_twentieth() {
-    let (mut state, mut now, mut drained) = (BudgetState::default(), Duration::ZERO, 0);
+    let (mut state, mut now, mut drains) = (BudgetState::default(), Duration::ZERO, 0);
     let budget = Budget::AutoTuned { max: Rate::Bytes(T) };
     let mut look = |used_up: u64| {
-        drained += used_up;
-        let used = Usage::default();
-        let look = Look { now, by: &Estimator::Device, used: &used, device: None, drained };
-        state.look(&budget, &look);
+        drains += used_up;
+        state.look(&budget, false, 0.0, &Sample { now, drains, ..Sample::default() });
         now += TUNE_EVERY;
         state.rate.unwrap() / MB
     };
@@ -113,28 +112,21 @@ fn rates_that_stop_everything_are_refused() {
             epsilon: Rate::OfDevice(0.0),
             floor: Rate::OfDevice(0.0),
             min_change: Rate::Bytes(0),
-            every: TUNE_EVERY,
         },
         Budget::Leftover {
             epsilon: Rate::OfDevice(0.0),
             floor: Rate::Bytes(T + 1),
             min_change: Rate::Bytes(0),
-            every: TUNE_EVERY,
         },
-        Budget::Leftover {
-            epsilon: Rate::OfDevice(1.5),
-            floor: Rate::Bytes(MB),
-            min_change: Rate::Bytes(0),
-            every: TUNE_EVERY,
-        },
-        Budget::Leftover {
-            epsilon: Rate::OfDevice(0.1),
-            floor: Rate::Bytes(MB),
-            min_change: Rate::Bytes(0),
-            every: Duration::ZERO,
-        },
+        Budget::Leftover { epsilon: Rate::OfDevice(1.5), floor: Rate::Bytes(MB), min_change: Rate::Bytes(0) },
     ];
-    for budget in bad {
+    let changes = |least| Budget::Leftover {
+        epsilon: Rate::OfDevice(0.05),
+        floor: Rate::OfDevice(0.25),
+        min_change: Rate::OfDevice(least),
+    };
+    assert!(changes(0.69).check(Some(T)).is_ok());
+    for budget in bad.into_iter().chain([changes(0.71)]) {
         assert_eq!(budget.check(Some(T)).unwrap_err().kind(), "InvalidArgument", "{budget:?}");
     }
     assert!(leftover().check(None).is_ok() && Budget::Fixed(Rate::Bytes(1024)).check(None).is_ok());

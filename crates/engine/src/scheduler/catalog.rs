@@ -1,8 +1,9 @@
 //! Schedulers by name, as data: the papers' and their baselines. Knobs follow the name: `silk:floor=20%,every=20ms`.
 
 use super::admission::Slowing;
-use super::budget::{ARTIFACT_FLOOR, Budget, EPSILON, FLOOR, MIN_CHANGE, RATE_MIN};
-use super::classifier::{ARTIFACT_HIGH, DLC_EVERY, DLC_HIGH, DLC_LOW, DLC_SOFTNESS, LoadRule, SILK_EVERY};
+use super::budget::{ARTIFACT_FLOOR, Budget, RATE_MIN, SILK_EPSILON, SILK_FLOOR, SILK_MIN_CHANGE};
+use super::classifier::{ARTIFACT_HIGH, DLC_HIGH, DLC_LOW, DLC_SOFTNESS, LoadRule};
+use super::client_use::{DLC_EVERY, SILK_EVERY};
 use super::estimator::Estimator;
 use super::gates::{Act, BURST_PARTS, BURST_RUNS, Burst, DEEP_AT_HIGH, Gate};
 use super::order::{BYTES_PER_SLOT, L0Room, OnConflict, Order, Slots, Victim};
@@ -13,28 +14,68 @@ use super::rate::Rate;
 use crate::base::class::Class;
 use crate::base::error::{Error, Result};
 
-/// Every schedule: its form, and one line for people.
-pub const CATALOG: &[(&str, &str)] = &[
-    ("unlimited", "background work runs as fast as the device goes"),
-    ("fixed:RATE", "all compactions together move at most RATE bytes per second; flushes are never limited"),
-    ("autotuned[:MAX]", "RocksDB's auto-tuned limiter: up to MAX, or to what the device can do"),
-    ("silk", "SILK: what clients leave, L0 before deeper levels, those paused at high load"),
-    ("silk-bandwidth", "SILK's first half: what clients leave, no class first"),
-    ("silk-priority", "SILK's other half: L0 before deeper levels, no limit"),
-    ("silk-star", "SILK with DLC's estimate of the clients' load, from cache fills"),
-    ("silk-artifact", "what SILK's published code does: looks once a second, gives way to nobody"),
-    ("dlc-full", "DLC: no compaction of L0 at high load"),
-    ("dlc-part", "DLC: at high load L0 is merged within itself only"),
-    ("dlc-burst-full", "dlc-full, but L0 goes down when it has 20 runs"),
-    (
+/// A schedule with a name.
+struct Preset {
+    form: &'static str,
+    about: &'static str,
+    /// `None` where a rate follows the name, which `parse` reads.
+    policy: Option<fn() -> SchedulingPolicy>,
+}
+
+const fn row(form: &'static str, about: &'static str, policy: fn() -> SchedulingPolicy) -> Preset {
+    Preset { form, about, policy: Some(policy) }
+}
+
+const fn rated(form: &'static str, about: &'static str) -> Preset {
+    Preset { form, about, policy: None }
+}
+
+const PRESETS: [Preset; 13] = [
+    row("unlimited", "background work runs as fast as the device goes", unlimited),
+    rated(
+        "fixed:RATE",
+        "all compactions together move at most RATE bytes per second; flushes are never limited",
+    ),
+    rated("autotuned[:MAX]", "RocksDB's auto-tuned limiter: up to MAX, or to what the device can do"),
+    row("silk", "SILK: what clients leave, L0 before deeper levels, those paused at high load", silk),
+    row("silk-bandwidth", "SILK's first half: what clients leave, no class first", silk_bandwidth),
+    row("silk-priority", "SILK's other half: L0 before deeper levels, no limit", silk_priority),
+    row("silk-star", "SILK with DLC's estimate of the clients' load, from cache fills", || {
+        SchedulingPolicy { estimator: Estimator::CacheFills { gamma: None }, ..silk() }
+    }),
+    row(
+        "silk-artifact",
+        "what SILK's published code does: looks once a second, gives way to nobody",
+        silk_artifact,
+    ),
+    row("dlc-full", "DLC: no compaction of L0 at high load", dlc),
+    row("dlc-part", "DLC: at high load L0 is merged within itself only", || {
+        let gates = dlc().gates.into_iter().filter(|gate| gate.class != Class::IntraL0);
+        SchedulingPolicy { gates: gates.collect(), ..dlc() }
+    }),
+    row("dlc-burst-full", "dlc-full, but L0 goes down when it has 20 runs", || burst(None)),
+    row(
         "dlc-burst-part",
         "dlc-full, but 20 flushed runs are merged into one, and all go down after the fourth time",
+        || burst(Some(BURST_PARTS)),
     ),
-    (
+    row(
         "paced",
         "what must be done by when, and no faster while clients are busy; all of the device while they rest",
+        paced,
     ),
 ];
+
+/// Every schedule: its form, and one line for people.
+pub const CATALOG: &[(&str, &str)] = &{
+    let mut rows = [("", ""); PRESETS.len()];
+    let mut i = 0;
+    while i < rows.len() {
+        rows[i] = (PRESETS[i].form, PRESETS[i].about);
+        i += 1;
+    }
+    rows
+};
 
 /// A schedule from its text: a name, and after `:` its rate or knobs.
 ///
@@ -90,43 +131,14 @@ fn unknown(text: &str) -> Error {
 }
 
 fn preset(name: &str) -> Option<SchedulingPolicy> {
-    Some(match name {
-        "unlimited" => unlimited(),
-        "silk" => silk(),
-        "silk-bandwidth" => SchedulingPolicy {
-            order: Order::Equal,
-            on_conflict: OnConflict::Wait,
-            l0_room: L0Room::Waits,
-            load: None,
-            gates: Vec::new(),
-            ..silk()
-        },
-        // "priorities and preemption but where the I/O bandwidth is not controlled" (SILK §6.5): a pause is such a control.
-        "silk-priority" => SchedulingPolicy {
-            budget: Budget::Unlimited,
-            load: None,
-            gates: Vec::new(),
-            slots: Slots::Workers,
-            ..silk()
-        },
-        "silk-star" => SchedulingPolicy { estimator: Estimator::CacheFills { gamma: None }, ..silk() },
-        "silk-artifact" => silk_artifact(),
-        "dlc-full" => dlc(),
-        "dlc-part" => {
-            let gates = dlc().gates.into_iter().filter(|gate| gate.class != Class::IntraL0);
-            SchedulingPolicy { gates: gates.collect(), ..dlc() }
-        }
-        "dlc-burst-full" => SchedulingPolicy { burst: Some(burst(None)), ..dlc() },
-        "dlc-burst-part" => SchedulingPolicy { burst: Some(burst(Some(BURST_PARTS))), ..dlc() },
-        "paced" => paced(),
-        _ => return None,
-    })
+    PRESETS.iter().find(|preset| preset.form == name)?.policy.map(|policy| policy())
 }
 
 /// The engine's own: more urgent classes first, nobody's load is looked at.
 pub fn unlimited() -> SchedulingPolicy {
     SchedulingPolicy {
         estimator: Estimator::Device,
+        every: None,
         budget: Budget::Unlimited,
         load: None,
         gates: Vec::new(),
@@ -143,16 +155,16 @@ pub fn unlimited() -> SchedulingPolicy {
 /// operations, its code's way, miss most of it where a read moves a block.
 fn silk() -> SchedulingPolicy {
     // The floor is for flushes and L0 (§5.2.1): deeper compactions go on where clients leave more than that.
-    let high = Rate::OfDevice(1.0 - EPSILON - FLOOR);
+    let high = Rate::OfDevice(1.0 - SILK_EPSILON - SILK_FLOOR);
     SchedulingPolicy {
         estimator: Estimator::Device,
+        every: Some(SILK_EVERY),
         budget: Budget::Leftover {
-            epsilon: Rate::OfDevice(EPSILON),
-            floor: Rate::OfDevice(FLOOR),
-            min_change: Rate::OfDevice(MIN_CHANGE),
-            every: SILK_EVERY,
+            epsilon: Rate::OfDevice(SILK_EPSILON),
+            floor: Rate::OfDevice(SILK_FLOOR),
+            min_change: Rate::OfDevice(SILK_MIN_CHANGE),
         },
-        load: Some(LoadRule { low: high, high, softness: 1, every: SILK_EVERY }),
+        load: Some(LoadRule { low: high, high, softness: 1 }),
         gates: vec![at_high(Class::Deep, Act::Pause), at_high(Class::Upkeep, Act::Pause)],
         burst: None,
         order: Order::Fair,
@@ -163,19 +175,43 @@ fn silk() -> SchedulingPolicy {
     }
 }
 
+/// Its first half.
+fn silk_bandwidth() -> SchedulingPolicy {
+    SchedulingPolicy {
+        order: Order::Equal,
+        on_conflict: OnConflict::Wait,
+        l0_room: L0Room::Waits,
+        load: None,
+        gates: Vec::new(),
+        ..silk()
+    }
+}
+
+/// "Priorities and preemption but where the I/O bandwidth is not controlled" (SILK §6.5): a pause is such a control.
+fn silk_priority() -> SchedulingPolicy {
+    SchedulingPolicy {
+        every: None,
+        budget: Budget::Unlimited,
+        load: None,
+        gates: Vec::new(),
+        slots: Slots::Workers,
+        ..silk()
+    }
+}
+
 /// The published code: it counts bytes of operations, looks each 10 ms at a figure that changes once a second, keeps nothing free, and
 /// preempts nobody. Its pause closes the pool for good, which is a mistake of the code and not repeated here.
 fn silk_artifact() -> SchedulingPolicy {
-    let (high, every) = (Rate::OfDevice(ARTIFACT_HIGH), DLC_EVERY);
+    let high = Rate::OfDevice(ARTIFACT_HIGH);
     SchedulingPolicy {
         estimator: Estimator::OpBytes,
+        every: Some(DLC_EVERY),
         budget: Budget::Leftover {
             epsilon: Rate::OfDevice(0.0),
             floor: Rate::OfDevice(ARTIFACT_FLOOR),
-            min_change: Rate::OfDevice(MIN_CHANGE),
-            every,
+            min_change: Rate::OfDevice(SILK_MIN_CHANGE),
         },
-        load: Some(LoadRule { low: high, high, softness: 1, every }),
+        load: Some(LoadRule { low: high, high, softness: 1 }),
         gates: vec![at_high(Class::Deep, Act::Pause), at_high(Class::Upkeep, Act::Pause)],
         order: Order::Equal,
         on_conflict: OnConflict::Wait,
@@ -190,13 +226,13 @@ fn dlc() -> SchedulingPolicy {
     let (low, high) = (Rate::OfDevice(DLC_LOW), Rate::OfDevice(DLC_HIGH));
     SchedulingPolicy {
         estimator: Estimator::CacheFills { gamma: None },
+        every: Some(DLC_EVERY),
         budget: Budget::Leftover {
-            epsilon: Rate::OfDevice(EPSILON),
-            floor: Rate::OfDevice(FLOOR),
-            min_change: Rate::OfDevice(MIN_CHANGE),
-            every: DLC_EVERY,
+            epsilon: Rate::OfDevice(SILK_EPSILON),
+            floor: Rate::OfDevice(SILK_FLOOR),
+            min_change: Rate::OfDevice(SILK_MIN_CHANGE),
         },
-        load: Some(LoadRule { low, high, softness: DLC_SOFTNESS, every: DLC_EVERY }),
+        load: Some(LoadRule { low, high, softness: DLC_SOFTNESS }),
         gates: vec![
             at_high(Class::IntraL0, Act::NoStart),
             at_high(Class::L0ToL1, Act::NoStart),
@@ -216,7 +252,8 @@ fn dlc() -> SchedulingPolicy {
 fn paced() -> SchedulingPolicy {
     SchedulingPolicy {
         estimator: Estimator::OpBytes,
-        budget: Budget::Paced { horizon: HORIZON, every: PLAN_EVERY },
+        every: Some(PLAN_EVERY),
+        budget: Budget::Paced { horizon: HORIZON },
         order: Order::Deadline,
         l0_room: L0Room::Preempts(Victim::LargestRemaining),
         slots: Slots::Beside(1),
@@ -224,8 +261,9 @@ fn paced() -> SchedulingPolicy {
     }
 }
 
-fn burst(parts: Option<u32>) -> Burst {
-    Burst { runs: Some(BURST_RUNS), bytes: None, parts }
+/// DLC §5: L0 goes down all the same, at once or after so many parts.
+fn burst(parts: Option<u32>) -> SchedulingPolicy {
+    SchedulingPolicy { burst: Some(Burst { runs: Some(BURST_RUNS), bytes: None, parts }), ..dlc() }
 }
 
 fn at_high(class: Class, act: Act) -> Gate {

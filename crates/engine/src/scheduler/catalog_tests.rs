@@ -28,7 +28,7 @@ fn the_presets_differ_in_what_the_papers_say() {
     assert_eq!(of("silk-priority").l0_room, of("silk").l0_room);
     assert_eq!(SchedulingPolicy { burst: None, ..of("dlc-burst-part") }, of("dlc-full"));
     assert_eq!(of("autotuned:200MiB").budget, Budget::AutoTuned { max: Rate::Bytes(200 << 20) });
-    assert!(!of("unlimited").needs_device() && of("unlimited").every().is_none());
+    assert!(!of("unlimited").needs_device() && of("unlimited").decides_each().is_none());
 }
 
 /// Spelled out: SILK §5 on a device of 200 MB/s, and its code with what that looks at once a second.
@@ -39,13 +39,9 @@ fn silk_has_the_values_of_the_paper_and_its_artifact_those_of_the_code() {
     let (often, each_second) = (Duration::from_millis(10), Duration::from_secs(1));
     let silk = SchedulingPolicy {
         estimator: Estimator::Device,
-        budget: Budget::Leftover {
-            epsilon: part(0.05),
-            floor: part(0.25),
-            min_change: part(0.05),
-            every: often,
-        },
-        load: Some(LoadRule { low: part(0.7), high: part(0.7), softness: 1, every: often }),
+        every: Some(often),
+        budget: Budget::Leftover { epsilon: part(0.05), floor: part(0.25), min_change: part(0.05) },
+        load: Some(LoadRule { low: part(0.7), high: part(0.7), softness: 1 }),
         gates: vec![pause(Class::Deep), pause(Class::Upkeep)],
         burst: None,
         order: Order::Fair,
@@ -57,13 +53,9 @@ fn silk_has_the_values_of_the_paper_and_its_artifact_those_of_the_code() {
     assert_eq!(parse("silk").unwrap(), silk);
     let artifact = SchedulingPolicy {
         estimator: Estimator::OpBytes,
-        budget: Budget::Leftover {
-            epsilon: part(0.0),
-            floor: part(0.05),
-            min_change: part(0.05),
-            every: each_second,
-        },
-        load: Some(LoadRule { low: part(0.75), high: part(0.75), softness: 1, every: each_second }),
+        every: Some(each_second),
+        budget: Budget::Leftover { epsilon: part(0.0), floor: part(0.05), min_change: part(0.05) },
+        load: Some(LoadRule { low: part(0.75), high: part(0.75), softness: 1 }),
         order: Order::Equal,
         on_conflict: OnConflict::Wait,
         l0_room: L0Room::Extra,
@@ -81,18 +73,9 @@ fn dlc_has_the_values_of_the_paper_and_paced_its_own() {
     let each_second = Duration::from_secs(1);
     let dlc = SchedulingPolicy {
         estimator: Estimator::CacheFills { gamma: None },
-        budget: Budget::Leftover {
-            epsilon: part(0.05),
-            floor: part(0.25),
-            min_change: part(0.05),
-            every: each_second,
-        },
-        load: Some(LoadRule {
-            low: part(180.0 / 350.0),
-            high: part(300.0 / 350.0),
-            softness: 3,
-            every: each_second,
-        }),
+        every: Some(each_second),
+        budget: Budget::Leftover { epsilon: part(0.05), floor: part(0.25), min_change: part(0.05) },
+        load: Some(LoadRule { low: part(180.0 / 350.0), high: part(300.0 / 350.0), softness: 3 }),
         gates: vec![
             gate(Class::IntraL0, Act::NoStart),
             gate(Class::L0ToL1, Act::NoStart),
@@ -114,7 +97,8 @@ fn dlc_has_the_values_of_the_paper_and_paced_its_own() {
     assert_eq!(parse("dlc-burst-part").unwrap().burst, burst(Some(4)));
     let paced = SchedulingPolicy {
         estimator: Estimator::OpBytes,
-        budget: Budget::Paced { horizon: Duration::from_secs(30), every: Duration::from_millis(10) },
+        every: Some(Duration::from_millis(10)),
+        budget: Budget::Paced { horizon: Duration::from_secs(30) },
         load: None,
         gates: Vec::new(),
         order: Order::Deadline,
@@ -173,12 +157,9 @@ fn a_knob_changes_its_value_and_no_other() {
         ("silk:order=equal", |p| p.order = Order::Equal),
         ("silk:order=shortest-remaining", |p| p.order = Order::ShortestRemaining),
         ("paced:order=fair", |p| p.order = Order::Fair),
-        ("paced:horizon=40s", |p| {
-            p.budget = Budget::Paced { horizon: Duration::from_secs(40), every: PLAN_EVERY };
-        }),
-        ("paced:every=20ms", |p| {
-            p.budget = Budget::Paced { horizon: HORIZON, every: Duration::from_millis(20) };
-        }),
+        ("paced:horizon=40s", |p| p.budget = Budget::Paced { horizon: Duration::from_secs(40) }),
+        ("paced:every=20ms", |p| p.every = Some(Duration::from_millis(20))),
+        ("silk:every=20ms", |p| p.every = Some(Duration::from_millis(20))),
         ("silk:conflict=wait", |p| p.on_conflict = OnConflict::Wait),
         ("silk:conflict=yield", |p| p.on_conflict = OnConflict::Yield),
         ("unlimited:conflict=discard", |p| p.on_conflict = OnConflict::Discard),
@@ -213,8 +194,8 @@ fn a_knob_changes_its_value_and_no_other() {
 #[test]
 fn knobs_change_one_value_each() {
     let policy = parse("silk:floor=20%,every=20ms,victim=youngest,conflict=yield,jobs=3").unwrap();
-    let Budget::Leftover { floor, every, .. } = policy.budget else { panic!("{policy:?}") };
-    assert_eq!((floor, every.as_millis()), (Rate::OfDevice(0.2), 20));
+    let Budget::Leftover { floor, .. } = policy.budget else { panic!("{policy:?}") };
+    assert_eq!((floor, policy.every), (Rate::OfDevice(0.2), Some(Duration::from_millis(20))));
     assert_eq!(policy.l0_room, L0Room::Preempts(Victim::Youngest));
     assert_eq!((policy.on_conflict, policy.slots), (OnConflict::Yield, Slots::Exactly(3)));
     for (text, slowing) in [
@@ -243,7 +224,11 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
         ("silk:floor=1x", "not `1x`"),
         ("silk:floor=20%,floor=30%", "`floor` is said twice"),
         ("silk:floor=0", "floor is from 1024"),
-        ("silk:floor=120%", "at most what the device can do"),
+        (
+            "silk:floor=120%",
+            "floor is 120 % of the device, and has to be from 0 to at most what the device can do",
+        ),
+        ("silk:min-change=80%", "more than the rate could ever change"),
         ("silk:low=80%,high=20%", "low must be at most high"),
         ("silk:every=0ms", "1 ms"),
         ("silk:every=2000000s", "to an hour"),

@@ -5,8 +5,9 @@
 //!                          └─► classifier ─► load ─► gates, bursts ─► what may start, who is set aside, who lets go
 //! ```
 
-use super::budget::{Budget, BudgetState, Look};
+use super::budget::{Budget, BudgetState};
 use super::classifier::{Load, LoadState};
+use super::client_use::ClientUse;
 use super::gates::{Act, BurstState, Phase};
 use super::order::{L0Room, OPEN_JOBS_MAX, Victim};
 use super::plan::{Plan, PlanState};
@@ -19,6 +20,8 @@ use crate::execution::rate_limiter::FLUSH_SHARE;
 /// What the scheduler remembers between decisions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
+    /// Of what clients use.
+    pub clients: ClientUse,
     /// Of the load.
     pub load: LoadState,
     /// Of the rate.
@@ -46,7 +49,7 @@ pub struct Directive {
     /// True where L0 may only be merged within itself.
     pub l0_within: bool,
     /// Bursts under way, and keyspaces whose writers are slowed because of L0: there L0 may start all the same.
-    pub bursts: Vec<(KeyspaceId, Phase)>,
+    pub l0_anyway: Vec<(KeyspaceId, Phase)>,
     /// Keyspaces whose L0 has a job open.
     pub l0_open: Vec<KeyspaceId>,
     /// True if there is a place for another job of L0.
@@ -66,12 +69,12 @@ pub struct Directive {
 impl Directive {
     /// What may be picked in a keyspace.
     pub fn permit_for(&self, keyspace: KeyspaceId) -> Permit {
-        let burst = self.bursts.iter().find(|(id, _)| *id == keyspace).map(|(_, phase)| *phase);
+        let anyway = self.l0_anyway.iter().find(|(id, _)| *id == keyspace).map(|(_, phase)| *phase);
         let mut permit = Permit { classes: self.classes.clone(), ..Permit::everything() };
         if self.l0_within {
             permit.l0 = L0Permit::IntraOnly { flush_born: false };
         }
-        let Some(phase) = burst else { return permit };
+        let Some(phase) = anyway else { return permit };
         permit.classes.retain(|class| *class > Class::L0ToL1 || *class == Class::Flush);
         if self.l0_place && !self.l0_open.contains(&keyspace) {
             let more: &[Class] = match phase {
@@ -91,16 +94,17 @@ impl Directive {
     /// True if somebody who sleeps by the one `before` may go on.
     pub fn frees_more_than(&self, before: &Directive) -> bool {
         self.plan.is_faster_than(&before.plan)
-            || before.aside.iter().any(|(job, _)| self.aside(*job).is_none())
+            || before.aside.iter().any(|(job, _)| self.why_aside(*job).is_none())
     }
 
     /// True if no compaction may start anywhere.
     pub fn permits_nothing(&self) -> bool {
-        self.classes.iter().all(|class| *class == Class::Flush) && (self.bursts.is_empty() || !self.l0_place)
+        self.classes.iter().all(|class| *class == Class::Flush)
+            && (self.l0_anyway.is_empty() || !self.l0_place)
     }
 
     /// Why a job is set aside, if it is.
-    pub fn aside(&self, job: JobId) -> Option<Aside> {
+    pub fn why_aside(&self, job: JobId) -> Option<Aside> {
         self.aside.iter().find(|(id, _)| *id == job).map(|(_, why)| *why)
     }
 }
@@ -112,29 +116,31 @@ pub fn decide(
     sample: &Sample,
     backlog: &Backlog,
 ) -> (State, Directive) {
-    let (by, used, device) = (&policy.estimator, &sample.used, sample.device);
-    if let Some(rule) = &policy.load {
-        state.load.look(rule, by, sample.now, used, device);
+    let by = &policy.estimator;
+    let is_over = policy.every.is_some_and(|every| state.clients.look(by, sample.now, &sample.used, every));
+    let used = policy.every.map_or(0.0, |every| state.clients.counts_as(every));
+    if let Some(rule) = policy.load.as_ref().filter(|_| is_over) {
+        state.load.look(rule, used, sample.device);
     }
-    state.budget.look(&policy.budget, &Look { now: sample.now, by, used, device, drained: sample.drained });
-    let slots = policy.slots.count(backlog.workers, device);
+    state.budget.look(&policy.budget, is_over, used, sample);
+    let slots = policy.slots.count(backlog.workers, sample.device);
     let plan = match policy.budget {
-        Budget::Paced { horizon, .. } => state.plan.plan(horizon, by, sample, backlog, slots),
+        Budget::Paced { horizon } => state.plan.plan(horizon, by, sample, backlog, slots),
         _ => Plan { rate: state.budget.rate, ..Plan::default() },
     };
     let load = if backlog.waited_for { Load::Low } else { state.load.load };
     state.bursts.look(policy.burst.as_ref(), load, &backlog.l0, &backlog.slowed);
-    let mut bursts: Vec<(KeyspaceId, Phase)> = state.bursts.under_way().collect();
+    let mut l0_anyway: Vec<(KeyspaceId, Phase)> = state.bursts.under_way().collect();
     if load == Load::High && policy.delays_l0() {
         // What is delayed for the clients' sake is due where they wait for it.
-        bursts.retain(|(id, _)| !backlog.slowed.contains(id));
-        bursts.extend(backlog.slowed.iter().map(|id| (*id, Phase::Full)));
+        l0_anyway.retain(|(id, _)| !backlog.slowed.contains(id));
+        l0_anyway.extend(backlog.slowed.iter().map(|id| (*id, Phase::Full)));
     }
     let places = Places { policy, load, slots, open: &backlog.open };
     let mut directive = Directive {
         classes: Class::ALL.into_iter().filter(|class| places.may_start(*class)).collect(),
         l0_within: places.acts_on(Class::L0ToL1).any(|act| act == Act::NoStart),
-        bursts,
+        l0_anyway,
         l0_open: backlog.open.iter().filter(|job| job.class.is_l0()).map(|job| job.keyspace).collect(),
         l0_place: places.has_place(Class::L0ToL1),
         plan,
@@ -145,9 +151,9 @@ pub fn decide(
     };
     // L0 within itself is of its own class, whatever asks for it.
     directive.l0_within &= directive.classes.contains(&Class::IntraL0);
-    directive.let_go = places.let_go(&directive.bursts);
+    directive.let_go = places.let_go(&directive.l0_anyway);
     if directive.covers_flushes {
-        let is_beside = backlog.open.iter().any(|job| directive.aside(job.id).is_none());
+        let is_beside = backlog.open.iter().any(|job| directive.why_aside(job.id).is_none());
         directive.plan.flush_rate = directive.plan.rate.map(|rate| flush_rate(rate, is_beside));
     }
     (state, directive)
@@ -235,7 +241,7 @@ impl Places<'_> {
                 };
                 // Who is set aside stays so, the youngest before the others.
                 let mut jobs: Vec<&OpenJob> = of().collect();
-                jobs.sort_by_key(|job| (job.aside, job.id));
+                jobs.sort_by_key(|job| (job.paused, job.id));
                 let beyond =
                     jobs.into_iter().skip(most).filter(|job| aside.iter().all(|(id, _)| *id != job.id));
                 aside.extend(beyond.map(|job| (job.id, Aside::Gate)).collect::<Vec<_>>());
@@ -251,19 +257,19 @@ impl Places<'_> {
         };
         let is_free = |job: &&OpenJob| !job.class.is_l0() && aside.iter().all(|(id, _)| *id != job.id);
         let mut rest: Vec<&OpenJob> = self.open.iter().filter(is_free).collect();
-        rest.sort_by_key(|job| (job.class, job.aside, victim.keeps(job.id, job.read, job.left)));
+        rest.sort_by_key(|job| (job.class, job.paused, victim.keeps(job.id, job.read, job.left)));
         let beyond: Vec<JobId> = rest.into_iter().skip(left).map(|job| job.id).collect();
         aside.extend(beyond.into_iter().map(|id| (id, Aside::Place)));
         aside
     }
 
     /// Jobs of L0 that may not have started now, and hold tables that a later one will want whole (the papers are silent).
-    fn let_go(&self, bursts: &[(KeyspaceId, Phase)]) -> Vec<JobId> {
+    fn let_go(&self, l0_anyway: &[(KeyspaceId, Phase)]) -> Vec<JobId> {
         let stopped = |class| self.acts_on(class).any(|act| act == Act::NoStart);
         let is_of = |job: &OpenJob, phase| phase == Phase::Full || job.class == Class::IntraL0;
-        let bursting =
-            |job: &&OpenJob| bursts.iter().any(|(id, phase)| *id == job.keyspace && is_of(job, *phase));
-        let jobs = self.open.iter().filter(|job| job.class.is_l0() && stopped(job.class) && !bursting(job));
+        let goes_on =
+            |job: &&OpenJob| l0_anyway.iter().any(|(id, phase)| *id == job.keyspace && is_of(job, *phase));
+        let jobs = self.open.iter().filter(|job| job.class.is_l0() && stopped(job.class) && !goes_on(job));
         jobs.map(|job| job.id).collect()
     }
 }

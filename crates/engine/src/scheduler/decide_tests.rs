@@ -65,7 +65,7 @@ impl Bench {
         let (state, directive) = decide(&self.policy, self.state.clone(), &self.sample, &self.backlog);
         self.state = state;
         for job in &mut self.backlog.open {
-            job.aside = directive.aside(job.id).is_some();
+            job.paused = directive.why_aside(job.id).is_some();
         }
         directive
     }
@@ -75,7 +75,7 @@ impl Bench {
         let id = JobId(self.last_job);
         let (opened_at, below_l0) = (self.sample.now, false);
         let keyspace = KeyspaceId(0);
-        let job = OpenJob { id, keyspace, class, aside: false, read: 0, left: 1, opened_at, below_l0 };
+        let job = OpenJob { id, keyspace, class, paused: false, read: 0, left: 1, opened_at, below_l0 };
         self.backlog.open.push(job);
         self.backlog.l0[0].1.jobs += u32::from(class.is_l0());
         id
@@ -261,12 +261,12 @@ fn silk_pauses_the_pool_and_never_l0() {
     let deep = [bench.open(Class::Deep), bench.open(Class::Upkeep)];
     let high = bench.high();
     assert_eq!(high.aside, deep.map(|id| (id, Aside::Gate)));
-    assert_eq!((high.aside(l0), high.let_go.len()), (None, 0));
-    assert_eq!(bench.low().aside(deep[0]), None);
+    assert_eq!((high.why_aside(l0), high.let_go.len()), (None, 0));
+    assert_eq!(bench.low().why_aside(deep[0]), None);
     // Whoever waits for compactions does not wait for the load.
     bench.high();
     bench.backlog.waited_for = true;
-    assert_eq!(bench.decide().aside(deep[0]), None);
+    assert_eq!(bench.decide().why_aside(deep[0]), None);
 }
 
 /// Of the clock: an interval is ten milliseconds.
@@ -376,6 +376,22 @@ fn a_full_burst_begins_at_the_threshold_and_ends_with_its_job() {
     // Low load ends it.
     assert_eq!(may(&bench.low()), "flush intra-l0 l0-to-l1 deep upkeep");
     assert_eq!(bench.state.bursts.under_way().count(), 0);
+}
+
+/// A burst is told once, when it begins, whatever others do.
+#[test]
+fn bursts_are_told_when_they_begin() {
+    let mut bench = Bench::new("dlc-burst-full");
+    let l0 = |runs| L0Backlog { runs, flush_born: runs, ..L0Backlog::default() };
+    let mut begun = |first, second| {
+        bench.backlog.l0 = vec![(KeyspaceId(0), l0(first)), (KeyspaceId(1), l0(second))];
+        bench.high();
+        bench.state.bursts.begun_now.clone()
+    };
+    assert_eq!(begun(20, 3), [(KeyspaceId(0), Phase::Full)]);
+    assert_eq!(begun(21, 3), []);
+    assert_eq!(begun(22, 20), [(KeyspaceId(1), Phase::Full)]);
+    assert_eq!(begun(22, 21), []);
 }
 
 /// Four parts, which count flushed runs alone, then all.

@@ -1,4 +1,5 @@
-//! What clients use of the device: five ways to say it from counters, none of which looks at the device (but one).
+//! What clients use of the device: five ways to say it from counters. None looks at the device: the nearest adds up what is asked of files,
+//! of which the page cache may answer a part.
 
 use crate::base::class::Class;
 use crate::base::error::{Error, Result};

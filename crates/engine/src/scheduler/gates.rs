@@ -97,6 +97,8 @@ pub struct BurstState {
     of: BTreeMap<KeyspaceId, Progress>,
     /// Bursts of parts so far, and full ones.
     pub begun: [u64; 2],
+    /// Those that the last look began.
+    pub begun_now: Vec<(KeyspaceId, Phase)>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,6 +119,7 @@ impl BurstState {
         l0: &[(KeyspaceId, L0Backlog)],
         slowed: &[KeyspaceId],
     ) {
+        self.begun_now.clear();
         let Some(burst) = burst else {
             self.of.clear();
             return;
@@ -140,6 +143,7 @@ impl BurstState {
                     Phase::Full => Progress { phase: Some(phase), begun: false, parts: 0 },
                 };
                 self.begun[phase as usize] += 1;
+                self.begun_now.push((*id, phase));
             }
         }
     }

@@ -4,6 +4,7 @@ pub mod admission;
 pub mod budget;
 pub mod catalog;
 pub mod classifier;
+pub mod client_use;
 pub mod decide;
 pub mod estimator;
 pub mod gates;

@@ -72,7 +72,7 @@ fn set(policy: &mut SchedulingPolicy, name: &str, value: &str) -> Option<bool> {
     match name {
         "estimator" => {
             policy.estimator = estimator(value)?;
-            return Some(policy.every().is_some());
+            return Some(policy.every.is_some());
         }
         "epsilon" | "floor" | "min-change" => return set_budget(policy, name, rate(value)?),
         "low" | "high" => {
@@ -83,9 +83,12 @@ fn set(policy: &mut SchedulingPolicy, name: &str, value: &str) -> Option<bool> {
             let (n, Some(rule)) = (value.parse().ok()?, &mut policy.load) else { return Some(false) };
             rule.softness = n;
         }
-        "every" => return set_every(policy, time(value)?),
+        "every" => {
+            let (value, Some(every)) = (time(value)?, &mut policy.every) else { return Some(false) };
+            *every = value;
+        }
         "horizon" => {
-            let (value, Budget::Paced { horizon, .. }) = (time(value)?, &mut policy.budget) else {
+            let (value, Budget::Paced { horizon }) = (time(value)?, &mut policy.budget) else {
                 return Some(false);
             };
             *horizon = value;
@@ -111,17 +114,6 @@ fn set_budget(policy: &mut SchedulingPolicy, name: &str, rate: Rate) -> Option<b
         _ => min_change,
     }) = rate;
     Some(true)
-}
-
-fn set_every(policy: &mut SchedulingPolicy, value: Duration) -> Option<bool> {
-    let mut used = false;
-    if let Budget::Leftover { every, .. } | Budget::Paced { every, .. } = &mut policy.budget {
-        (*every, used) = (value, true);
-    }
-    if let Some(rule) = &mut policy.load {
-        (rule.every, used) = (value, true);
-    }
-    Some(used)
 }
 
 fn set_deep(policy: &mut SchedulingPolicy, value: &str) -> Option<bool> {

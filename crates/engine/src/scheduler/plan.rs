@@ -1,7 +1,7 @@
 //! The plan of `paced`: what has to be done by when, so that nobody ever waits for it, and the least rate at which all of it is.
 //!
 //! ```text
-//! demand              wanted by                                            needed by
+//! demand              wanted by                                            due by
 //! full memtable         a quarter of the next one is used                  three quarters of it are
 //! work in L0          as much has come in as makes L0 due again            writers are slowed for it
 //! what L0 lies on     L0 is due again
@@ -55,11 +55,11 @@ const CHANGE_MIN: f64 = 0.05;
 /// be done they have the CPU that clients leave: it comes to be needed if that is too little.
 const URGENT: f64 = 0.5;
 /// So much of the device is kept free: where all of it is used, requests queue.
-const EPSILON: f64 = 0.2;
+const KEPT_FREE: f64 = 0.2;
 /// What is wanted has at least this part of the device, whatever clients use.
-const FLOOR: f64 = 0.05;
+const WANTED_LEAST: f64 = 0.05;
 /// No rate is below this: what is nearly done is not drawn out.
-const RATE_MIN: u64 = MIB / 2;
+const PLAN_RATE_MIN: u64 = MIB / 2;
 /// What is due is not planned closer than this.
 const SOON: f64 = 0.01;
 
@@ -155,14 +155,14 @@ struct Demand {
     wanted_in: f64,
     /// Until writers are slowed for it.
     slows_in: f64,
-    /// Whatever clients do.
-    needed_in: f64,
+    /// Until it is late, whatever clients do.
+    must_in: f64,
 }
 
 impl Demand {
-    fn of(bytes: f64, wanted_in: f64, slows_in: f64, needed_in: f64) -> Demand {
-        let (slows_in, needed_in) = (slows_in.max(0.0), needed_in.max(0.0));
-        Demand { bytes, wanted_in: wanted_in.min(slows_in).min(needed_in).max(0.0), slows_in, needed_in }
+    fn of(bytes: f64, wanted_in: f64, slows_in: f64, must_in: f64) -> Demand {
+        let (slows_in, must_in) = (slows_in.max(0.0), must_in.max(0.0));
+        Demand { bytes, wanted_in: wanted_in.min(slows_in).min(must_in).max(0.0), slows_in, must_in }
     }
 
     /// One of nothing, with all the time there is.
@@ -176,12 +176,13 @@ impl Demand {
             bytes: self.bytes,
             wanted_in: self.wanted_in.min(than.wanted_in),
             slows_in: self.slows_in.min(than.slows_in),
-            needed_in: self.needed_in.min(than.needed_in),
+            must_in: self.must_in.min(than.must_in),
         }
     }
 
-    fn must_in(&self) -> f64 {
-        self.slows_in.min(self.needed_in)
+    /// Until it is late, or writers are slowed for it.
+    fn due_in(&self) -> f64 {
+        self.slows_in.min(self.must_in)
     }
 }
 
@@ -222,27 +223,27 @@ impl PlanState {
         let pending = backlog.trees.iter().flat_map(|tree| self.of_tree(tree, horizon));
         let demands: Vec<Demand> = jobs.iter().copied().chain(pending).filter(|d| d.bytes > 0.0).collect();
         let wanted = rate(demands.iter().map(|demand| (demand.wanted_in, demand.bytes)));
-        let needed = rate(demands.iter().map(|demand| (demand.must_in(), demand.bytes)));
+        let due = rate(demands.iter().map(|demand| (demand.due_in(), demand.bytes)));
         let left_beside = |used: f64| {
             sample.device.map(|speed| {
                 let speed = speed as f64;
-                (speed * (1.0 - EPSILON) - used).max(speed * FLOOR)
+                (speed * (1.0 - KEPT_FREE) - used).max(speed * WANTED_LEAST)
             })
         };
         let left = left_beside(self.device.now() + self.flushes.now());
         let is_squeezed = left.is_some_and(|left| wanted > left);
-        let needed = left.map_or(needed, |left| {
-            let at_least = rate(demands.iter().map(|demand| (demand.needed_in, demand.bytes)));
-            eased(needed, left, backlog.trees.iter().map(scarcity).fold(0.0, f64::max)).max(at_least)
+        let needed = left.map_or(due, |left| {
+            let must = rate(demands.iter().map(|demand| (demand.must_in, demand.bytes)));
+            eased(due, left, backlog.trees.iter().map(scarcity).fold(0.0, f64::max)).max(must)
         });
         let planned = needed.max(left.map_or(wanted, |left| wanted.min(left)));
         let idle = self.client.idleness();
         let rest = left.map_or(if idle >= 1.0 { f64::INFINITY } else { 0.0 }, |left| left * idle);
-        let late = demands.iter().any(|demand| demand.must_in() <= SOON);
+        let late = demands.iter().any(|demand| demand.due_in() <= SOON);
         let at_most = self.at_most(sample.device, backlog.workers);
         let unlimited = backlog.waited_for || late;
         // Where there is too little for what is wanted, what is needed goes first.
-        let due = |demand: &Demand| if is_squeezed { demand.must_in() } else { demand.wanted_in };
+        let goes_by = |demand: &Demand| if is_squeezed { demand.due_in() } else { demand.wanted_in };
         Plan {
             rate: self.settle(0, if unlimited { f64::INFINITY } else { planned.max(rest) }),
             flush_rate: self.flush_rate(backlog, left_beside(self.device.now()), rest),
@@ -252,7 +253,7 @@ impl PlanState {
                 .open
                 .iter()
                 .zip(&jobs)
-                .map(|(job, demand)| (job.id, sample.now.saturating_add(seconds(due(demand)))))
+                .map(|(job, demand)| (job.id, sample.now.saturating_add(seconds(goes_by(demand)))))
                 .collect(),
         }
     }
@@ -306,16 +307,16 @@ impl PlanState {
         };
         let until = |bytes| self.until(tree.keyspace, bytes);
         let ttl = tree.ttl.map_or(f64::INFINITY, |ttl| ttl.as_secs_f64() - open);
-        let needed_in = ttl.min(PATIENCE * horizon - open);
+        let must_in = ttl.min(PATIENCE * horizon - open);
         match job.class {
             Class::Flush | Class::IntraL0 | Class::L0ToL1 => {
                 let wanted_in = (until(tree.l0_round) - open).min(horizon - open);
-                Demand::of(bytes, wanted_in, until(tree.l0_room), needed_in)
+                Demand::of(bytes, wanted_in, until(tree.l0_room), must_in)
             }
             Class::Deep if job.below_l0 => {
-                Demand::of(bytes, (horizon - open).min(until(tree.l0_due)), f64::INFINITY, needed_in)
+                Demand::of(bytes, (horizon - open).min(until(tree.l0_due)), f64::INFINITY, must_in)
             }
-            Class::Deep | Class::Upkeep => Demand::of(bytes, horizon - open, f64::INFINITY, needed_in),
+            Class::Deep | Class::Upkeep => Demand::of(bytes, horizon - open, f64::INFINITY, must_in),
         }
     }
 
@@ -355,7 +356,8 @@ impl PlanState {
             }
             most * MARGIN
         };
-        let (wanted, needed) = (in_time(|tree| tree.flush_room), in_time(|tree| tree.flush_room_most));
+        let (wanted, needed) =
+            (in_time(|tree| tree.flush_room_wanted), in_time(|tree| tree.flush_room_needed));
         let planned = needed.max(left.map_or(wanted, |left| wanted.min(left)));
         self.settle(1, if backlog.flushes_waited_for { f64::INFINITY } else { planned.max(rest) })
     }
@@ -370,7 +372,7 @@ impl PlanState {
     /// The rate in force from now on: the old one where the new one is about the same.
     fn settle(&mut self, which: usize, wanted: f64) -> Option<u64> {
         let rate = &mut self.rates[which];
-        let new = wanted.is_finite().then(|| (wanted as u64).max(RATE_MIN));
+        let new = wanted.is_finite().then(|| (wanted as u64).max(PLAN_RATE_MIN));
         let same = match (*rate, new) {
             (Some(old), Some(new)) => (new as f64 - old as f64).abs() < old as f64 * CHANGE_MIN,
             (old, new) => old == new,
@@ -403,7 +405,7 @@ fn eased(needed: f64, left: f64, scarcity: f64) -> f64 {
 
 /// How much of L0's room is used up, from 0 to 1, small until most of it is.
 fn scarcity(tree: &TreeBacklog) -> f64 {
-    let used = 1.0 - tree.l0_room as f64 / tree.l0_room_most.max(1) as f64;
+    let used = 1.0 - tree.l0_room as f64 / tree.l0_room_full.max(1) as f64;
     used.clamp(0.0, 1.0).powi(2)
 }
 

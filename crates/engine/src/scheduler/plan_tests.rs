@@ -19,11 +19,11 @@ impl Bench {
     fn new() -> Bench {
         let tree = TreeBacklog {
             l0_room: 500 * MB,
-            l0_room_most: 500 * MB,
+            l0_room_full: 500 * MB,
             l0_round: 250 * MB,
             l0_due: 100 * MB,
-            flush_room: 1,
-            flush_room_most: 1,
+            flush_room_wanted: 1,
+            flush_room_needed: 1,
             ..TreeBacklog::default()
         };
         Bench {
@@ -61,7 +61,7 @@ impl Bench {
             id,
             keyspace,
             class,
-            aside: false,
+            paused: false,
             read: 0,
             left,
             opened_at,
@@ -160,7 +160,7 @@ fn deeper_work_never_takes_what_clients_use() {
     }
     // A job is done within four horizons: the less of them is left, the more it takes.
     bench.backlog.trees[0] =
-        TreeBacklog { l0_room: 1 << 40, l0_room_most: 1 << 40, ..TreeBacklog::default() };
+        TreeBacklog { l0_room: 1 << 40, l0_room_full: 1 << 40, ..TreeBacklog::default() };
     bench.open(Class::Deep, 2000 * MB, false);
     about(mb(bench.pass(10.0, 990).rate), 50.0);
     about(mb(bench.pass(50.0, 990).rate), 4000.0 / 60.0 * MARGIN);
@@ -172,7 +172,7 @@ fn what_clients_leave_when_they_do_less_is_used() {
     let mut bench = Bench::new();
     // A load that is uneven is no rest.
     bench.pass(20.0, 200);
-    about(mb(bench.pass(2.0, 180).rate), RATE_MIN as f64 / MB as f64);
+    about(mb(bench.pass(2.0, 180).rate), PLAN_RATE_MIN as f64 / MB as f64);
     // Peaks and valleys: the first valley is one already.
     let valley = mb(bench.pass(4.0, 110).rate);
     assert!((250.0..650.0).contains(&valley), "{valley}");
@@ -187,19 +187,19 @@ fn what_clients_leave_when_they_do_less_is_used() {
 fn a_full_memtable_is_gone_when_its_room_is() {
     let mut bench = Bench::new();
     bench.pass(5.0, 10);
-    (bench.tree().flush_left, bench.tree().flush_room, bench.tree().flush_room_most) =
+    (bench.tree().flush_left, bench.tree().flush_room_wanted, bench.tree().flush_room_needed) =
         (64 * MB, 16 * MB, 32 * MB);
     about(mb(bench.pass(0.1, 10).flush_rate), 64.0 / 1.6 * MARGIN);
     // Beside clients who leave less than that it has what they leave, at least what it must.
     bench.sample.device = Some(40 * MB);
-    about(mb(bench.pass(0.1, 10).flush_rate), 40.0 * (1.0 - EPSILON) - 10.0);
+    about(mb(bench.pass(0.1, 10).flush_rate), 40.0 * (1.0 - KEPT_FREE) - 10.0);
     bench.sample.device = Some(20 * MB);
     about(mb(bench.pass(0.1, 10).flush_rate), 64.0 / 3.2 * MARGIN);
-    bench.tree().flush_room = 0;
+    bench.tree().flush_room_wanted = 0;
     about(mb(bench.pass(0.1, 10).flush_rate), 64.0 / 3.2 * MARGIN);
-    bench.tree().flush_room_most = 0;
+    bench.tree().flush_room_needed = 0;
     assert_eq!(bench.pass(0.1, 10).flush_rate, None);
-    (bench.tree().flush_room, bench.tree().flush_room_most) = (16 * MB, 32 * MB);
+    (bench.tree().flush_room_wanted, bench.tree().flush_room_needed) = (16 * MB, 32 * MB);
     bench.backlog.flushes_waited_for = true;
     assert_eq!(bench.pass(0.1, 10).flush_rate, None);
 }
@@ -209,14 +209,14 @@ fn a_full_memtable_is_gone_when_its_room_is() {
 fn a_memtable_waits_for_those_before_it() {
     let mut bench = Bench::new();
     bench.pass(5.0, 10);
-    (bench.tree().flush_left, bench.tree().flush_room, bench.tree().flush_room_most) =
+    (bench.tree().flush_left, bench.tree().flush_room_wanted, bench.tree().flush_room_needed) =
         (64 * MB, 16 * MB, 32 * MB);
     bench.tree().flush_order = SeqNo(2);
     bench.backlog.trees.push(TreeBacklog {
         keyspace: KeyspaceId(1),
         flush_left: 100 * MB,
-        flush_room: 1000 * MB,
-        flush_room_most: 2000 * MB,
+        flush_room_wanted: 1000 * MB,
+        flush_room_needed: 2000 * MB,
         flush_order: SeqNo(1),
         ..TreeBacklog::default()
     });
@@ -230,7 +230,7 @@ fn a_memtable_waits_for_those_before_it() {
 fn a_memtable_with_deletes_is_gone_in_their_time() {
     let mut bench = Bench::new();
     bench.pass(5.0, 10);
-    (bench.tree().flush_left, bench.tree().flush_room, bench.tree().flush_room_most) =
+    (bench.tree().flush_left, bench.tree().flush_room_wanted, bench.tree().flush_room_needed) =
         (64 * MB, 1000 * MB, 1000 * MB);
     bench.tree().flush_ttl = Some(Duration::from_secs(4));
     about(mb(bench.pass(0.1, 10).flush_rate), 64.0 / 4.0 * MARGIN);
@@ -313,10 +313,10 @@ fn whatever_comes_in_there_is_a_rate() {
             flush_left: any(),
             flush_order: SeqNo(any()),
             flush_ttl: ttl,
-            flush_room: any(),
-            flush_room_most: any(),
+            flush_room_wanted: any(),
+            flush_room_needed: any(),
             l0_room: any(),
-            l0_room_most: any(),
+            l0_room_full: any(),
             l0_round: any(),
             l0_due: any(),
             l0_pending: any(),
@@ -329,7 +329,7 @@ fn whatever_comes_in_there_is_a_rate() {
         bench.backlog.open[0].opened_at = Duration::from_micros(any());
         let plan = bench.plan();
         for rate in [plan.rate, plan.flush_rate] {
-            assert!(rate.is_none_or(|rate| rate >= RATE_MIN), "{plan:?}");
+            assert!(rate.is_none_or(|rate| rate >= PLAN_RATE_MIN), "{plan:?}");
         }
     }
 }

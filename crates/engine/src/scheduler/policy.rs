@@ -4,11 +4,13 @@
 use std::time::Duration;
 
 use super::admission::Slowing;
-use super::budget::Budget;
+use super::budget::{Budget, TUNE_EVERY};
 use super::classifier::LoadRule;
+use super::client_use::check_every;
 use super::estimator::Estimator;
 use super::gates::{Act, Burst, Gate};
 use super::order::{L0Room, OnConflict, Order, Slots};
+use super::plan;
 use super::rate::Rate;
 use crate::base::class::Class;
 use crate::base::error::{Error, Result};
@@ -18,6 +20,8 @@ use crate::base::error::{Error, Result};
 pub struct SchedulingPolicy {
     /// What clients use of the device.
     pub estimator: Estimator,
+    /// How often that is looked at; `None`: never.
+    pub every: Option<Duration>,
     /// What background work may use.
     pub budget: Budget,
     /// When the load is high; `None`: it is never judged, and counts as low.
@@ -48,14 +52,14 @@ impl SchedulingPolicy {
     pub fn needs_device(&self) -> bool {
         let load = self.load.iter().flat_map(|rule| [rule.low, rule.high]);
         matches!(self.slots, Slots::ByBandwidth { .. })
-            || load.chain(self.budget.rates()).any(Rate::is_relative)
+            || load.chain(self.budget.rates().map(|(_, rate)| rate)).any(Rate::is_relative)
             || matches!(self.budget, Budget::Leftover { .. })
     }
 
-    /// How often the clients' use has to be looked at; `None`: never.
-    pub fn every(&self) -> Option<Duration> {
-        let load = self.load.map(|rule| rule.every);
-        load.into_iter().chain(self.budget.every()).min()
+    /// How often it is decided whatever happens; `None`: never.
+    pub fn decides_each(&self) -> Option<Duration> {
+        let tunes = matches!(self.budget, Budget::AutoTuned { .. }).then_some(TUNE_EVERY);
+        self.every.into_iter().chain(tunes).min()
     }
 
     /// True if it needs to know what there is to do, and how much room is left.
@@ -75,7 +79,7 @@ impl SchedulingPolicy {
 
     /// True if the clients' operations have to be counted one by one.
     pub fn counts_operations(&self) -> bool {
-        self.every().is_some() && self.estimator.counts_operations()
+        self.every.is_some() && self.estimator.counts_operations()
     }
 
     /// Refuses what makes no sense, on a device of this speed if it is known.
@@ -85,6 +89,14 @@ impl SchedulingPolicy {
     pub fn check(&self, device: Option<u64>) -> Result<()> {
         self.estimator.check()?;
         self.budget.check(device)?;
+        match (self.every, self.budget) {
+            (Some(every), Budget::Paced { horizon }) => plan::check(horizon, every)?,
+            (Some(every), _) => check_every(every)?,
+            (None, _) if self.load.is_some() || self.budget.looks_at_clients() => {
+                return Err(Error::invalid("what clients use has to be looked at, each so often: `every`"));
+            }
+            (None, _) => {}
+        }
         if let Some(rule) = &self.load {
             rule.check(device)?;
         } else if self.holds_back() || self.burst.is_some() {
@@ -112,7 +124,7 @@ impl SchedulingPolicy {
             }
             if of(class).any(|gate| gate.act == Act::Max(0)) {
                 return Err(Error::invalid(format!(
-                    "at most 0 jobs of class {class} would be none ever; pause it at high load instead"
+                    "at most 0 jobs of class {class} at high load is a pause: pause it instead"
                 )));
             }
             if class < Class::Deep && of(class).any(|gate| gate.act == Act::Pause) {

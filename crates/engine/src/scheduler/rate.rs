@@ -1,5 +1,9 @@
 //! Rates in a policy: absolute, or as a part of what the device can do.
 
+use std::fmt;
+
+use crate::base::units::MIB;
+
 /// A rate: so many bytes a second, or a part of what the device can do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
@@ -21,5 +25,14 @@ impl Rate {
     /// True if the device's speed must be known.
     pub fn is_relative(self) -> bool {
         matches!(self, Rate::OfDevice(_))
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rate::Bytes(bytes) => write!(f, "{:.1} MiB/s", *bytes as f64 / MIB as f64),
+            Rate::OfDevice(part) => write!(f, "{} % of the device", (part * 1000.0).round() / 10.0),
+        }
     }
 }

@@ -18,7 +18,7 @@ pub struct Sample {
     /// The counters.
     pub used: Usage,
     /// Refills in which the limiter held work up.
-    pub drained: u64,
+    pub drains: u64,
     /// CPU time of compactions.
     pub compaction_cpu: Duration,
 }
@@ -33,7 +33,7 @@ pub struct OpenJob {
     /// Its urgency.
     pub class: Class,
     /// True while it is set aside.
-    pub aside: bool,
+    pub paused: bool,
     /// Bytes of its input that it has read, and has not.
     pub read: u64,
     /// Those.
@@ -76,21 +76,21 @@ pub struct TreeBacklog {
     pub flush_order: SeqNo,
     /// How much longer they may take where they hold deletes that have a time.
     pub flush_ttl: Option<Duration>,
-    /// Bytes that may come in until those should be.
-    pub flush_room: u64,
-    /// Bytes that may come in until they must be.
-    pub flush_room_most: u64,
+    /// Bytes that may come in until full memtables should be in tables.
+    pub flush_room_wanted: u64,
+    /// Bytes that may come in until full memtables must be in tables.
+    pub flush_room_needed: u64,
     /// Bytes that may come in until writers are let in no faster than L0 drains.
     pub l0_room: u64,
-    /// What that is while L0 holds no more than it should.
-    pub l0_room_most: u64,
+    /// The same while L0 holds no more than it should: all the room there is.
+    pub l0_room_full: u64,
     /// Bytes that come in between two compactions of L0.
     pub l0_round: u64,
     /// Bytes that may come in until L0 is due, beside what a job takes already.
     pub l0_due: u64,
     /// Bytes to move out of L0 that is due, and no job has.
     pub l0_pending: u64,
-    /// The same below L0.
+    /// Bytes to move below L0 that are due, and no job has.
     pub deep_pending: u64,
     /// A job may take so long where deletes have a time.
     pub ttl: Option<Duration>,

@@ -187,6 +187,13 @@ impl FileSystem for DiskFileSystem {
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
+    #[expect(clippy::disallowed_methods, reason = "a file of the kernel, and none of a store")]
+    fn device_reads(&self) -> Option<u64> {
+        // Linux has it; elsewhere there is no such file.
+        let text = std::fs::read_to_string("/proc/self/io").ok()?;
+        text.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse().ok())
+    }
+
     fn counters(&self) -> &Arc<IoCounters> {
         &self.counters
     }

@@ -68,6 +68,11 @@ pub trait FileSystem: Send + Sync + Debug {
     fn lock(&self, path: &Path) -> Result<Box<dyn DirLock>>;
     /// Bytes free for us on the file system that holds `dir`.
     fn free_space(&self, dir: &Path) -> Result<u64>;
+    /// Bytes that this process has had read from devices so far, by whatever file system: what lay in the page cache is not among them.
+    /// `None` where nobody knows.
+    fn device_reads(&self) -> Option<u64> {
+        None
+    }
     /// The counters of everything read and written through this file system.
     fn counters(&self) -> &Arc<IoCounters>;
 }

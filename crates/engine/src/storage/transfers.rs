@@ -3,7 +3,8 @@
 //! A transfer that has the device for itself shows what the device can do. One that shares it with others of its kind is counted as so
 //! many times faster; one that waits for clients' reads, or whose thread has no CPU when it is done, seems slow. So the estimate is not
 //! their mean: three quarters of the transfers are to be slower than it is. Each moves it by a step, up or down, whatever its own speed:
-//! no single one counts for much. How often there are transfers does not matter, so a device that rests does not seem slow.
+//! no single one counts for much, and a small one for less: more of its time is the way to the device. How often there are transfers does
+//! not matter, so a device that rests does not seem slow.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,7 +22,7 @@ use crate::storage::file_system::{ReadFile, Syncer, WritableFile};
 const LEAST: u64 = 64 * KIB;
 /// What is appended reaches the device about so much at a time, and is timed so.
 const WRITTEN: u64 = MIB;
-/// A transfer moves the estimate by this part of it, if three of four are slower; else by a third of that.
+/// A transfer of as much moves the estimate by this part of it, if it was faster; else by a third of that: three of four are slower then.
 const UP: f64 = 0.015;
 const DOWN: f64 = UP / 3.0;
 
@@ -41,8 +42,10 @@ struct Speed {
 }
 
 impl Speed {
-    fn saw(&mut self, bytes_per_sec: f64) {
-        self.now *= if bytes_per_sec > self.now { 1.0 + UP } else { 1.0 - DOWN };
+    fn saw(&mut self, part: Part) {
+        let counts = (part.bytes as f64 / WRITTEN as f64).min(1.0);
+        let is_faster = part.bytes as f64 / part.took.as_secs_f64() > self.now;
+        self.now *= if is_faster { 1.0 + UP * counts } else { 1.0 - DOWN * counts };
     }
 }
 
@@ -84,8 +87,7 @@ impl Transfers {
     fn saw(&self, part: Part) {
         // A clock that stands still says nothing.
         if !part.took.is_zero() {
-            let speed = part.bytes as f64 / part.took.as_secs_f64();
-            self.speed.lock().unwrap_or_else(PoisonError::into_inner).saw(speed);
+            self.speed.lock().unwrap_or_else(PoisonError::into_inner).saw(part);
         }
     }
 }
@@ -184,6 +186,16 @@ mod tests {
         // Every other one waited for something else.
         let waiting = after((0..4000).map(|i| if i % 2 == 0 { 400 * MIB } else { 20 * MIB }));
         assert!((380.0..420.0).contains(&waiting), "{waiting}");
+        // Small ones, of which more is the way, are many and count for as little as they move.
+        let transfers = Transfers::new(Arc::new(ManualClock::default()));
+        transfers.corrected(BELIEVED);
+        for _ in 0..400 {
+            let took = |bytes: u64| Duration::from_secs_f64(bytes as f64 / (400.0 * MIB as f64) + 0.001);
+            (0..16).for_each(|_| transfers.saw(Part { bytes: LEAST, took: took(LEAST) }));
+            transfers.saw(Part { bytes: MIB, took: took(MIB) });
+        }
+        let small = transfers.corrected(BELIEVED) / MIB;
+        assert!((275..300).contains(&small), "{small}");
         // Ten that are out of the way move it by little.
         let noise = after((0..10).map(|_| MIB));
         assert!((450.0..500.0).contains(&noise), "{noise}");

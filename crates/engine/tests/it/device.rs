@@ -212,7 +212,9 @@ fn a_device_that_cannot_be_measured_keeps_no_store_closed() {
             _ => None,
         })
         .collect();
-    assert!(told.len() == 1 && told[0].contains("limits nothing until device_bytes_per_sec"), "{told:?}");
+    let is_told = told.len() == 1
+        && ["limits nothing", "device_bytes_per_sec"].iter().all(|part| told[0].contains(part));
+    assert!(is_told, "{told:?}");
     let limit = |db: &Db| {
         db.put(b"key", b"value").unwrap();
         bench.clock.advance(Duration::from_secs(1));
@@ -224,9 +226,50 @@ fn a_device_that_cannot_be_measured_keeps_no_store_closed() {
     let (device, rate) = limit(&db);
     assert!(device == 50 << 20 && (1..=device).contains(&rate), "{device} {rate}");
     db.close().unwrap();
+    // `paced` goes without, live and at open.
+    let db = bench.open("silk");
+    db.set_schedule("unlimited").unwrap();
+    set(&db, &[("device_bytes_per_sec", "0")]);
+    assert_eq!(db.set_schedule("silk").unwrap_err().kind(), "NoSpace");
+    db.set_schedule("paced").unwrap();
+    assert_eq!((db.options().schedule.as_str(), limit(&db).0), ("paced", 0));
+    db.close().unwrap();
+    let db = bench.open("paced");
+    assert_eq!((db.options().schedule.as_str(), limit(&db).0), ("paced", 0));
+    db.close().unwrap();
     let untested = Options { schedule: "silk".to_owned(), device_test: false, ..small() };
     let error = Bench::new().open_with(untested).unwrap_err().to_string();
     assert!(error.contains("device_bytes_per_sec") && error.contains("device_test"), "{error}");
+}
+
+/// A schedule that asks for more than the device turns out to do is refused, and the store is as it was.
+#[test]
+fn what_the_device_cannot_do_is_refused_at_open() {
+    let bench = Bench::new();
+    let greedy = || Options { schedule: "silk:floor=80MiB".to_owned(), ..small() };
+    let refused = || {
+        let error = bench.open_with(greedy()).unwrap_err();
+        let told = ["floor is 80.0 MiB/s", "at most what the device can do", "device_bytes_per_sec"];
+        assert_eq!(error.kind(), "InvalidArgument");
+        assert!(told.iter().all(|part| error.to_string().contains(part)), "{error}");
+    };
+    refused();
+    let db = bench.open("unlimited");
+    db.put(b"key", b"value").unwrap();
+    db.close().unwrap();
+    refused();
+    let db = bench.open("silk");
+    assert_eq!(db.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+    let measured = db.options().device_measured_bytes_per_sec;
+    assert!(Bench::is_right(measured), "{measured}");
+    let was_told = |event: &Event| matches!(event, Event::OptionChanged { name, .. } if name == "device_measured_bytes_per_sec");
+    assert!(bench.events.lock().unwrap().iter().any(was_told));
+    db.close().unwrap();
+    let charged = bench.device.charged_bytes();
+    let db = bench.open("silk");
+    assert_eq!(db.options().device_measured_bytes_per_sec, measured);
+    assert!(bench.device.charged_bytes() - charged < 1 << 20, "it is not measured again");
+    db.close().unwrap();
 }
 
 /// Moves enough through the device, in eighty seconds, that its speed is known; what the store then takes it for.

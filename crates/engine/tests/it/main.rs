@@ -19,6 +19,8 @@ mod deletes;
 mod device;
 /// Durability modes and the log.
 mod durability;
+/// What estimators make of clients' reads on a real store.
+mod estimates;
 /// What failures may do and what not.
 mod failures;
 /// Any call that fails, once or from then on.

@@ -9,12 +9,7 @@ use evenkeel::fs::{Class, Device, DeviceFileSystem, FileSystem, IoClass};
 use evenkeel::testing::{Clock as _, ManualClock, SimulatedFileSystem};
 use evenkeel::{Db, Event, Metrics, Options, ScanRange};
 
-use super::world::{T, TICK, VALUE, World, adds_up, options, presets};
-
-fn moved(metrics: &Metrics, classes: &[&str]) -> u64 {
-    let of = metrics.io.iter().filter(|(class, ..)| classes.contains(&class.as_str()));
-    of.map(|(_, read, written)| read + written).sum()
-}
+use super::world::{T, TICK, VALUE, World, adds_up, moved, options, presets};
 
 fn mixed(schedule: &str, seed: u64) -> (Metrics, Vec<Event>) {
     let mut world = World::new(schedule, seed);
@@ -352,58 +347,6 @@ fn a_rate_bounds_what_compactions_read_and_write() {
     let most = (world.clock.now() - since).as_secs_f64() * RATE as f64;
     let share = (compactions(&world) - before) as f64 / most;
     assert!((0.8..1.25).contains(&share), "{share} of the rate");
-    world.finish();
-}
-
-/// Cache fills tell what clients read, within a tenth; SILK's formula does not.
-#[test]
-fn cache_fills_tell_what_clients_read() {
-    let estimate = |estimator: &str| {
-        let mut world = World::new(&format!("dlc-full:estimator={estimator}"), 23);
-        world.settle();
-        (0..310).for_each(|_| world.tick(0, 20));
-        let client = world.metrics().schedule.client_bytes_per_sec.unwrap();
-        world.finish();
-        client as f64
-    };
-    let (fills, device) = (estimate("cache-fills"), estimate("device"));
-    assert!(device > 100_000.0 && (fills / device - 1.0).abs() < 0.1, "{fills} of {device}");
-    assert!((estimate("op-bytes") / device - 1.0).abs() > 0.5);
-}
-
-/// What compactions read is no client's, by any estimator.
-#[test]
-fn compactions_are_no_clients() {
-    for estimator in ["cache-fills", "device", "op-bytes", "per-get", "weighted@1@1"] {
-        let mut world = World::new("fixed:1024", 23);
-        world.high(20);
-        world.db.set_schedule(&format!("dlc-full:estimator={estimator},every=10ms")).unwrap();
-        world.tick(0, 0);
-        world.tick(0, 0);
-        let before = moved(&world.db.metrics(), &["l0-to-l1", "deep", "intra-l0"]);
-        (0..20).for_each(|_| world.tick(0, 0));
-        let after = world.metrics();
-        assert!(moved(&after, &["l0-to-l1", "deep", "intra-l0"]) > before, "{estimator}");
-        assert_eq!(after.schedule.client_bytes_per_sec, Some(0), "{estimator}");
-        world.finish();
-    }
-}
-
-/// Nor is what they leave in the cache of what was there before.
-#[test]
-fn what_compactions_keep_in_the_cache_is_no_clients() {
-    let large = Options { cache_bytes: 1 << 20, memory_bytes: 4 << 20, ..options("fixed:1024") };
-    let mut world = World::with(large, 23);
-    world.high(20);
-    world.db.set_schedule("dlc-full:estimator=cache-fills,every=10ms").unwrap();
-    world.tick(0, 0);
-    world.tick(0, 0);
-    let before = world.metrics().cache_written_bytes;
-    for _ in 0..20 {
-        world.tick(0, 0);
-        assert_eq!(world.metrics().schedule.client_bytes_per_sec, Some(0));
-    }
-    assert!(world.metrics().cache_written_bytes > before);
     world.finish();
 }
 

@@ -49,6 +49,12 @@ pub fn presets() -> Vec<String> {
     schedule::catalog().iter().map(name).collect()
 }
 
+/// Bytes that work of these classes has read and written.
+pub fn moved(metrics: &Metrics, classes: &[&str]) -> u64 {
+    let of = metrics.io.iter().filter(|(class, ..)| classes.contains(&class.as_str()));
+    of.map(|(_, read, written)| read + written).sum()
+}
+
 /// What readers on other threads may find: of each key the last value that is written, or one that is being written.
 pub struct Written {
     /// The number of the last put that has begun.

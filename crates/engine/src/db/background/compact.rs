@@ -11,15 +11,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::control::{Fails, flush, wait_until};
+use crate::base::class::L0Permit;
 use crate::base::error::{Error, Result};
 use crate::base::key_range::KeyRange;
 use crate::base::units::{JobId, SeqNo};
 use crate::compaction::picker::{Pick, Wish, manual};
 use crate::db::jobs::begin::{Begun, begin};
 use crate::db::jobs::install::tree_view;
-use crate::db::jobs::scheduling::ask_to_yield;
+use crate::db::jobs::scheduling::ask_to_let_go;
 use crate::db::reading::scan::ScanRange;
-use crate::db::store::background::{JobWatch, Watched};
+use crate::db::store::background::{JobWatch, LetsGo, Watched};
 use crate::db::store::keyspace_state::KeyspaceState;
 use crate::db::store::state::Store;
 use crate::version::version::Version;
@@ -294,7 +295,15 @@ impl Driver<'_> {
             Pick::Blocked { by, .. } => Step::Blocked(by),
             Pick::Run(picked) => {
                 let watch = Arc::new(JobWatch::default());
-                match begin(self.store, tree, self.keyspace, *picked, &[], Some(Arc::clone(&watch)))? {
+                match begin(
+                    self.store,
+                    tree,
+                    self.keyspace,
+                    *picked,
+                    &[],
+                    L0Permit::Full,
+                    Some(Arc::clone(&watch)),
+                )? {
                     Some(begun) => Step::Begun(begun, watch),
                     None => Step::Refused,
                 }
@@ -310,8 +319,8 @@ impl Driver<'_> {
             let job = state.jobs.iter_mut().find(|job| job.id == id);
             let open = job.is_some();
             let asked = job
-                .filter(|job| self.options.is_cancelled() && !job.yield_requested)
-                .map(|job| ask_to_yield(self.store, job));
+                .filter(|job| self.options.is_cancelled() && job.lets_go.is_none())
+                .map(|job| ask_to_let_go(self.store, job, LetsGo::Yields));
             drop(state);
             if asked.is_some() {
                 // A worker may be asleep until the schedule lets it move on.

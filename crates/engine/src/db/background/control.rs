@@ -14,7 +14,7 @@ use crate::base::error::{Error, Result};
 use crate::db::jobs::memory::fit_cache;
 use crate::db::jobs::scheduling::look_if_due;
 use crate::db::jobs::stepping::{self, Stepped};
-use crate::db::store::background::{BackgroundState, FAILURES_MAX};
+use crate::db::store::background::BackgroundState;
 use crate::db::store::keyspace_state::KeyspaceState;
 use crate::db::store::state::{CLOSED, Store};
 
@@ -106,12 +106,7 @@ pub enum Fails {
 impl Fails {
     fn error(self, state: &BackgroundState) -> Option<Error> {
         let flush = state.flush_error.as_ref().filter(|_| self != Fails::Nothing);
-        // A failure that space does not mend may pass: it is tried again before it is everyone's.
-        let lasts =
-            |e: &&Error| matches!(e, Error::NoSpace { .. }) || state.failures_in_a_row >= FAILURES_MAX;
-        let both = self == Fails::Both;
-        let compaction = state.compaction_error.as_ref().filter(|_| both).filter(lasts);
-        flush.or(compaction).cloned()
+        flush.or(state.lasting_error().filter(|_| self == Fails::Both)).cloned()
     }
 }
 

@@ -89,7 +89,7 @@ fn give_up_jobs(store: &Store) {
         (std::mem::take(&mut state.jobs), state.flush.take())
     };
     for open in jobs {
-        store.counters.jobs_discarded.add(open.set_aside.into());
+        store.counters.jobs_discarded.add(open.paused.into());
         if let Some(job) = open.job {
             let _ = give_up(store, open.id, job);
         }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::device_speed;
 use super::install::change_tree;
 use super::pressure::drained;
-use super::scheduling::{device_speed, is_part_burst};
-use crate::base::class::Class;
+use crate::base::class::{Class, L0Permit};
 use crate::base::error::{Error, Result};
 use crate::base::units::JobId;
 use crate::compaction::commit::move_tables;
@@ -35,13 +35,15 @@ pub enum Begun {
     Open(JobId),
 }
 
-/// Moves by metadata, or claims and opens a job. `None` if there is no space for it. The tree lock is held.
+/// Moves by metadata, or claims and opens a job. `None` if there is no space for it. It was picked by this permit for L0. The tree lock is
+/// held.
 pub fn begin(
     store: &Store,
     tree: &mut TreeState,
     keyspace: &Arc<KeyspaceState>,
     picked: Picked,
     rejected: &[Rejected],
+    l0: L0Permit,
     watch: Option<Arc<JobWatch>>,
 ) -> Result<Option<Begun>> {
     tree.versions.ids().run_and_group_at_least(picked.ids.next_run, picked.ids.next_group);
@@ -71,7 +73,7 @@ pub fn begin(
     tree.claims.entry(keyspace.id).or_default().claim(id, Arc::clone(&compaction))?;
     let predicted_bytes = store.decisions.note(store.clock.wall_ms(), id, keyspace.id, &compaction, rejected);
     tell(store, keyspace, id, &compaction, predicted_bytes, rejected);
-    open(store, keyspace, id, compaction, sliced, watch);
+    open(store, keyspace, id, compaction, sliced, l0, watch);
     Ok(Some(Begun::Open(id)))
 }
 
@@ -128,12 +130,14 @@ fn open(
     id: JobId,
     compaction: Arc<Compaction>,
     sliced: bool,
+    l0: L0Permit,
     watch: Option<Arc<JobWatch>>,
 ) {
     let options = store.options.load();
-    let of_burst = compaction.class == Class::IntraL0 && is_part_burst(store, keyspace.id);
+    // Outputs of a burst's part are no part of another one.
+    let is_part = compaction.class == Class::IntraL0 && l0 == L0Permit::IntraOnly { flush_born: true };
+    let born = if is_part { Born::Burst } else { Born::Merge };
     let in_a_hurry = store.background.lock().flushes_hurry;
-    let born = if of_burst { Born::Burst } else { Born::Merge };
     let shape = OutputShape {
         class: compaction.class,
         born,
@@ -165,11 +169,11 @@ fn open(
     // Listed now: the inputs are claimed, and hold only what was published before.
     let snapshots = store.snapshots.list();
     let decided = Arc::clone(&compaction);
-    let (context, piece) = (Arc::clone(&store.job_context), piece_of(&options));
+    let (context, piece) = (Arc::clone(&store.job_context), piece_of(&options, compaction.inputs.len()));
     let job = CompactionJob::new(context, &store.tables, compaction, snapshots, shape, piece);
     let mut state = store.background.lock();
     // Who comes later has no more coming to it than the others.
-    let served = served_at_first(state.jobs.iter().map(|job| (job.set_aside, job.served)));
+    let served = served_at_first(state.jobs.iter().map(|job| (job.paused, job.served)));
     state.jobs.push(OpenJob {
         id,
         keyspace: Arc::clone(keyspace),
@@ -177,11 +181,9 @@ fn open(
         compaction: decided,
         job: Some(Box::new(job)),
         waiting: false,
-        yield_requested: false,
-        set_aside: false,
+        lets_go: None,
+        paused: false,
         aside: None,
-        discards: false,
-        keeps_all: false,
         served,
         started: false,
         picked_at: store.clock.now(),
@@ -200,11 +202,14 @@ fn open(
     store.background.wake_monitor();
 }
 
-/// What a compaction reads at once: clients who come meanwhile wait for all of it, so no more than the device moves in a millisecond.
-fn piece_of(options: &Options) -> usize {
+/// What a compaction reads at once of each of so many runs: clients who come meanwhile wait for all of it, so no more than the device moves
+/// in a millisecond. And all pieces together take room from clients' blocks, so no more than an eighth of the cache.
+fn piece_of(options: &Options, runs: usize) -> usize {
     const PIECE_MIN: u64 = 64 << 10;
-    device_speed(options)
-        .map_or(PIECE_MAX, |speed| (speed / 1000).clamp(PIECE_MIN, PIECE_MAX as u64) as usize)
+    let by_time = device_speed::known(options).map(|speed| speed / 1000);
+    let by_room = (options.cache_bytes > 0).then(|| options.cache_bytes / 8 / runs.max(1) as u64);
+    let most = by_time.into_iter().chain(by_room).min();
+    most.map_or(PIECE_MAX, |most| most.clamp(PIECE_MIN, PIECE_MAX as u64) as usize)
 }
 
 enum Space {
@@ -218,9 +223,6 @@ enum Space {
 
 /// Peak extra space is the whole output while the inputs are still there.
 fn space_for(store: &Store, compaction: &Compaction) -> Result<Space> {
-    if compaction.trivial_move {
-        return Ok(Space::Enough);
-    }
     let free_bytes = store.fs.free_space(&store.dir)?;
     let usable = free_bytes.saturating_sub(store.options.load().reserve_bytes);
     Ok(if usable >= compaction.input_bytes {
@@ -230,4 +232,29 @@ fn space_for(store: &Store, compaction: &Compaction) -> Result<Space> {
     } else {
         Space::Refused { free_bytes }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::units::{KIB, MIB};
+
+    #[test]
+    fn a_piece_is_what_clients_wait_for_and_make_room_for() {
+        let of = |cache_bytes, device_bytes_per_sec, runs| {
+            piece_of(&Options { cache_bytes, device_bytes_per_sec, ..Options::default() }, runs) as u64
+        };
+        let table = [
+            ((0, 0, 10), MIB),
+            ((0, 100_000_000, 10), 100_000),
+            ((0, 1_000_000, 10), 64 * KIB),
+            ((8 * MIB, 0, 4), 256 * KIB),
+            ((8 * MIB, 0, 0), MIB),
+            ((8 * MIB, 100_000_000, 4), 100_000),
+            ((MIB, 0, 20), 64 * KIB),
+        ];
+        for ((cache, device, runs), piece) in table {
+            assert_eq!(of(cache, device, runs), piece, "{cache} {device} {runs}");
+        }
+    }
 }

@@ -10,8 +10,8 @@
 
 use std::sync::Arc;
 
+use super::device_speed;
 use super::install::{oldest_unflushed, record_change};
-use super::scheduling::device_speed;
 use crate::base::units::SeqNo;
 use crate::compaction::deadline::shortest_ms;
 use crate::compaction::due::next_due_ms;
@@ -139,8 +139,12 @@ pub fn look_again_ms(store: &Store) -> Option<u64> {
 pub fn shortest_ttl_ms(store: &Store, keyspace: &KeyspaceState) -> u64 {
     let version = Arc::clone(&keyspace.view.load().version);
     let bytes = version.levels.iter().map(Level::bytes).sum();
-    let rate =
-        store.background.lock().policy.budget.lasting_bytes_per_sec(device_speed(&store.options.load()));
+    let rate = store
+        .background
+        .lock()
+        .policy
+        .budget
+        .lasting_bytes_per_sec(device_speed::known(&store.options.load()));
     shortest_ms(bytes, version.levels.len(), rate)
 }
 

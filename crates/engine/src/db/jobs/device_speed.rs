@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::scheduling;
 use crate::base::class::IoClass;
 use crate::base::clock::Clock;
 use crate::base::error::{Error, Result};
-use crate::base::units::MIB;
-use crate::db::store::state::Store;
+use crate::base::random::mix;
+use crate::base::units::{KIB, MIB};
+use crate::observe::event::Event;
 use crate::options::Options;
 use crate::scheduler::catalog::parse;
 use crate::storage::file_name::FileName;
@@ -20,11 +20,21 @@ use crate::storage::file_system::FileSystem;
 const WRITTEN_MAX: u64 = 64 * MIB;
 const LONGEST: Duration = Duration::from_millis(300);
 const PIECE: usize = MIB as usize;
+/// So much waits in the page cache at most, where it has to go there.
+const CACHED_MAX: u64 = 8 * MIB;
+/// What a file system compares with others, to keep it once, is no smaller.
+const BLOCK: usize = 4 * KIB as usize;
 /// Room that must be left for it, beside the reserve.
 const ROOM: u64 = 4 * WRITTEN_MAX;
 
-/// Bytes a second that the device takes, in one stream, with direct I/O where it can be, the sync included. What it reads, and what
-/// it does under many requests at once, may differ: who knows better sets the option.
+/// The device's speed, if it is known: what was set, else what was measured.
+pub fn known(options: &Options) -> Option<u64> {
+    [options.device_bytes_per_sec, options.device_measured_bytes_per_sec].into_iter().find(|speed| *speed > 0)
+}
+
+/// Bytes a second that the device does, by what it takes in one stream, with direct I/O where it can be, the sync included, and by what
+/// this process reads from it meanwhile, as far as the system tells. What it reads alone, and what it does under many requests at once,
+/// may differ: who knows better sets the option.
 ///
 /// # Errors
 /// `NoSpace`, `Io`; `InvalidArgument` if no time has passed.
@@ -36,26 +46,42 @@ pub fn measure(
     reserve: u64,
 ) -> Result<u64> {
     if fs.free_space(dir)? < reserve.saturating_add(ROOM) {
-        return Err(Error::NoSpace { context: "measure the device's speed".to_owned() });
+        return Err(Error::NoSpace {
+            context: "measure the device's speed; setting device_bytes_per_sec needs none".to_owned(),
+        });
     }
     let path = FileName::Temp(number).path(dir);
     let outcome = write(fs, clock, &path);
-    fs.remove(&path)?;
-    outcome
+    let removed = fs.remove(&path);
+    // Where it could not be made it cannot be removed either.
+    let speed = outcome?;
+    removed?;
+    Ok(speed)
 }
 
 fn write(fs: &Arc<dyn FileSystem>, clock: &dyn Clock, path: &Path) -> Result<u64> {
-    let mut file = match fs.create_direct(path, IoClass::Test)? {
+    let direct = fs.create_direct(path, IoClass::Test)?;
+    // The page cache takes all at once, and then the device its time for it.
+    let sync_each = if direct.is_some() { WRITTEN_MAX } else { CACHED_MAX };
+    let mut file = match direct {
         Some(file) => file,
         None => fs.create(path, IoClass::Test)?,
     };
-    // Not all alike: a device that compresses would be none the slower.
-    let piece: Vec<u8> =
-        (0..PIECE as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
+    // No block like another, and no pattern: what compresses, or keeps equal blocks once, would seem fast.
+    let mut piece: Vec<u8> = (0..PIECE as u64 / 8).flat_map(|i| mix(i + 1).to_le_bytes()).collect();
+    let reads_before = fs.device_reads();
     let (since, mut written) = (clock.now(), 0);
     while written < WRITTEN_MAX && clock.now().saturating_sub(since) < LONGEST {
+        for (i, block) in piece.chunks_mut(BLOCK).enumerate() {
+            let unlike_any = mix(written + i as u64).to_le_bytes();
+            block.iter_mut().zip(unlike_any).for_each(|(byte, new)| *byte = new);
+        }
         file.append(&piece)?;
         written += PIECE as u64;
+        if written.is_multiple_of(sync_each) {
+            file.flush()?;
+            file.syncer().sync()?;
+        }
     }
     file.flush()?;
     file.syncer().sync()?;
@@ -63,22 +89,41 @@ fn write(fs: &Arc<dyn FileSystem>, clock: &dyn Clock, path: &Path) -> Result<u64
     if took.is_zero() {
         return Err(Error::invalid("the device's speed cannot be measured here; set device_bytes_per_sec"));
     }
-    Ok((written as f64 / took.as_secs_f64()) as u64)
+    let read = reads_before.zip(fs.device_reads()).map_or(0, |(before, now)| now.saturating_sub(before));
+    Ok(((written + read) as f64 / took.as_secs_f64()) as u64)
 }
 
-/// True if the schedule of these options needs to know the speed, and it is to be measured.
-pub fn is_wanted(options: &Options) -> bool {
-    scheduling::device_speed(options).is_none()
-        && options.device_test
-        && parse(&options.schedule).is_ok_and(|policy| policy.wants_device())
-}
+/// The option that holds what was measured.
+pub const MEASURED: &str = "device_measured_bytes_per_sec";
 
-/// The speed, measured now.
+/// Measures the speed, if the schedule of these options goes by it and nobody knows it, and has them say it. Answers what is to be told. A
+/// schedule that needs no speed does without one that cannot be measured.
 ///
 /// # Errors
-/// As [`measure`].
-pub fn measure_here(store: &Store) -> Result<u64> {
-    let number = store.tree().versions.ids().file();
-    let reserve = store.options.load().reserve_bytes;
-    measure(&store.fs, &*store.clock, &store.dir, number, reserve)
+/// As [`measure`], where the schedule needs it.
+pub fn find(options: &mut Options, measure: impl FnOnce() -> Result<u64>) -> Result<Option<Event>> {
+    let policy = parse(&options.schedule)?;
+    if known(options).is_some() || !options.device_test || !policy.wants_device() {
+        return Ok(None);
+    }
+    let speed = match measure() {
+        Ok(speed) => speed,
+        Err(error) if policy.needs_device() => return Err(error),
+        Err(error) => {
+            let error = format!("{error}; `{}` goes by what background work shows", options.schedule);
+            return Ok(Some(Event::BackgroundError { error }));
+        }
+    };
+    let row = Options::info(MEASURED)?;
+    let was = row.value(options);
+    options.device_measured_bytes_per_sec = speed;
+    Ok(Some(Event::OptionChanged { name: MEASURED.to_owned(), was, now: row.value(options) }))
+}
+
+/// The same when a store is opened. A device that cannot be measured keeps none closed.
+pub fn find_at_open(options: &mut Options, measure: impl FnOnce() -> Result<u64>) -> Option<Event> {
+    find(options, measure).unwrap_or_else(|error| {
+        let error = format!("{error}; until it is known the schedule limits nothing");
+        Some(Event::BackgroundError { error })
+    })
 }

@@ -181,7 +181,7 @@ pub fn tree_view<'a>(store: &Store, tree: &'a TreeState, id: KeyspaceId) -> Opti
 /// As it was last estimated.
 fn space_amp_of(store: &Store, id: KeyspaceId) -> f64 {
     let keyspaces = store.keyspaces.load();
-    keyspaces.by_name.values().find(|k| k.id == id).map_or(0.0, |keyspace| keyspace.space_amp())
+    keyspaces.by_id(id).map_or(0.0, |keyspace| keyspace.space_amp())
 }
 
 /// The numbers that the picker and a flush may give out.
@@ -244,7 +244,7 @@ pub fn record_change(store: &Store, tree: &mut TreeState, mut record: ManifestRe
     store.check_settled()?;
     record.last_seq = record.last_seq.max(SeqNo(store.visible.load(Ordering::Acquire)));
     for (id, edit) in &record.edits {
-        if let Some(keyspace) = store.keyspaces.load().by_name.values().find(|k| k.id == *id) {
+        if let Some(keyspace) = store.keyspaces.load().by_id(*id) {
             keyspace.heat.note_tables(edit);
         }
     }

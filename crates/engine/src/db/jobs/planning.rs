@@ -35,7 +35,7 @@ fn tree(store: &Store, keyspace: &KeyspaceState, state: &BackgroundState) -> Tre
     let is_due = runs > most || bytes >= capacity_bytes(&strategy.size, version, 0);
     let to_come = (most + 1).saturating_sub(runs).saturating_mul(unit);
     let l0_most = Pressure::balance(slack);
-    let Flush { left: flush_left, room: flush_room, room_most: flush_room_most } =
+    let Flush { left: flush_left, room: flush_room_wanted, room_most: flush_room_needed } =
         flush(store, keyspace, &view);
     let ttl = strategy.ttl_ms().map(|ttl| Duration::from_millis(ttl / 8));
     TreeBacklog {
@@ -44,10 +44,10 @@ fn tree(store: &Store, keyspace: &KeyspaceState, state: &BackgroundState) -> Tre
         flush_left,
         flush_order: view.immutable.last().and_then(|memtable| memtable.first_seq()).unwrap_or(SeqNo::MAX),
         flush_ttl: ttl.and_then(|ttl| flush_ttl(store, &view, ttl)),
-        flush_room,
-        flush_room_most,
+        flush_room_wanted,
+        flush_room_needed,
         l0_room: l0_most.saturating_sub(debt),
-        l0_room_most: l0_most,
+        l0_room_full: l0_most,
         l0_round: most.saturating_mul(unit),
         l0_due: if is_due { 0 } else { to_come.saturating_sub(view.active.bytes()).max(unit / 4) },
         l0_pending: if is_due { l0_pending(keyspace, strategy, version, state) } else { 0 },

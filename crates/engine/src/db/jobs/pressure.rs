@@ -12,7 +12,6 @@ use super::memory::in_use;
 use crate::base::error::Error;
 use crate::base::units::MIB;
 use crate::compaction::level_sizes::runs_max;
-use crate::db::store::background::FAILURES_MAX;
 use crate::db::store::gate::Gate;
 use crate::db::store::keyspace_state::KeyspaceState;
 use crate::db::store::state::Store;
@@ -193,13 +192,7 @@ impl Failures {
             let told = gate.lock().failure.clone();
             return Failures { flush: told.clone(), compaction: told };
         };
-        // A failure that space does not mend may pass: it is tried again before it is everyone's.
-        let lasts =
-            |e: &&Error| matches!(e, Error::NoSpace { .. }) || state.failures_in_a_row >= FAILURES_MAX;
-        Failures {
-            flush: state.flush_error.clone(),
-            compaction: state.compaction_error.as_ref().filter(lasts).cloned(),
-        }
+        Failures { flush: state.flush_error.clone(), compaction: state.lasting_error().cloned() }
     }
 }
 

@@ -8,12 +8,11 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::planning;
 use super::pressure::{L0Debt, let_drain};
+use super::{device_speed, planning};
 use crate::base::class::{Class, IoClass};
 use crate::base::error::{Error, Result};
-use crate::base::units::KeyspaceId;
-use crate::db::store::background::{BackgroundState, OpenJob};
+use crate::db::store::background::{BackgroundState, LetsGo, OpenJob};
 use crate::db::store::keyspace_state::KeyspaceState;
 use crate::db::store::state::Store;
 use crate::observe::client_ops::ClientReads;
@@ -23,7 +22,7 @@ use crate::scheduler::catalog::parse;
 use crate::scheduler::classifier::Load;
 use crate::scheduler::decide::{self, Directive, State};
 use crate::scheduler::estimator::{Estimator, Usage};
-use crate::scheduler::gates::L0Backlog;
+use crate::scheduler::gates::{L0Backlog, Phase};
 use crate::scheduler::situation::{self, Backlog, Sample};
 use crate::table::block_cache::BlockCache;
 use crate::table::meta::Born;
@@ -35,7 +34,7 @@ const AT_REST: Duration = Duration::from_millis(100);
 pub fn decide_now(store: &Store, state: &mut BackgroundState) -> Directive {
     let (sample, backlog) = (sample(store, state), backlog(store, state));
     let memory = std::mem::take(&mut state.policy_state);
-    let before = (memory.load.load, memory.bursts.begun);
+    let before = memory.load.load;
     let (memory, directive) = decide::decide(&state.policy, memory, &sample, &backlog);
     tell(store, before, &memory);
     state.policy_state = memory;
@@ -48,8 +47,7 @@ pub fn decide_now(store: &Store, state: &mut BackgroundState) -> Directive {
     set_aside(store, state, &directive);
     let asked = state.jobs.iter_mut().filter(|job| directive.let_go.contains(&job.id));
     for job in asked {
-        job.keeps_all = true;
-        ask_to_yield(store, job);
+        ask_to_let_go(store, job, LetsGo::KeepsAll);
     }
     std::mem::replace(&mut state.directive, directive)
 }
@@ -61,8 +59,10 @@ pub fn would_decide(store: &Store, state: &BackgroundState) -> Directive {
 }
 
 /// The job is to let go of its claims at its next step; until then it counts as set aside.
-pub fn ask_to_yield(store: &Store, job: &mut OpenJob) {
-    if !std::mem::replace(&mut job.yield_requested, true) && !std::mem::replace(&mut job.set_aside, true) {
+pub fn ask_to_let_go(store: &Store, job: &mut OpenJob, how: LetsGo) {
+    let before = job.lets_go;
+    job.lets_go = before.max(Some(how));
+    if before.is_none() && !std::mem::replace(&mut job.paused, true) {
         store.counters.jobs_preempted.add(1);
         store.event(&Event::Preempted { job: job.id, by: PreemptedBy::Request });
     }
@@ -70,25 +70,25 @@ pub fn ask_to_yield(store: &Store, job: &mut OpenJob) {
 
 /// Has the jobs set aside that are to be, and the others go on.
 fn set_aside(store: &Store, state: &mut BackgroundState, directive: &Directive) {
-    let running = state.jobs.iter().filter(|job| !job.set_aside && job.started).map(|job| job.served);
+    let running = state.jobs.iter().filter(|job| !job.paused && job.started).map(|job| job.served);
     let least = running.min().unwrap_or(0);
     let keyspaces = store.keyspaces.load();
     for job in &mut state.jobs {
         // What is not wanted any more ends at its next step, whoever waits.
-        job.aside = directive.aside(job.id).filter(|_| keyspaces.has(&job.keyspace));
+        job.aside = directive.why_aside(job.id).filter(|_| keyspaces.has(&job.keyspace));
         job.due = directive.plan.due_of(job.id);
-        if job.yield_requested {
+        if job.lets_go.is_some() {
             continue;
         }
-        if let (Some(why), false, true) = (job.aside, job.set_aside, job.started) {
-            job.set_aside = true;
+        if let (Some(why), false, true) = (job.aside, job.paused, job.started) {
+            job.paused = true;
             store.counters.jobs_preempted.add(1);
             let by = match why {
                 decide::Aside::Gate => PreemptedBy::Load,
                 decide::Aside::Place => PreemptedBy::Urgency,
             };
             store.event(&Event::Preempted { job: job.id, by });
-        } else if job.aside.is_none() && std::mem::take(&mut job.set_aside) {
+        } else if job.aside.is_none() && std::mem::take(&mut job.paused) {
             // It has not saved up turns.
             job.served = job.served.max(least);
             store.counters.jobs_resumed.add(1);
@@ -97,26 +97,23 @@ fn set_aside(store: &Store, state: &mut BackgroundState, directive: &Directive) 
     }
 }
 
-fn tell(store: &Store, before: (Load, [u64; 2]), now: &State) {
-    if now.load.load != before.0 {
-        let client_bytes_per_sec = now.load.client as u64;
+fn tell(store: &Store, before: Load, now: &State) {
+    if now.load.load != before {
+        let client_bytes_per_sec = now.clients.last() as u64;
         store.event(&Event::LoadChanged { high: now.load.load == Load::High, client_bytes_per_sec });
     }
-    if now.bursts.begun != before.1 {
-        for (keyspace, phase) in now.bursts.under_way() {
-            let whole = phase == crate::scheduler::gates::Phase::Full;
-            store.event(&Event::BurstBegun { keyspace, whole });
-        }
+    for (keyspace, phase) in &now.bursts.begun_now {
+        store.event(&Event::BurstBegun { keyspace: *keyspace, whole: *phase == Phase::Full });
     }
 }
 
 fn sample(store: &Store, state: &BackgroundState) -> Sample {
     Sample {
         now: store.clock.now(),
-        device: device_speed(&store.options.load()),
+        device: device_speed::known(&store.options.load()),
         // Whoever never looks at the load has no use for it.
-        used: state.policy.every().map_or_else(Usage::default, |_| usage(store, &state.policy.estimator)),
-        drained: state.limiter.drained(),
+        used: state.policy.every.map_or_else(Usage::default, |_| usage(store, &state.policy.estimator)),
+        drains: state.limiter.drains(),
         compaction_cpu: compaction_cpu(store),
     }
 }
@@ -162,9 +159,9 @@ fn backlog(store: &Store, state: &BackgroundState) -> Backlog {
         id: job.id,
         keyspace: job.keyspace.id,
         class: job.class,
-        aside: job.set_aside,
+        paused: job.paused,
         read: job.read_bytes,
-        left: job.compaction.input_bytes.saturating_sub(job.read_bytes),
+        left: job.bytes_left(),
         opened_at: job.picked_at,
         below_l0: job.below_l0,
     });
@@ -201,18 +198,13 @@ fn l0_of(keyspace: &KeyspaceState, state: &BackgroundState) -> L0Backlog {
     l0
 }
 
-/// The device's speed, if it is known: what was set, else what was measured.
-pub fn device_speed(options: &Options) -> Option<u64> {
-    [options.device_bytes_per_sec, options.device_measured_bytes_per_sec].into_iter().find(|speed| *speed > 0)
-}
-
 /// Refuses a schedule that these options cannot have. One that needs the device's speed may still lack it.
 ///
 /// # Errors
 /// `InvalidArgument` with the reason.
 pub fn check_schedule(options: &Options) -> Result<()> {
     let policy = parse(&options.schedule)?;
-    let device = device_speed(options);
+    let device = device_speed::known(options);
     if policy.needs_device() && device.is_none() && !options.device_test {
         return Err(Error::invalid(format!(
             "schedule `{}` needs the device's speed: set device_bytes_per_sec, like 200MiB, or device_test=true to have it measured",
@@ -233,7 +225,7 @@ pub fn set_schedule(store: &Store, text: &str) -> Result<()> {
         state.policy_state = State::default();
         state.look_at = Duration::ZERO;
         text.clone_into(&mut state.policy_text);
-        if state.policy.every().is_none() {
+        if state.policy.decides_each().is_none() {
             // Nobody looks at it again, and the rates of the one before hold until somebody does.
             decide_now(store, &mut state);
         }
@@ -248,7 +240,7 @@ pub fn set_schedule(store: &Store, text: &str) -> Result<()> {
 /// An interval may be over: decides anew. Answers how soon the next one is; `None` if the schedule never looks at the load.
 pub fn look(store: &Store) -> Option<Duration> {
     let mut state = store.background.lock();
-    let every = state.policy.every()?;
+    let every = state.policy.decides_each()?;
     let mut before = decide_now(store, &mut state);
     let is_at_rest = state.jobs.is_empty() && !state.flushing;
     let next = if is_at_rest { every.max(AT_REST) } else { every };
@@ -273,7 +265,7 @@ pub fn look(store: &Store) -> Option<Duration> {
 /// The same where a test steps, once an interval.
 pub fn look_if_due(store: &Store) {
     let now = store.clock.now();
-    let due = |state: &BackgroundState| state.policy.every().filter(|_| now >= state.look_at);
+    let due = |state: &BackgroundState| state.policy.decides_each().filter(|_| now >= state.look_at);
     let every = due(&store.background.lock());
     if let Some(every) = every {
         store.background.lock().look_at = now.saturating_add(every);
@@ -289,10 +281,4 @@ pub fn monitor(store: &Store) {
         store.counters.monitor_nanos.set(evenkeel_sys::thread_cpu_time().as_nanos() as u64);
         store.background.sleep_as_monitor(next);
     }
-}
-
-/// True if `keyspace` is in a burst that merges flushed tables alone: its outputs are no part of another one.
-pub fn is_part_burst(store: &Store, keyspace: KeyspaceId) -> bool {
-    let state = store.background.lock();
-    state.directive.bursts.contains(&(keyspace, crate::scheduler::gates::Phase::Part))
 }

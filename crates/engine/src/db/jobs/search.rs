@@ -13,15 +13,15 @@ use super::begin::begin;
 use super::covered::drop_covered_tables;
 use super::grouping::adjust_groups;
 use super::install::{change_tree, tree_view};
-use super::scheduling::{ask_to_yield, decide_now};
-use crate::base::class::{Class, Permit};
+use super::scheduling::{ask_to_let_go, decide_now};
+use crate::base::class::{Class, L0Permit, Permit};
 use crate::base::error::{Error, Result};
 use crate::base::units::JobId;
 use crate::compaction::commit::{set_bounds, set_levels};
 use crate::compaction::picker::{Pick, Rejected, pick_among};
 use crate::compaction::placement::Picked;
 use crate::compaction::strategy::{Strategy, Trigger};
-use crate::db::store::background::OpenJob;
+use crate::db::store::background::{LetsGo, OpenJob};
 use crate::db::store::keyspace_state::KeyspaceState;
 use crate::db::store::state::{Store, TreeState};
 use crate::scheduler::decide::{Aside, Directive};
@@ -122,7 +122,7 @@ fn look_in(
         _ => pick_among(&view, wanted, permit),
     };
     match picked {
-        Pick::Run(picked) => begin_if_there_is_space(store, tree, keyspace, *picked, &rejected),
+        Pick::Run(picked) => begin_if_there_is_space(store, tree, keyspace, *picked, &rejected, permit.l0),
         Pick::Blocked { want, by, less_urgent } => {
             let class = want.compaction.class;
             if make_way(store, on_conflict, class, &by, &less_urgent) {
@@ -133,7 +133,7 @@ fn look_in(
             permit.classes.retain(|permitted| *permitted != class);
             match pick_among(&view, wanted, &permit) {
                 (Pick::Run(picked), rejected) => {
-                    begin_if_there_is_space(store, tree, keyspace, *picked, &rejected)
+                    begin_if_there_is_space(store, tree, keyspace, *picked, &rejected, permit.l0)
                 }
                 _ => Ok(false),
             }
@@ -155,8 +155,9 @@ fn begin_if_there_is_space(
     keyspace: &Arc<KeyspaceState>,
     picked: Picked,
     rejected: &[Rejected],
+    l0: L0Permit,
 ) -> Result<bool> {
-    let begun = begin(store, tree, keyspace, picked, rejected, None)?;
+    let begun = begin(store, tree, keyspace, picked, rejected, l0, None)?;
     if begun.is_none() {
         // Looked for again when there may be space. Writers that wait for this must not wait for ever.
         let mut state = store.background.lock();
@@ -224,8 +225,8 @@ fn make_way(
         return false;
     }
     for job in state.jobs.iter_mut().filter(|job| by.contains(&job.id)) {
-        job.discards |= on_conflict == OnConflict::Discard && gives_way(job.class, want);
-        ask_to_yield(store, job);
+        let discards = on_conflict == OnConflict::Discard && gives_way(job.class, want);
+        ask_to_let_go(store, job, if discards { LetsGo::Discards } else { LetsGo::Yields });
     }
     drop(state);
     // They may be set aside, and all workers asleep.

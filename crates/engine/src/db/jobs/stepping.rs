@@ -13,8 +13,9 @@ use super::pressure::let_drain;
 use super::search::{RETRY_AFTER, look_for_work};
 use crate::base::class::Class;
 use crate::base::error::{Error, Result};
+use crate::base::locks::MutexGuard;
 use crate::base::units::JobId;
-use crate::db::store::background::{BackgroundState, OpenJob, STEP_BYTES, Watched};
+use crate::db::store::background::{BackgroundState, LetsGo, OpenJob, STEP_BYTES, Watched};
 use crate::db::store::decisions::{Cost, Outcome};
 use crate::db::store::keyspace_state::KeyspaceState;
 use crate::db::store::state::Store;
@@ -47,34 +48,7 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
     }
     let Some(_step) = store.background.begin_step() else { return Stepped::Idle };
     let now = store.clock.now();
-    let mut state = store.background.lock();
-    let mut otherwise = Stepped::Idle;
-    if state.directive.waited_for != store.background.jobs_are_waited_for() {
-        state.look_for_work = true;
-    }
-    if state.rests_ms.as_ref().is_some_and(|rest| !rest.contains(&store.clock.wall_ms())) {
-        (state.rests_ms, state.look_for_work) = (None, true);
-    }
-    if state.look_for_work && now < state.retry_at {
-        // Only the look for work rests after a failure; jobs that are open go on.
-        otherwise = Stepped::Wait(state.retry_at);
-    } else if state.look_for_work {
-        state.look_for_work = false;
-        state.looking += 1;
-        // What failed is tried again, or not wanted any more.
-        state.compaction_error = None;
-        drop(state);
-        if let Err(error) = look_for_work(store) {
-            failed(store, error);
-        }
-        let rests_ms = look_again_ms(store).map(|at| store.clock.wall_ms()..at);
-        state = store.background.lock();
-        state.rests_ms = rests_ms;
-        state.looking -= 1;
-        if state.jobs.is_empty() {
-            store.background.tell_none_due();
-        }
-    }
+    let (mut state, otherwise) = look_if_wanted(store, now);
     let runnable = runnable(&state);
     let Some(chosen) = choose(&runnable) else { return otherwise };
     let outcome = granted(&mut state, now, chosen, &runnable);
@@ -85,33 +59,96 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
         Ok(chosen) => chosen,
         Err(when) => return Stepped::Wait(when),
     };
-    let fresh = state.jobs.get(chosen).is_some_and(|job| !job.started);
+    let Some(taken) = take(store, &mut state, chosen, now) else { return Stepped::Idle };
+    drop(state);
+    if taken.discards {
+        throw_away(store, &taken.keyspace, taken.id, taken.job);
+    } else {
+        run(store, taken, now);
+    }
+    Stepped::Worked
+}
+
+/// Looks for work if that is wanted; the lock again, and what to answer where there is nothing to step. After a failure the look rests;
+/// jobs that are open go on.
+fn look_if_wanted(store: &Store, now: Duration) -> (MutexGuard<'_, BackgroundState>, Stepped) {
+    let mut state = store.background.lock();
+    if state.directive.waited_for != store.background.jobs_are_waited_for() {
+        state.look_for_work = true;
+    }
+    if state.rests_ms.as_ref().is_some_and(|rest| !rest.contains(&store.clock.wall_ms())) {
+        (state.rests_ms, state.look_for_work) = (None, true);
+    }
+    if !state.look_for_work {
+        return (state, Stepped::Idle);
+    }
+    if now < state.retry_at {
+        let until = state.retry_at;
+        return (state, Stepped::Wait(until));
+    }
+    state.look_for_work = false;
+    state.looking += 1;
+    // What failed is tried again, or not wanted any more.
+    state.compaction_error = None;
+    drop(state);
+    if let Err(error) = look_for_work(store) {
+        failed(store, error);
+    }
+    let rests_ms = look_again_ms(store).map(|at| store.clock.wall_ms()..at);
+    state = store.background.lock();
+    state.rests_ms = rests_ms;
+    state.looking -= 1;
+    if state.jobs.is_empty() {
+        store.background.tell_none_due();
+    }
+    (state, Stepped::Idle)
+}
+
+/// A job in the hands of who steps it, and what of it must be known without the lock.
+struct Taken {
+    id: JobId,
+    class: Class,
+    keyspace: Arc<KeyspaceState>,
+    job: Box<CompactionJob>,
+    discards: bool,
+    sliced: bool,
+    l0_share: f64,
+    /// Syncs that had ended before.
+    syncs: u64,
+}
+
+/// Takes the chosen job, and has it let go at this step if somebody asked for that. One that let go in vain before gets on by a step first:
+/// else it could be picked and sent away for ever.
+fn take(store: &Store, state: &mut BackgroundState, chosen: usize, now: Duration) -> Option<Taken> {
+    let yields = lets_go(state, chosen);
+    let again = state.jobs.get(chosen).is_some_and(|open| lost_before(state, open));
     let syncs = state.syncs_done;
-    let again = state.jobs.get(chosen).is_some_and(|open| lost_before(&state, open));
-    let Some(open) = state.jobs.get_mut(chosen) else { return Stepped::Idle };
-    if fresh && open.class.is_l0() {
+    let open = state.jobs.get_mut(chosen)?;
+    if !open.started && open.class.is_l0() {
         store.counters.l0_wait_us.add(now.saturating_sub(open.picked_at).as_micros() as u64);
     }
     (open.started, open.stepped_at) = (true, now);
-    let Some(mut job) = open.job.take() else { return Stepped::Idle };
-    if open.discards {
-        let (id, keyspace) = (open.id, Arc::clone(&open.keyspace));
-        drop(state);
-        throw_away(store, &keyspace, id, job);
-        return Stepped::Worked;
+    let mut job = open.job.take()?;
+    let discards = open.lets_go == Some(LetsGo::Discards);
+    if yields && !discards {
+        job.request_yield(open.sliced || open.lets_go == Some(LetsGo::KeepsAll) || again);
     }
-    if open.yield_requested {
-        // One that let go in vain before gets on by a step first: else it could be picked and sent away for ever.
-        if !(fresh && again) {
-            job.request_yield(open.sliced || open.keeps_all || again);
-        }
-    }
-    let open = &state.jobs[chosen];
-    let (id, class, sliced, keyspace) = (open.id, open.class, open.sliced, Arc::clone(&open.keyspace));
-    let l0_share = open.l0_share;
-    drop(state);
+    Some(Taken {
+        id: open.id,
+        class: open.class,
+        keyspace: Arc::clone(&open.keyspace),
+        job,
+        discards,
+        sliced: open.sliced,
+        l0_share: open.l0_share,
+        syncs,
+    })
+}
 
-    let (cpu, moved_before) = (evenkeel_sys::thread_cpu_time(), job.bytes_moved());
+/// A step of it: what it moved is counted, finished tables are committed in parts, and it is put back or ends.
+fn run(store: &Store, taken: Taken, began: Duration) {
+    let Taken { id, class, keyspace, mut job, sliced, l0_share, syncs, .. } = taken;
+    let (cpu_before, moved_before) = (evenkeel_sys::thread_cpu_time(), job.bytes_moved());
     let outcome = job.step(STEP_BYTES);
     let on_disk = job.bytes_moved().saturating_sub(moved_before);
     let outcome = match outcome {
@@ -127,9 +164,9 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
         }
         other => other,
     };
-    store.counters.cpu_nanos[class as usize]
-        .add((evenkeel_sys::thread_cpu_time().saturating_sub(cpu)).as_nanos() as u64);
-    store.counters.step_us.add((store.clock.now().saturating_sub(now)).as_micros() as u64);
+    // Before the job goes from the list of open jobs, which is what is waited for.
+    let cpu = count_cpu(store, class, cpu_before);
+    store.counters.step_us.add((store.clock.now().saturating_sub(began)).as_micros() as u64);
     if let (Ok((_, moved)), true) = (&outcome, l0_share > 0.0) {
         keyspace.l0_drain.drained(store.clock.now(), *moved as f64 * l0_share);
     }
@@ -141,7 +178,15 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
         Ok((progress, _)) => put_back(store, id, job, progress, on_disk, syncs),
         Err(error) => discard(store, &keyspace, id, job, error),
     }
-    Stepped::Worked
+    // Most jobs install all they have made when they end.
+    count_cpu(store, class, cpu);
+}
+
+/// Counts what this thread has used since, and answers what it has used now.
+fn count_cpu(store: &Store, class: Class, since: Duration) -> Duration {
+    let now = evenkeel_sys::thread_cpu_time();
+    store.counters.cpu_nanos[class as usize].add(now.saturating_sub(since).as_nanos() as u64);
+    now
 }
 
 /// The job to step: the chosen one if the rate allows it now, else one that lets go, which moves a key or so: whoever asked it to
@@ -184,7 +229,7 @@ fn hold_drains(
 
 /// True if this job yields at its next step.
 fn lets_go(state: &BackgroundState, index: usize) -> bool {
-    let asked = state.jobs.get(index).filter(|job| job.yield_requested);
+    let asked = state.jobs.get(index).filter(|job| job.lets_go.is_some());
     asked.is_some_and(|job| job.started || !lost_before(state, job))
 }
 
@@ -209,7 +254,7 @@ fn let_go(store: &Store, keyspace: &KeyspaceState, id: JobId, job: &mut Compacti
 /// among them only while one of those waits for a sync: in its place, not beside it.
 fn runnable(state: &BackgroundState) -> Vec<(usize, Class)> {
     let jobs = || state.jobs.iter().enumerate().filter(|(_, job)| job.job.is_some() && !job.waiting);
-    let runs = |job: &OpenJob| job.yield_requested || job.aside.is_none();
+    let runs = |job: &OpenJob| job.lets_go.is_some() || job.aside.is_none();
     let mut chosen: Vec<(usize, &OpenJob)> = jobs().filter(|(_, job)| runs(job)).collect();
     let placed = state.jobs.iter().filter(|job| job.aside.is_none()).count();
     let in_hands = state.jobs.iter().filter(|job| job.job.is_none()).count();
@@ -217,9 +262,8 @@ fn runnable(state: &BackgroundState) -> Vec<(usize, Class)> {
         chosen = jobs().filter(|(_, job)| job.aside == Some(Aside::Place)).collect();
     }
     chosen.sort_by_key(|(i, job)| {
-        let left = job.compaction.input_bytes.saturating_sub(job.read_bytes);
-        let turn = Turn { class: job.class, served: job.served, left, due: job.due };
-        (!job.yield_requested, state.policy.order.key(&turn), *i)
+        let turn = Turn { class: job.class, served: job.served, left: job.bytes_left(), due: job.due };
+        (job.lets_go.is_none(), state.policy.order.key(&turn), *i)
     });
     chosen.into_iter().map(|(i, job)| (i, job.class)).collect()
 }
@@ -368,7 +412,8 @@ pub fn discard(store: &Store, keyspace: &KeyspaceState, id: JobId, job: Box<Comp
         store.background.work_changed();
     }
     if let Err(error) = removed {
-        failed(store, error);
+        // An orphan, which the next open removes; the failure itself has been counted.
+        store.event(&Event::BackgroundError { error: error.to_string() });
     }
 }
 
@@ -411,7 +456,7 @@ fn close_job(store: &Store, keyspace: &KeyspaceState, id: JobId, how: Ended) -> 
         Ended::Yielded => store.counters.jobs_yielded.add(1),
         Ended::Discarded => store.counters.jobs_discarded.add(1),
         // It came to its end, or failed, in the step in which it was set aside.
-        Ended::Otherwise if open.set_aside => {
+        Ended::Otherwise if open.paused => {
             store.counters.jobs_resumed.add(1);
             store.event(&Event::Resumed { job: id });
         }

@@ -20,7 +20,7 @@ use crate::db::background::learning;
 use crate::db::background::ticker::write_banner;
 use crate::db::files::file_ids::{log_numbers, table_ids};
 use crate::db::files::identity;
-use crate::db::jobs::scheduling;
+use crate::db::jobs::{device_speed, scheduling};
 use crate::db::recovery::replay::{self, ReplaySettings};
 use crate::db::recovery::settling::settle;
 use crate::db::settings::in_force;
@@ -242,15 +242,24 @@ impl Builder {
         versions.ids().file_at_least(replay::next_file_number(&*self.fs, &self.path)?);
         let gone = OnceLock::new();
         let persisted = self.read_settings(&versions, &gone)?;
-        let (options, told) = in_force::settle(&self.options, &self.by_name, persisted.as_ref())?;
+        let (mut options, mut told) = in_force::settle(&self.options, &self.by_name, persisted.as_ref())?;
+        let measured_before = options.device_measured_bytes_per_sec;
         if !self.read_only {
+            scheduling::check_schedule(&options)?;
+            let reserve = options.reserve_bytes;
+            told.extend(device_speed::find_at_open(&mut options, || {
+                device_speed::measure(&self.fs, &*self.clock, &self.path, versions.ids().file(), reserve)
+            }));
             scheduling::check_schedule(&options)?;
         }
         let policy = parse_schedule(&options.schedule)?;
-        let passing = match persisted.as_ref().filter(|_| !self.remember) {
+        let mut passing = match persisted.as_ref().filter(|_| !self.remember) {
             Some(stored) => in_force::passing(&options, stored)?,
             None => Passing::default(),
         };
+        if options.device_measured_bytes_per_sec != measured_before {
+            passing.options.remove(device_speed::MEASURED);
+        }
         self.options = options;
         let persisted = persisted.map_or_else(KeyspaceSettings::new, |stored| stored.keyspaces);
         // Before anything is changed: a strategy that does not parse must leave the store as it is.
@@ -272,7 +281,6 @@ impl Builder {
             }
         } else {
             identified(&store)?;
-            in_force::find_device_speed(&store);
         }
         learning::resume(&store);
         write_banner(&store);

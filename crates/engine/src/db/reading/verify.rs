@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::base::class::{Class, IoClass};
+use crate::base::class::IoClass;
 use crate::base::error::{Error, Result};
 use crate::base::iterator::InternalIterator;
 use crate::base::key::Trailer;
@@ -86,7 +86,7 @@ pub fn verify_all(store: &Store, damaged: &mut dyn FnMut(Error)) -> Result<Verif
 /// I1 and V3 on the entries themselves: along the read path the sequences of a key only fall, those of the range tombstones over
 /// it included.
 fn check_read_order(store: &Store, version: &Version) -> Result<()> {
-    let mode = ReadMode::Compaction { class: Class::Upkeep, direct: false, piece: PIECE_MAX };
+    let mode = ReadMode::Compaction { class: IoClass::Client, direct: false, piece: PIECE_MAX };
     let runs: Vec<_> = version.runs().collect();
     let ranges = runs
         .iter()

@@ -186,7 +186,7 @@ pub fn merge_tables(
     let cache = BlockCache::new(0, 4096);
     let cache = Arc::new(TableCache::new(Arc::clone(&context.files), context.dir.clone(), Arc::new(cache)));
     let tables: Vec<TableRef> = tables.iter().map(|meta| TableRef::whole(Arc::clone(meta), 0)).collect();
-    let mode = ReadMode::Compaction { class: Class::Upkeep, direct: false, piece: PIECE_MAX };
+    let mode = ReadMode::Compaction { class: CLASS, direct: false, piece: PIECE_MAX };
     let run = |table: &TableRef| RunIterator::new(vec![table.clone()], Arc::clone(&cache), mode);
     let mut merged = MergingIterator::new(tables.iter().map(run).collect(), 0);
     let ranges = tables.iter().enumerate().filter_map(|(at, table)| {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::base::class::Class;
+use crate::base::class::{Class, IoClass};
 use crate::base::error::Result;
 use crate::base::iterator::InternalIterator;
 use crate::db::reading::scan::{ScanRange, current, cursor_at};
@@ -130,7 +130,7 @@ pub fn measure_space(store: &Store, keyspace: &KeyspaceState) -> Result<SpaceRep
         }
         Ok(())
     };
-    let mode = ReadMode::Compaction { class: Class::Upkeep, direct: false, piece: PIECE_MAX };
+    let mode = ReadMode::Compaction { class: IoClass::Client, direct: false, piece: PIECE_MAX };
     for run in view.version.runs() {
         all(&mut RunIterator::new(run.tables.clone(), Arc::clone(&store.tables), mode))?;
     }

@@ -62,10 +62,10 @@ pub fn job_state(store: &Store) -> Vec<JobState> {
 
 fn words_for(open: &OpenJob, limited: bool) -> &'static str {
     match open {
-        _ if open.yield_requested => "asked to yield",
+        _ if open.lets_go.is_some() => "asked to yield",
         _ if open.waiting => "waiting for a sync",
         _ if open.aside == Some(Aside::Gate) => "set aside while the load is high",
-        _ if open.set_aside => "set aside for a more urgent job",
+        _ if open.paused => "set aside for a more urgent job",
         _ if open.job.is_none() => "running",
         _ if open.started && limited => "held back by the schedule",
         _ if open.started => "waiting for its next step",

@@ -1,6 +1,6 @@
 //! What the schedule does, as numbers and as JSON.
 
-use crate::db::jobs::scheduling::device_speed;
+use crate::db::jobs::device_speed;
 use crate::db::store::background::BackgroundState;
 use crate::db::store::state::Store;
 use crate::observe::json::{Object, quoted};
@@ -54,21 +54,15 @@ pub struct ScheduleMetrics {
 pub fn schedule(store: &Store, state: &BackgroundState, used: Usage) -> ScheduleMetrics {
     let (c, memory) = (&store.counters, &state.policy_state);
     let judged = state.policy.load.is_some();
-    let plans = state.policy.plans();
-    let client = match (judged, plans) {
-        (true, _) => memory.load.client,
-        (false, true) => memory.plan.client(),
-        (false, false) => memory.budget.client,
-    };
+    let client = if state.policy.plans() { memory.plan.client() } else { memory.clients.last() };
     ScheduleMetrics {
         name: state.policy_text.clone(),
         limit_bytes_per_sec: state.limiter.rate().unwrap_or(0),
         flush_limit_bytes_per_sec: state.flush_limiter.rate().unwrap_or(0),
         is_urgent: state.directive.plan.urgent,
-        device_bytes_per_sec: device_speed(&store.options.load()).unwrap_or(0),
+        device_bytes_per_sec: device_speed::known(&store.options.load()).unwrap_or(0),
         load_is_high: judged.then_some(memory.load.load == Load::High),
-        client_bytes_per_sec: (judged || plans || state.policy.budget.covers_flushes())
-            .then_some(client as u64),
+        client_bytes_per_sec: state.policy.every.map(|_| client as u64),
         high_loads: memory.load.rises,
         limit_changes: memory.budget.changes + memory.plan.changes,
         bursts: memory.bursts.begun,
@@ -80,7 +74,7 @@ pub fn schedule(store: &Store, state: &BackgroundState, used: Usage) -> Schedule
         jobs_resumed: c.jobs_resumed.get(),
         jobs_yielded: c.jobs_yielded.get(),
         jobs_discarded: c.jobs_discarded.get(),
-        jobs_paused: state.jobs.iter().filter(|job| job.set_aside).count() as u64,
+        jobs_paused: state.jobs.iter().filter(|job| job.paused).count() as u64,
     }
 }
 

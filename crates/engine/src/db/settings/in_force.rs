@@ -15,7 +15,7 @@ use super::strategies::{persist, resolve};
 use crate::base::error::{Error, Result};
 use crate::base::units::KIB;
 use crate::compaction::catalog::DEFAULT;
-use crate::db::jobs::device_speed;
+use crate::db::jobs::device_speed::{self, MEASURED};
 use crate::db::jobs::memory::fit_cache;
 use crate::db::jobs::pressure::sample_all;
 use crate::db::jobs::scheduling::{check_schedule, set_schedule};
@@ -116,10 +116,16 @@ pub fn change(store: &Store, name: &str, value: &str) -> Result<()> {
     after.validate()?;
     check_schedule(&after)?;
     let matters = ["schedule", "device_bytes_per_sec", MEASURED].contains(&row.name);
-    if matters && device_speed::is_wanted(&after) {
-        after.device_measured_bytes_per_sec = device_speed::measure_here(store)?;
-        store.passing().options.remove(MEASURED);
+    let mut untold = None;
+    if matters {
+        untold = device_speed::find(&mut after, || {
+            let number = store.tree().versions.ids().file();
+            device_speed::measure(&store.fs, &*store.clock, &store.dir, number, before.reserve_bytes)
+        })?;
         check_schedule(&after)?;
+    }
+    if row.name != MEASURED && after.device_measured_bytes_per_sec != before.device_measured_bytes_per_sec {
+        store.passing().options.remove(MEASURED);
     }
     // What holds for this open only is not what the store remembers.
     if after == *before && !store.passing().options.contains_key(row.name) {
@@ -135,13 +141,11 @@ pub fn change(store: &Store, name: &str, value: &str) -> Result<()> {
         put_in_force(store, Options::clone(&before))?;
         return Err(error);
     }
-    store.event(&event);
+    [event].iter().chain(&untold).for_each(|event| store.event(event));
     store.background.work_changed();
     Ok(())
 }
 
-/// The option that holds what was measured of the device.
-const MEASURED: &str = "device_measured_bytes_per_sec";
 /// What the device shows later counts when it differs by so much of what was measured.
 const DIFFERS: f64 = 0.25;
 
@@ -164,20 +168,6 @@ pub fn follow_device(store: &Store) -> Option<Event> {
         }
         // It will be tried again; a store that cannot be written says so elsewhere.
         _ => None,
-    }
-}
-
-/// At open: measures the speed if it is wanted, and keeps it. A store whose device cannot be measured is opened all the same, and its
-/// schedule limits nothing until it is known.
-pub fn find_device_speed(store: &Store) {
-    if store.read_only || !device_speed::is_wanted(&store.options.load()) {
-        return;
-    }
-    let outcome =
-        device_speed::measure_here(store).and_then(|speed| change(store, MEASURED, &speed.to_string()));
-    if let Err(error) = outcome {
-        let error = format!("{error}; the schedule limits nothing until device_bytes_per_sec is set");
-        store.event(&Event::BackgroundError { error });
     }
 }
 

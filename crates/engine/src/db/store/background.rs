@@ -35,7 +35,7 @@ use crate::scheduler::policy::SchedulingPolicy;
 pub const STEP_BYTES: u64 = 256 << 10;
 
 /// A compaction that fails so many times in a row is not waited for any longer.
-pub const FAILURES_MAX: u32 = 3;
+const FAILURES_MAX: u32 = 3;
 
 /// Open jobs and what the threads share.
 #[derive(Debug)]
@@ -151,18 +151,14 @@ pub struct OpenJob {
     pub job: Option<Box<CompactionJob>>,
     /// True while it waits for a sync.
     pub waiting: bool,
-    /// Asked to let go of its claims.
-    pub yield_requested: bool,
+    /// Asked to let go of its claims at its next step, and how.
+    pub lets_go: Option<LetsGo>,
     /// Has been stepped.
     pub started: bool,
     /// Set aside, and counted as such, until it goes on, lets go or is thrown away.
-    pub set_aside: bool,
+    pub paused: bool,
     /// Why it is not to be stepped, if it is not.
     pub aside: Option<Aside>,
-    /// Asked to throw its work away rather than keep it.
-    pub discards: bool,
-    /// Asked to let go of its claims, and to keep all it has.
-    pub keeps_all: bool,
     /// Bytes it has moved beside others, for orders that share.
     pub served: u64,
     /// When it was picked.
@@ -183,6 +179,32 @@ pub struct OpenJob {
     pub sliced: bool,
     /// Told of by whoever asked for it.
     pub watch: Option<Arc<JobWatch>>,
+}
+
+impl BackgroundState {
+    /// Why compactions fail, if that is everyone's: one that space does not mend may pass, and is tried again before.
+    pub fn lasting_error(&self) -> Option<&Error> {
+        let lasts = |e: &&Error| matches!(e, Error::NoSpace { .. }) || self.failures_in_a_row >= FAILURES_MAX;
+        self.compaction_error.as_ref().filter(lasts)
+    }
+}
+
+impl OpenJob {
+    /// Bytes of its input that it has not read yet.
+    pub fn bytes_left(&self) -> u64 {
+        self.compaction.input_bytes.saturating_sub(self.read_bytes)
+    }
+}
+
+/// What becomes of the work of a job that lets go of its claims; where several ask, the last of these holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LetsGo {
+    /// What is finished is committed, and the open table unless it holds little.
+    Yields,
+    /// All is committed.
+    KeepsAll,
+    /// Nothing is kept.
+    Discards,
 }
 
 /// What a job that was asked for has come to so far.

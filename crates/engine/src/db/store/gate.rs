@@ -1,7 +1,7 @@
 //! Where writers of a keyspace, or of the whole store, wait for their turn: the limit in force, and the condition they wait on.
 //!
 //! Without pressure a writer looks at one flag of the store and passes. The arithmetic is `scheduler/admission.rs`; who
-//! samples and what writers are told is `admission.rs`.
+//! samples is `db/jobs/pressure.rs`, and what writers are told `db/writing/admission.rs`.
 
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};

@@ -171,6 +171,11 @@ pub struct Keyspaces {
 }
 
 impl Keyspaces {
+    /// The one of this number.
+    pub fn by_id(&self, id: KeyspaceId) -> Option<&Arc<KeyspaceState>> {
+        self.by_name.values().find(|keyspace| keyspace.id == id)
+    }
+
     /// False if this one was dropped, whatever has its name now.
     pub fn has(&self, keyspace: &KeyspaceState) -> bool {
         self.by_name.get(&keyspace.name).is_some_and(|known| known.id == keyspace.id)
@@ -232,7 +237,7 @@ impl Store {
             self.counters.background_errors.add(1);
         }
         let keyspaces = self.keyspaces.load();
-        let keyspace = event.keyspace().and_then(|id| keyspaces.by_name.values().find(|k| k.id == id));
+        let keyspace = event.keyspace().and_then(|id| keyspaces.by_id(id));
         self.journal.tell(event, keyspace.map(|k| k.name.as_str()), self.clock.wall_ms());
         if self.listener.0.is_some() {
             self.outbox.add(event);

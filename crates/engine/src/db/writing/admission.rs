@@ -127,7 +127,7 @@ fn parts(batch: &WriteBatch) -> Vec<(KeyspaceId, u64)> {
 }
 
 fn find(store: &Store, id: KeyspaceId) -> Option<Arc<KeyspaceState>> {
-    store.keyspaces.load().by_name.values().find(|k| k.id == id).cloned()
+    store.keyspaces.load().by_id(id).cloned()
 }
 
 /// Waits for a turn at a gate: once, for a time that was computed, unless the limit changes meanwhile.
