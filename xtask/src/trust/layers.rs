@@ -74,24 +74,11 @@ pub const LOOM: Layer = flagged(
     Needs::Nothing,
 );
 
-/// The engine under loom. It is built as it stands, as under shuttle: optimising all tests of the library for the few that run took two
-/// minutes each.
+/// The engine under loom.
 pub const LOOM_DB: Layer = flagged(
     "loom-db",
     "the commit queue and the list of snapshots under every interleaving that loom finds",
-    &[
-        "test",
-        "-p",
-        "evenkeel",
-        "--lib",
-        "--target-dir",
-        "target/loom",
-        "--config",
-        "profile.dev.opt-level=0",
-        "--config",
-        "profile.dev.debug=false",
-        "loom_tests",
-    ],
+    &["test", "-p", "evenkeel", "--lib", "--target-dir", "target/loom", "--profile", "plain", "loom_tests"],
     Some("--cfg loom"),
     Needs::Nothing,
 );
@@ -107,10 +94,8 @@ pub const SHUTTLE: Layer = flagged(
         "--lib",
         "--target-dir",
         "target/shuttle",
-        "--config",
-        "profile.dev.opt-level=0",
-        "--config",
-        "profile.dev.debug=false",
+        "--profile",
+        "plain",
         "shuttle_tests",
     ],
     Some("--cfg shuttle"),

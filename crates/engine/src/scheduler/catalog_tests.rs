@@ -109,6 +109,14 @@ fn dlc_has_the_values_of_the_paper_and_paced_its_own() {
     assert_eq!(parse("paced").unwrap(), paced);
 }
 
+#[test]
+fn what_goes_by_clients_looks_at_them() {
+    for name in ["silk", "silk-bandwidth", "paced"] {
+        let error = SchedulingPolicy { every: None, ..parse(name).unwrap() }.check(None).unwrap_err();
+        assert!(error.to_string().contains("`every`"), "{name}: {error}");
+    }
+}
+
 /// What no text can say, but a policy that is put together can.
 #[test]
 fn gates_that_contradict_are_refused_with_the_reason() {

@@ -340,6 +340,37 @@ fn at_high_load_one_deep_job_goes_on() {
     assert_eq!(bench.high().aside, [], "the other has its turn");
 }
 
+/// In 10 ms a load that is high all the time seems low for a moment: a fall counts when three intervals show it.
+#[test]
+fn a_short_fall_of_the_load_is_none() {
+    let mut bench = Bench::new("silk:low=75%,high=75%");
+    let mut loads = String::new();
+    for mb in [100, 300, 300, 200, 300, 100] {
+        bench.pass(Duration::from_millis(10), mb);
+        loads.push(if bench.state.load.load == Load::High { 'H' } else { 'l' });
+    }
+    assert_eq!(loads, "lHHHHl");
+}
+
+#[test]
+fn a_clock_that_stands_still_or_jumps_decides_nothing_wrong() {
+    let mut bench = Bench::new("dlc-full:estimator=device");
+    let mut look = |secs: u64, bytes: u64| {
+        bench.sample.now = Duration::from_secs(secs);
+        bench.sample.used.client_read_bytes = bytes;
+        bench.decide();
+        (bench.state.load.load, bench.state.clients.last())
+    };
+    look(5, 0);
+    // No time has passed: no rate can be told.
+    assert_eq!(look(5, 900 * MB).0, Load::Low);
+    assert_eq!(look(6, 900 * MB).0, Load::High);
+    // An hour later a mean of the hour.
+    assert_eq!(look(3606, 1260 * MB), (Load::High, 0.1 * MB as f64));
+    // Backwards it waits until time is where it was.
+    assert_eq!(look(3000, 9000 * MB).0, Load::High);
+}
+
 /// Within an interval of low load.
 #[test]
 fn delayed_work_resumes_with_the_low_sample() {

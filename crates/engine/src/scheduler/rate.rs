@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::base::units::MIB;
+use crate::observe::words::bytes;
 
 /// A rate: so many bytes a second, or a part of what the device can do.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,7 +31,7 @@ impl Rate {
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Rate::Bytes(bytes) => write!(f, "{:.1} MiB/s", *bytes as f64 / MIB as f64),
+            Rate::Bytes(per_sec) => write!(f, "{}/s", bytes(*per_sec)),
             Rate::OfDevice(part) => write!(f, "{} % of the device", (part * 1000.0).round() / 10.0),
         }
     }

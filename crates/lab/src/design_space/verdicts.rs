@@ -156,7 +156,6 @@ pub fn on_page(studies: &[&'static Study], verdicts: &[StudyVerdict], finished: 
         busiest: finished.iter().filter_map(|cell| cell.measured.others_cores).reduce(f64::max),
         repeats: finished.iter().map(|cell| cell.repeats).sum(),
         quick: verdicts.iter().any(|v| v.quick),
-        tables: if studies.is_empty() { Vec::new() } else { vec![POINTS] },
     }
 }
 
@@ -166,25 +165,54 @@ fn middle(finished: &[Finished], point: &str, figure: &str) -> Option<f64> {
     median(&rounds.filter_map(|cell| cell.measured.figures.get(figure)).copied().collect::<Vec<_>>())
 }
 
-/// Where that is.
-pub const POINTS: &str = "points.csv";
-
-/// One line a cell, a column a figure; what a cell does not tell is empty.
+/// One line a cell, a column a figure.
 pub fn csv(finished: &[Finished]) -> String {
     let figures: BTreeSet<&String> = finished.iter().flat_map(|cell| cell.measured.figures.keys()).collect();
-    let names = ["point", "seed", "repeats", "wall_seconds", "others_cores"].map(str::to_owned);
-    let mut out = csv_row(names.into_iter().chain(figures.iter().map(|name| (*name).clone())));
-    for cell in finished {
-        let value = |x: Option<f64>| x.map_or_else(String::new, |x| x.to_string());
+    let line = |cell: &Finished| CellLine {
+        name: cell.point.clone(),
+        seed: cell.seed,
+        repeats: cell.repeats,
+        wall_seconds: cell.wall_seconds,
+        others_cores: cell.measured.others_cores,
+        figures: figures.iter().map(|name| cell.measured.figures.get(*name).copied()).collect(),
+    };
+    cells_csv("point", figures.iter().map(|name| (*name).clone()), finished.iter().map(line))
+}
+
+/// A cell of a study in a table for programs.
+pub struct CellLine {
+    /// What was run.
+    pub name: String,
+    /// Decided on keys and operations.
+    pub seed: u64,
+    /// How often it was run again.
+    pub repeats: u32,
+    /// How long it took.
+    pub wall_seconds: f64,
+    /// Cores that others used meanwhile.
+    pub others_cores: Option<f64>,
+    /// What was found, in the order of the columns.
+    pub figures: Vec<Option<f64>>,
+}
+
+/// One line a cell, a column a figure; what a cell does not tell is empty.
+pub fn cells_csv(
+    what: &str,
+    figures: impl Iterator<Item = String>,
+    cells: impl Iterator<Item = CellLine>,
+) -> String {
+    let names = [what, "seed", "repeats", "wall_seconds", "others_cores"].map(str::to_owned);
+    let mut out = csv_row(names.into_iter().chain(figures));
+    let value = |x: Option<f64>| x.map_or_else(String::new, |x| x.to_string());
+    for cell in cells {
         let what = [
-            cell.point.clone(),
+            cell.name,
             cell.seed.to_string(),
             cell.repeats.to_string(),
             cell.wall_seconds.to_string(),
-            value(cell.measured.others_cores),
+            value(cell.others_cores),
         ];
-        let measured = figures.iter().map(|name| value(cell.measured.figures.get(*name).copied()));
-        out += &csv_row(what.into_iter().chain(measured));
+        out += &csv_row(what.into_iter().chain(cell.figures.into_iter().map(value)));
     }
     out
 }

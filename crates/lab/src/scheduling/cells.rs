@@ -179,11 +179,18 @@ impl Cell {
     }
 }
 
-/// About how long all of these take, in seconds, with the stores that they start from, each filled once.
-pub fn estimate(cells: &[Cell], divide: u64) -> f64 {
+/// About how long all of these take, in seconds, each as `one` says, with the stores that they start from and that are not there: each is
+/// filled once.
+pub fn estimate(
+    cells: &[Cell],
+    divide: u64,
+    one: impl Fn(&Cell) -> f64,
+    is_there: impl Fn(&str) -> bool,
+) -> f64 {
     let stores: BTreeMap<String, f64> =
         cells.iter().map(|cell| (cell.store(), cell.filling_estimate(divide))).collect();
-    cells.iter().map(|cell| cell.estimate(divide)).sum::<f64>() + stores.values().sum::<f64>()
+    let missing = stores.iter().filter(|(store, _)| !is_there(store));
+    cells.iter().map(one).sum::<f64>() + missing.map(|(_, seconds)| seconds).sum::<f64>()
 }
 
 /// The records, as the bench is told them.

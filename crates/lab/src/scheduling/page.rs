@@ -6,9 +6,8 @@ use super::cells::Finished;
 use super::study::{Study, completed, median, most_runs, p99, short_seconds, worst_seconds};
 use crate::design_space::judge::StudyVerdict;
 use crate::design_space::study::median as middle;
-use crate::design_space::verdicts::verdict_table;
+use crate::design_space::verdicts::{CellLine, cells_csv, verdict_table};
 use crate::results::document::Document;
-use crate::results::report::csv_row;
 use crate::results::report::numbers::{known, micros};
 use crate::verdicts::verdict_page::Studies;
 
@@ -21,7 +20,6 @@ pub fn on_page(studies: &[&'static Study], verdicts: &[StudyVerdict], finished: 
         busiest: finished.iter().filter_map(|cell| cell.document.others_cores).reduce(f64::max),
         repeats: finished.iter().map(|cell| cell.repeats).sum(),
         quick: verdicts.iter().any(|v| v.quick),
-        tables: if studies.is_empty() { Vec::new() } else { vec![ROWS] },
     }
 }
 
@@ -49,26 +47,17 @@ const FIGURES: [(&str, &str, Get, fn(f64) -> String); 6] = [
     ("most runs in L0", "l0_runs_max", most_runs, |runs| format!("{runs:.0}")),
 ];
 
-/// Where that is.
-pub const ROWS: &str = "rows.csv";
-
-/// One line a cell, a column a figure; what a cell does not tell is empty.
+/// One line a cell, a column a figure.
 pub fn csv(finished: &[Finished]) -> String {
-    let names = ["row", "seed", "repeats", "wall_seconds", "others_cores"].into_iter();
-    let mut out = csv_row(names.chain(FIGURES.iter().map(|(_, name, ..)| *name)).map(str::to_owned));
-    let value = |x: Option<f64>| x.map_or_else(String::new, |x| x.to_string());
-    for cell in finished {
-        let what = [
-            cell.row.clone(),
-            cell.seed.to_string(),
-            cell.repeats.to_string(),
-            cell.wall_seconds.to_string(),
-            value(cell.document.others_cores),
-        ];
-        let figures = FIGURES.iter().map(|(_, _, get, _)| value(get(&cell.document)));
-        out += &csv_row(what.into_iter().chain(figures));
-    }
-    out
+    let line = |cell: &Finished| CellLine {
+        name: cell.row.clone(),
+        seed: cell.seed,
+        repeats: cell.repeats,
+        wall_seconds: cell.wall_seconds,
+        others_cores: cell.document.others_cores,
+        figures: FIGURES.iter().map(|(_, _, get, _)| get(&cell.document)).collect(),
+    };
+    cells_csv("row", FIGURES.iter().map(|(_, name, ..)| (*name).to_owned()), finished.iter().map(line))
 }
 
 /// The medians of the rounds, a line a row.

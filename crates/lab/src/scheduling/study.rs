@@ -132,9 +132,12 @@ pub fn p99(document: &Document) -> Option<f64> {
 
 /// The share of the seconds in which fewer than 95 % of the requests that came in it ended.
 pub fn short_seconds(document: &Document) -> Option<f64> {
-    let short = |window: &&WindowRow| window.offered.is_some_and(|offered| window.achieved < 0.95 * offered);
     let all = seconds(document).count();
-    (all > 0).then(|| seconds(document).filter(short).count() as f64 / all as f64)
+    (all > 0).then(|| seconds(document).filter(|window| is_short(window)).count() as f64 / all as f64)
+}
+
+fn is_short(window: &WindowRow) -> bool {
+    window.offered.is_some_and(|offered| window.achieved < 0.95 * offered)
 }
 
 /// Seconds whose p99 is more than ten times the median second's, as a share.
@@ -269,8 +272,7 @@ pub fn longest_dip_from(document: &Document, runs: u64) -> Option<f64> {
 fn longest_short<'a>(windows: impl Iterator<Item = &'a WindowRow>) -> f64 {
     let (mut longest, mut now) = (0u64, 0u64);
     for window in windows {
-        let short = window.offered.is_some_and(|offered| window.achieved < 0.95 * offered);
-        now = if short { now + 1 } else { 0 };
+        now = if is_short(window) { now + 1 } else { 0 };
         longest = longest.max(now);
     }
     longest as f64

@@ -26,12 +26,11 @@ pub struct About<'a> {
     pub notes: &'a [String],
     /// Name and address of each work's own page.
     pub pages: &'a [(String, String)],
+    /// Names of files with a line for each cell.
+    pub tables: &'a [&'static str],
     /// Experiments over the design space and over schedules.
     pub studies: &'a Studies,
 }
-
-/// A line for each cell of engines beside each other.
-pub const CELLS: &str = "cells.csv";
 
 /// What the page has of experiments over the design space, or over schedules.
 #[derive(Debug, Default)]
@@ -48,8 +47,6 @@ pub struct Studies {
     pub repeats: u32,
     /// Only a part was run.
     pub quick: bool,
-    /// Files with a line for each of their cells.
-    pub tables: Vec<&'static str>,
 }
 
 impl Studies {
@@ -62,7 +59,6 @@ impl Studies {
         self.busiest = self.busiest.into_iter().chain(more.busiest).reduce(f64::max);
         self.repeats += more.repeats;
         self.quick |= more.quick;
-        self.tables.extend(more.tables);
         self
     }
 }
@@ -73,7 +69,6 @@ pub fn page(about: &About<'_>, verdicts: &[Verdict], finished: &[Finished]) -> S
     experiments.dedup();
     let named: Vec<&str> = experiments.iter().chain(&about.studies.names).copied().collect();
     let title = format!("Verdicts: {}", named.join(", "));
-    let tables: &[&str] = if experiments.is_empty() { &[] } else { &[CELLS] };
     let body = html! {
         (head(about, verdicts, finished))
         @for experiment in experiments {
@@ -85,7 +80,7 @@ pub fn page(about: &About<'_>, verdicts: &[Verdict], finished: &[Finished]) -> S
         }
         footer { p {
             "As data: " a href="verdicts.json" { "verdicts.json" }
-            @for table in tables.iter().chain(&about.studies.tables) { ", " a href=(table) { (table) } }
+            @for table in about.tables { ", " a href=(table) { (table) } }
             "; docs/lab.md says how to read them."
         } }
     };

@@ -13,7 +13,7 @@ use crate::db::jobs::install::install_flush;
 use crate::db::jobs::memory::flush_early;
 use crate::db::jobs::planning::flushes_are_behind;
 use crate::db::jobs::pressure::{drained, flush_went_on, flushes_wait};
-use crate::db::jobs::stepping::Stepped;
+use crate::db::jobs::stepping::{Stepped, count_cpu};
 use crate::db::recovery::settling::settle;
 use crate::db::store::background::{BackgroundState, OpenFlush, STEP_BYTES};
 use crate::db::store::keyspace_state::KeyspaceState;
@@ -137,7 +137,7 @@ fn advance(store: &Store, mut open: OpenFlush) -> Stepped {
             let mut state = store.background.lock();
             state.flush = Some(open);
             let waiting = progress == Progress::Waiting && state.syncs_done == syncs;
-            count_cpu(store, cpu);
+            count_cpu(store, Class::Flush, cpu);
             return if waiting { Stepped::Wait(now + Duration::from_millis(100)) } else { Stepped::Worked };
         }
         Err(error) => {
@@ -146,7 +146,7 @@ fn advance(store: &Store, mut open: OpenFlush) -> Stepped {
             Err(error)
         }
     };
-    count_cpu(store, cpu);
+    count_cpu(store, Class::Flush, cpu);
     end(store, outcome)
 }
 
@@ -207,11 +207,6 @@ fn finished(
         store.background.tell_waiting();
     }
     stepped
-}
-
-fn count_cpu(store: &Store, since: Duration) {
-    let used = evenkeel_sys::thread_cpu_time().saturating_sub(since);
-    store.counters.cpu_nanos[Class::Flush as usize].add(used.as_nanos() as u64);
 }
 
 /// The flush to begin now.

@@ -174,16 +174,16 @@ fn run(store: &Store, taken: Taken, began: Duration) {
         Ok((Progress::Finished, _)) => {
             charge(store, on_disk);
             end(store, &keyspace, id, job);
+            // Most jobs install all they have made when they end.
+            count_cpu(store, class, cpu);
         }
         Ok((progress, _)) => put_back(store, id, job, progress, on_disk, syncs),
         Err(error) => discard(store, &keyspace, id, job, error),
     }
-    // Most jobs install all they have made when they end.
-    count_cpu(store, class, cpu);
 }
 
 /// Counts what this thread has used since, and answers what it has used now.
-fn count_cpu(store: &Store, class: Class, since: Duration) -> Duration {
+pub fn count_cpu(store: &Store, class: Class, since: Duration) -> Duration {
     let now = evenkeel_sys::thread_cpu_time();
     store.counters.cpu_nanos[class as usize].add(now.saturating_sub(since).as_nanos() as u64);
     now

@@ -74,7 +74,7 @@ pub fn list(json: bool) -> Result<(), Failure> {
     }
     for study in SCHEDULES {
         let cells = scheduling::cells::plan(&[*study], 1..=scheduling::cells::ROUNDS);
-        let seconds = scheduling::cells::estimate(&cells, 1);
+        let seconds = scheduling::cells::estimate(&cells, 1, |cell| cell.estimate(1), |_| false);
         match json {
             true => objects.push(schedules_json(study, &cells, seconds)),
             false => out.text(&schedules_text(study, &cells, seconds))?,

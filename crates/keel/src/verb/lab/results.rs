@@ -98,25 +98,24 @@ pub fn write(
     let mut pages = works(out, planned, &ran.finished).map_err(failed)?;
     pages.extend(loads(out, under).map_err(failed)?);
     let (commit, provenance) = (commit(), Provenance::here(clock::wall_ms(), out));
+    let tables = [
+        ("cells.csv", chosen.is_empty(), verdict_page::csv(&ran.finished)),
+        ("points.csv", space.chosen.is_empty(), design_space::verdicts::csv(&space.ran.finished)),
+        ("rows.csv", under.chosen.is_empty(), scheduling::page::csv(&under.ran.finished)),
+    ];
+    let tables: Vec<(&'static str, String)> =
+        tables.into_iter().filter(|(_, is_empty, _)| !is_empty).map(|(name, _, text)| (name, text)).collect();
+    let names: Vec<&'static str> = tables.iter().map(|(name, _)| *name).collect();
     let about = About {
         provenance: &provenance,
         commit: commit.as_deref(),
         notes: &notes,
         pages: &pages,
+        tables: &names,
         studies: &studies,
     };
-    let mut left =
-        vec![("verdicts.json", json + "\n"), (PAGE, verdict_page::page(&about, &verdicts, &ran.finished))];
-    if !chosen.is_empty() {
-        left.push((verdict_page::CELLS, verdict_page::csv(&ran.finished)));
-    }
-    if !space.chosen.is_empty() {
-        left.push((design_space::verdicts::POINTS, design_space::verdicts::csv(&space.ran.finished)));
-    }
-    if !under.chosen.is_empty() {
-        left.push((scheduling::page::ROWS, scheduling::page::csv(&under.ran.finished)));
-    }
-    for (name, text) in left {
+    let page = verdict_page::page(&about, &verdicts, &ran.finished);
+    for (name, text) in [("verdicts.json", json + "\n"), (PAGE, page)].into_iter().chain(tables) {
         files::write_whole(&out.join(name), &text).map_err(failed)?;
     }
     let text = verdict_table::text(&verdicts) + &design_space::verdicts::text(&studied);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_lab::base::clock;
 use evenkeel_lab::results::settings::OURS;
-use evenkeel_lab::scheduling::cells::{Cell, Finished, found};
+use evenkeel_lab::scheduling::cells::{Cell, Finished, estimate, found};
 use evenkeel_lab::scheduling::judge::disturbance;
 use evenkeel_lab::scheduling::row::{Found, Load};
 
@@ -99,15 +99,12 @@ impl ScheduleRunner<'_> {
     /// About how long these take, in seconds: as the same row took in another round, or as is to be thought; and the stores that are not
     /// there yet.
     fn left(&self, cells: &[Cell], ran: &ScheduleRan) -> f64 {
-        let known = |cell: &Cell| {
-            let same = ran.finished.iter().find(|other| other.row == cell.row.id());
-            same.map(|other| other.wall_seconds)
+        let divide = self.folder.divide;
+        let one = |cell: &Cell| {
+            let id = cell.row.id();
+            ran.took(|other| other.row == id).unwrap_or_else(|| cell.estimate(divide))
         };
-        let of = |cell: &Cell| known(cell).unwrap_or_else(|| cell.estimate(self.folder.divide));
-        let mut missing: BTreeMap<String, f64> =
-            cells.iter().map(|cell| (cell.store(), cell.filling_estimate(self.folder.divide))).collect();
-        missing.retain(|store, _| !self.stores().is_there(store));
-        cells.iter().map(of).sum::<f64>() + missing.values().sum::<f64>()
+        estimate(cells, divide, one, |store| self.stores().is_there(store))
     }
 
     fn measure(&self, cell: &Cell, words: &[String]) -> Result<Finished, String> {

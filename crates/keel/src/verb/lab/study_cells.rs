@@ -124,6 +124,14 @@ impl<F> CellsRan<F> {
         self.failed.iter().any(|(failed, _)| failed == name)
     }
 
+    /// How long a finished cell of this kind took, in seconds.
+    pub fn took(&self, is_of_kind: impl Fn(&F) -> bool) -> Option<f64>
+    where
+        F: Kept,
+    {
+        self.finished.iter().find(|cell| is_of_kind(cell)).map(Kept::wall_seconds)
+    }
+
     /// A cell could not run.
     pub fn fail(&mut self, name: String, title: &str, why: String) {
         note(&format!("keel: {title}: {why}"));

@@ -123,10 +123,7 @@ impl StudyRan {
     /// About how long a cell takes: as the same point took in another round, else by the table, as far off as that was.
     fn estimate(&self, cell: &Cell, divide: u64) -> f64 {
         let name = cell.point.name();
-        if let Some(other) = self.finished.iter().find(|other| other.point == name) {
-            return other.wall_seconds;
-        }
-        cell.estimate(divide)
+        self.took(|other| other.point == name).unwrap_or_else(|| cell.estimate(divide))
     }
 
     /// How long writing took in this cell.
