@@ -1,4 +1,30 @@
 //! Evenkeel: an embeddable LSM-tree key-value store that stays on an even keel.
+//!
+//! ```
+//! use evenkeel::{Db, Options, ScanRange};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! let db = Db::open(directory.path(), Options::default())?; // made if there is none
+//! db.put(b"apple", b"red")?;
+//! assert_eq!(db.get(b"apple")?.as_deref(), Some(&b"red"[..]));
+//! db.set_schedule("paced")?; // when background work may run, on the running store
+//! for entry in db.scan(ScanRange::all())? {
+//!     let (key, value) = entry?;
+//!     assert_eq!((&key[..], &value[..]), (&b"apple"[..], &b"red"[..]));
+//! }
+//! # Ok(db.close()?)
+//! # }
+//! ```
+//!
+//! - [`Db`] and [`Keyspace`] read and write, a [`WriteBatch`] over several keyspaces at once, a [`Snapshot`] reads as of a moment.
+//! - [`Builder`] opens with more than [`Options`], whose rows [`Options::names`] lists with ranges. A store is held by one process at a
+//!   time; [`Db::open_read_only`] looks at it beside that one.
+//! - [`strategy::catalog`] and [`schedule::catalog`] list how the tree is compacted, and when: both are values that change on a running
+//!   store.
+//! - [`Metrics`], [`Event`] and [`Db::control`] say what it does.
+//!
+//! Features: `zstd` (a compression that needs a C compiler to build) and `testing` (simulated files and a manual clock).
 #![forbid(unsafe_code)]
 
 mod base;

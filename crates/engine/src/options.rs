@@ -16,6 +16,9 @@ use crate::table::compression::{Compression, CompressionRule};
 use crate::table::prefix_rule::PrefixRule;
 
 /// Settings of a store. See [`Options::names`] for what `--set` takes.
+///
+/// A store remembers what it is opened with, unless `Builder::remember(false)` was said. So a field that is as by default means what the
+/// store was last set to; `Builder::set("memtables", "2")` means that value whatever was before.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Make the store if the directory holds none.
@@ -240,9 +243,11 @@ const TABLE: &[OptionInfo] = &[
     )),
     row!(level_ratio, "each level is this much larger (2 to 1000)", |n, t| count(n, t, 2, 1000)),
     row!(l0_trigger, "runs in L0 that start a compaction (1 to 1000)", |n, t| count(n, t, 1, 1000)),
-    row!(l0_limit, "runs in L0 there may be; writers slow from half way on (2 to 100000)", |n, t| count(
-        n, t, 2, 100_000
-    )),
+    row!(
+        l0_limit,
+        "runs in L0 there may be; writers slow from half way between those wanted and this (2 to 100000)",
+        |n, t| count(n, t, 2, 100_000)
+    ),
     row!(workers, "compaction threads; flushes have one of their own (1 to 64)", |n, t| count(n, t, 1, 64)),
     row!(compaction_first, "writes wait while a flush or a compaction is due: true or false", yes_or_no),
     row!(reserve_bytes, "disk kept free for flushes (0 to 1 TiB)", |n, t| size(n, t, 0, 1024 * GIB)),
@@ -260,7 +265,7 @@ const TABLE: &[OptionInfo] = &[
     row!(filter_bits, "filter bits per key (0 to 32)", |n, t| bits(n, t, 32.0)),
     row!(
         compression,
-        "auto (lz4; none in L0 while flushes are in a hurry), none, lz4, zstd:LEVEL (1 to 19), or one per level: none,none,lz4",
+        "auto (lz4; none in L0 while flushes are in a hurry), none, lz4, zstd:LEVEL (1 to 19; where built with the feature zstd), or one per level: none,none,lz4",
         parsed
     ),
     row!(
@@ -404,9 +409,9 @@ impl Options {
 /// Settings of a keyspace that differ from the store's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyspaceOptions {
-    /// Its compaction strategy; `None` for the default one.
+    /// Its compaction strategy; `None` for `1-leveling`, whatever the default keyspace has.
     pub strategy: Option<String>,
-    /// Its memtable size in bytes, 1 KiB to 4 GiB; `None` for the store's.
+    /// Its memtable size in bytes, 1 KiB to 4 GiB; `None` for the store's when the keyspace is made, which it keeps.
     pub memtable_bytes: Option<u64>,
     /// How its tables are compressed; `None` for the store's.
     pub compression: Option<CompressionRule>,

@@ -463,5 +463,6 @@ fn slow_words(f: &mut fmt::Formatter<'_>, count: u64, nanos: &[u64; 5]) -> fmt::
     write!(f, "Slow: {} took {took}: {}", words::count(count, "operation"), shares.join(", "))
 }
 
-/// Gets every event, on the thread where it happens: be quick.
+/// Is told of events one at a time and in their order, on a thread of its own that holds no lock of the store. One that does not keep up
+/// misses some, and is told how many ([`Event::Untold`]). See `Builder::listener`.
 pub type Listener = Arc<dyn Fn(&Event) + Send + Sync>;

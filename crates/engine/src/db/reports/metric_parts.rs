@@ -48,7 +48,7 @@ pub struct CompactionMetrics {
 /// How long something took.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LatencyMetrics {
-    /// What: `get write scan`, each a sample of one in 64; `flush compaction step`, all of them.
+    /// What: `get write scan`, each a sample of one in 64; `flush flush_wait compaction l0_wait step`, all of them.
     pub what: String,
     /// How many were timed.
     pub count: u64,

@@ -1,5 +1,5 @@
 //! The metrics in Prometheus' text format, version 0.0.4: base units, `_total` for what only grows, one `HELP` and one `TYPE`
-//! line a family, the family's samples together. Names are stable; `docs/observability.md` lists them.
+//! line a family, the family's samples together. Names are stable; `docs/observability.md` has those to begin with.
 
 use std::fmt::{Display, Write};
 

@@ -62,7 +62,8 @@ A latency is from the time at which an operation was due to its end. Values are 
 are those of the recorded names, and are made where they are missing. One thread keeps the order; several may let operations
 that lie close together change places. With hashed keys a scan begins anywhere, and a range delete deletes one key.
 
---db is made if it does not exist. Replay onto a copy (keel checkpoint) to begin with what the recorded store held.";
+--db is made if it does not exist. Replay onto a copy (keel checkpoint, then --use-existing) to begin
+with what the recorded store held.";
 
 impl Args {
     /// Does it.
