@@ -195,6 +195,11 @@ pub const FIG8A: Study = Study {
             number: |t| t.figure(&NUTANIX.under("silk"), monitor),
         },
         Claim {
+            id: "silk-fig8a.paced-monitor",
+            text: "cores that paced's monitor used, planning each 10 ms",
+            number: |t| t.figure(&NUTANIX.under("paced"), monitor),
+        },
+        Claim {
             id: "silk-fig8a.paced",
             text: "p99 of the worst 5 % of seconds, paced by unlimited",
             number: |t| t.ratio(&NUTANIX.under("paced"), &NUTANIX, worst_seconds),
@@ -276,6 +281,11 @@ pub const FIG8C: Study = Study {
             id: "silk-fig8c.unlimited",
             text: "share of seconds above 50 ms, unlimited less both",
             number: |t| more(t, "unlimited"),
+        },
+        Claim {
+            id: "silk-fig8c.delayed",
+            text: "delayed flushes of SILK",
+            number: |t| t.figure(&HALVES.under("silk"), delayed_flushes),
         },
     ],
 };

@@ -47,7 +47,7 @@ pub struct Setup {
 
 const MIB: u64 = 1 << 20;
 
-/// SILK §6.1, a 25th of its data and half its device: no log, no compression, writers not slowed by L0.
+/// SILK §6.1, a 25th of its data and half its device: no log, no compression, writers slowed by L0 late.
 pub const S: Setup = Setup {
     name: "s",
     records: 4_000_000,
