@@ -97,7 +97,7 @@ impl ReadArgs {
             // Its log does not fit into memory, or its tables into the table of open files: a writer needs neither.
             Err(error) if !self.read_only && is_too_large(&error) => Ok(builder.open()?),
             Err(error @ Error::Limit { .. }) => Err(Failure::work(format!(
-                "{error}; `keel option set memory_bytes SIZE` raises it, and any verb that writes empties the log"
+                "{error}; `keel option set --db DIR memory_bytes SIZE` raises it, and any verb that writes empties the log"
             ))),
             opened => Ok(opened?),
         }

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use evenkeel::Result;
 use evenkeel::plan::{
-    Born, Claims, Class, CommitPart, Committed, Compaction, GroupId, Ids, JobId, L0Permit, Order, Permit,
-    Pick, Picked, SeqNo, TableId, TableMeta, TableRef, TreeView, Trigger, Turn, Version, commit_part,
-    end_job, flush, move_tables, next_to_step, permitted, pick, set_bounds, set_levels,
+    Born, Claims, Class, CommitPart, Committed, Compaction, GroupId, Ids, JobId, Order, Permit, Pick, Picked,
+    SeqNo, TableId, TableMeta, TableRef, TreeView, Trigger, Turn, Version, commit_part, end_job, flush,
+    move_tables, next_to_step, permitted, pick, set_bounds, set_levels,
 };
 use evenkeel::strategy::Strategy;
 
@@ -207,7 +207,7 @@ impl<'a> Tree<'a> {
             if classes.is_empty() {
                 return Ok(());
             }
-            let permit = Permit { classes, l0: L0Permit::Full, max_bytes: u64::MAX };
+            let permit = Permit { classes, ..Permit::everything() };
             let space_amp = self.space_amplification();
             let view = TreeView {
                 version: &self.version,

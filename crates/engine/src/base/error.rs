@@ -12,6 +12,8 @@ use std::sync::Arc;
 /// The result of everything in the engine that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// Why a closed store takes nothing any more.
+pub const CLOSED: &str = "the store is closed";
 /// How damage begins in words that is the want of a whole file.
 const MISSING: &str = "this file is missing";
 
@@ -40,7 +42,8 @@ pub enum Error {
         /// The operation that found no space.
         context: String,
     },
-    /// An earlier failed write of the log or the manifest made the store read-only. Reopen it to go on.
+    /// The store takes no writes any more: it was closed, a write of the log or the manifest failed, or a thread panicked. Reopen it to go
+    /// on.
     Poisoned {
         /// The first error.
         cause: String,
@@ -55,7 +58,8 @@ pub enum Error {
         /// The store's directory.
         dir: PathBuf,
     },
-    /// A key, value or batch is larger than the store takes. Nothing was written.
+    /// Something is larger than the store takes: a key, a value, a batch, or what a read-only open would hold in memory. Nothing was
+    /// written.
     Limit {
         /// What is too large, for instance `key`.
         what: &'static str,
@@ -107,6 +111,11 @@ impl Error {
         Error::InvalidArgument(what.into())
     }
 
+    /// A call on a closed store.
+    pub fn closed() -> Error {
+        Error::Poisoned { cause: CLOSED.to_owned() }
+    }
+
     /// The kind's stable name, one word.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -139,6 +148,7 @@ impl fmt::Display for Error {
             Error::NoSpace { context } => {
                 write!(f, "{context}: no space left; nothing is lost, free some and go on")
             }
+            Error::Poisoned { cause } if cause == CLOSED => f.write_str("the store is closed; open it again"),
             Error::Poisoned { cause } => {
                 write!(f, "the store is read-only since an earlier failure ({cause}); close and reopen it")
             }

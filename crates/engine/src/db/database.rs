@@ -368,7 +368,8 @@ impl Db {
     }
 
     /// Closes the store and says whether that went well: keyspaces without a log are flushed, and the log is sealed, so that the
-    /// next open can tell any damage from an unfinished write. Handles still held elsewhere can read, and get `Poisoned` for writes.
+    /// next open can tell any damage from an unfinished write. Handles still held elsewhere can read, and get `Poisoned` for writes. Who
+    /// closes it too, by another of them, is told the same once it is closed; a listener does not wait for that.
     ///
     /// # Errors
     /// A failed sync of the log, or a failed flush of a keyspace without one; what was written with [`Durability::Sync`] is safe

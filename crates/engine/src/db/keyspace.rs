@@ -172,7 +172,7 @@ impl Keyspace {
     /// amplification, exactly. [`crate::metrics::CostMetrics`] has an estimate that reads nothing.
     ///
     /// # Errors
-    /// `Corruption` and `Io` of what cannot be read.
+    /// `Corruption` and `Io` of what cannot be read; `Poisoned` once the store is closed.
     pub fn measure_space(&self) -> Result<SpaceReport> {
         costs::measure_space(&self.handle.store, &self.state)
     }

@@ -3,6 +3,8 @@
 
 /// Cores that others keep busy.
 mod busy_cores;
+/// Stores that are closed, dropped, or left by who has listened to them.
+mod closing;
 /// Compactions by hand, pauses, bulk loads, paced unlinks.
 mod control;
 /// The corpora of the fuzz targets.

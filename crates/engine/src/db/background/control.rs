@@ -16,7 +16,7 @@ use crate::db::jobs::scheduling::look_if_due;
 use crate::db::jobs::stepping::{self, Stepped};
 use crate::db::store::background::BackgroundState;
 use crate::db::store::keyspace_state::KeyspaceState;
-use crate::db::store::state::{CLOSED, Store};
+use crate::db::store::state::Store;
 
 /// How long a waiter sleeps at most before it looks again by itself.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -122,7 +122,7 @@ pub fn wait_until(store: &Store, fails: Fails, done: impl Fn() -> bool) -> Resul
         }
         if store.background.is_stopping() {
             // Nobody will make it true any more, and whoever closes the store may wait for a lock that this caller holds.
-            return Err(Error::Poisoned { cause: CLOSED.to_owned() });
+            return Err(Error::closed());
         }
         if store.background.pauses() > 0 {
             // What may never come is not waited for.
@@ -148,6 +148,11 @@ pub fn wait_until(store: &Store, fails: Fails, done: impl Fn() -> bool) -> Resul
 /// Returns when everything written to the keyspace before the call is in tables, and so durable.
 pub fn flush(store: &Store, keyspace: &KeyspaceState) -> Result<()> {
     store.listener.check_outside()?;
+    flush_at_close(store, keyspace)
+}
+
+/// The same wherever it is called: the listener may be the last to let go of the store.
+pub fn flush_at_close(store: &Store, keyspace: &KeyspaceState) -> Result<()> {
     if store.background.pauses() > 0 && !keyspace.view.load().is_flushed() {
         return Err(Error::Paused);
     }

@@ -185,9 +185,10 @@ fn rest(store: &Store) {
 }
 
 fn refuse(stream: UnixStream) {
-    let error =
-        Error::Limit { what: "number of clients", bytes: CLIENTS_MAX as u64 + 1, max: CLIENTS_MAX as u64 };
-    refuse_with(stream, &error);
+    refuse_with(
+        stream,
+        &Error::invalid(format!("{CLIENTS_MAX} are served already; ask again when one has gone")),
+    );
 }
 
 fn refuse_with(mut stream: UnixStream, error: &Error) {

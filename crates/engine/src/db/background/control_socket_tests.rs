@@ -126,7 +126,7 @@ fn lines_and_clients_are_bounded() {
     clients.iter_mut().for_each(|c| assert!(ask(c, "ping").contains("pid")));
     let mut line = String::new();
     client(dir.path()).read_line(&mut line).unwrap();
-    assert!(line.contains("\"kind\":\"Limit\"") && line.contains("number of clients"), "{line}");
+    assert!(line.contains("\"kind\":\"InvalidArgument\"") && line.contains("served already"), "{line}");
     // A line without an end.
     let mut endless = clients.pop().unwrap();
     endless.get_mut().write_all(&vec![b'x'; LINE_BYTES_MAX + 4097]).unwrap();

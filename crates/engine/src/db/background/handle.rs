@@ -1,30 +1,33 @@
 //! What keeps a store open: every `Db`, `Keyspace`, snapshot and cursor holds one. The last one to go closes the store.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, TryLockError};
 
-use super::control::flush;
+use super::control::flush_at_close;
 #[cfg(unix)]
 use super::control_socket;
 use super::threads::start_threads;
 use super::ticker;
 use super::trace;
 use super::unlinks::unlink_at_close;
-use crate::base::error::{Error, Result};
+use crate::base::error::{CLOSED, Error, Result};
+use crate::base::locks::Mutex;
 use crate::db::jobs::stepping::give_up;
-use crate::db::store::state::{CLOSED, Store};
+use crate::db::store::state::Store;
 
 /// An open store and its threads.
 #[derive(Debug)]
 pub struct Handle {
     /// The store.
     pub store: Arc<Store>,
+    /// What closing it came to.
+    closed: Mutex<Option<Result<()>>>,
 }
 
 impl Handle {
     /// A handle on a store that has no threads yet.
     pub fn new(store: Arc<Store>) -> Handle {
-        Handle { store }
+        Handle { store, closed: Mutex::new(None) }
     }
 
     /// Starts the store's threads, and the control socket where it is wanted. After an error the handle is there to be dropped:
@@ -42,12 +45,21 @@ impl Handle {
     }
 
     /// Flushes keyspaces without a log, ends the threads, seals the log, and answers whether everything written is with the disk.
-    /// Idempotent. Paused jobs end unfinished: what they had not committed is found again by the picker.
+    /// Paused jobs end unfinished: what they had not committed is found again by the picker. Who closes it again is told the same, when it
+    /// is closed; a listener that is told of it meanwhile does not wait.
     pub fn close(&self) -> Result<()> {
+        let mut closed = match self.closed.try_lock() {
+            Ok(closed) => closed,
+            Err(TryLockError::Poisoned(closed)) => closed.into_inner(),
+            Err(TryLockError::WouldBlock) if self.store.listener.check_outside().is_err() => return Ok(()),
+            Err(TryLockError::WouldBlock) => self.closed.lock().unwrap_or_else(PoisonError::into_inner),
+        };
+        closed.get_or_insert_with(|| self.close_once()).clone()
+    }
+
+    fn close_once(&self) -> Result<()> {
         let store = &self.store;
-        if store.closed.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
+        store.closed.store(true, Ordering::SeqCst);
         // No write is taken any more.
         store.background.end_pauses();
         let flushed = if store.read_only { Ok(()) } else { flush_unlogged(store) };
@@ -103,7 +115,7 @@ fn give_up_jobs(store: &Store) {
 fn flush_unlogged(store: &Store) -> Result<()> {
     let keyspaces = store.keyspaces.load_full();
     let unlogged = keyspaces.by_name.values().filter(|keyspace| keyspace.no_wal);
-    unlogged.map(|keyspace| flush(store, keyspace)).fold(Ok(()), Result::and)
+    unlogged.map(|keyspace| flush_at_close(store, keyspace)).fold(Ok(()), Result::and)
 }
 
 /// Seals what is there; nothing is written any more.
@@ -124,11 +136,18 @@ fn seal(store: &Store) -> Result<()> {
         // The next open finds what this one found.
         return Ok(());
     }
-    let ended = store.tree().versions.end(commit.last_seq, sealed_logs);
+    let ended = {
+        let mut tree = store.tree();
+        let ended = tree.versions.end(commit.last_seq, sealed_logs);
+        if matches!(ended, Ok(()) | Err(Error::NoSpace { .. })) {
+            // Nobody appends to this manifest any more.
+            store.poisoned.get_or_init(|| CLOSED.to_owned());
+        }
+        ended
+    };
     match ended {
-        Ok(()) => Ok(()),
         // The log itself says that it ended, as far as it is there.
-        Err(Error::NoSpace { .. }) => Ok(()),
+        Ok(()) | Err(Error::NoSpace { .. }) => Ok(()),
         Err(error) => {
             store.poison(&error);
             Err(error)

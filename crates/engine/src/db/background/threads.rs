@@ -82,11 +82,12 @@ fn start_workers(store: &Arc<Store>, threads: &mut Threads) -> Result<()> {
     while threads.workers < wanted && !store.background.is_stopping() {
         let index = threads.workers;
         let has_stand_in = !can_raise();
-        if has_stand_in {
+        if has_stand_in && threads.stand_ins <= index {
             let body = move |store: &Store| {
                 stand_in_loop(store, work_is_urgent, |own, seen| work(store, index, own, true, seen));
             };
             threads.handles.push(start(store, &format!("keel-urgent-{index}"), body)?);
+            threads.stand_ins += 1;
         }
         let body = move |store: &Store| work_loop(store, index, has_stand_in);
         threads.handles.push(start(store, &format!("keel-work-{index}"), body)?);
@@ -223,12 +224,8 @@ fn memtable_fills(store: &Store) -> bool {
     })
 }
 
-/// True if a keyspace's L0 has three quarters of the debt at which its writers are slowed.
 fn l0_fills(store: &Store) -> bool {
-    store.keyspaces.load().by_name.values().any(|keyspace| {
-        let l0 = L0Debt::of(store, keyspace);
-        l0.debt > 0 && l0.debt >= l0.slack / 8 * 3
-    })
+    store.keyspaces.load().by_name.values().any(|keyspace| L0Debt::of(store, keyspace).fills())
 }
 
 /// After a step: on to the next, or how long to wait for a change. A change told since the step began is not waited for: it may

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use crate::base::clock::spawn;
 use crate::base::error::{Error, Result};
 use crate::db::files::trace_file::{Keys, Kind, TraceWriter};
-use crate::db::store::state::{CLOSED, Store};
+use crate::db::store::state::Store;
 use crate::db::store::tracing::{Recording, Written};
 use crate::observe::event::Event;
 use crate::observe::json::Object;
@@ -63,7 +63,7 @@ pub fn start(store: &Arc<Store>, path: &Path, keys: Keys) -> Result<Arc<Recordin
     let begun = store.trace.start(&recording).and_then(|()| {
         // The store closes after it says so; either it sees the recording or this sees that it closes.
         if store.closed.load(Ordering::SeqCst) {
-            return Err(Error::Poisoned { cause: CLOSED.to_owned() });
+            return Err(Error::closed());
         }
         let (store, recording) = (Arc::clone(store), Arc::clone(&recording));
         spawn("keel-trace", move || write_all(store, &recording, file))

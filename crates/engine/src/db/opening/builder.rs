@@ -319,7 +319,9 @@ impl Builder {
     fn take_directory(&self) -> Result<Box<dyn DirLock>> {
         let missing = || {
             let path = self.path.display();
-            Error::invalid(format!("there is no store at {path}; `keel load` or `keel put` make one"))
+            Error::invalid(format!(
+                "there is no store at {path}: open it with create_if_missing, or make one with `keel put`"
+            ))
         };
         if !self.fs.exists(&FileName::Current.path(&self.path))? {
             if !self.options.create_if_missing {

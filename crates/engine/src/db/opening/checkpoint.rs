@@ -24,7 +24,7 @@ use crate::db::recovery::salvage::copy_file;
 use crate::db::settings::options_file::{self, Stored};
 use crate::db::settings::strategies::stored;
 use crate::db::store::keyspace_state::KeyspaceState;
-use crate::db::store::state::{CLOSED, Store};
+use crate::db::store::state::Store;
 use crate::execution::output::JobContext;
 use crate::execution::sync_lane::InlineSyncLane;
 use crate::storage::file_name::FileName;
@@ -176,9 +176,11 @@ struct Frozen {
 
 /// Takes hold of everything between two commits: writers are held up for as long as switching memtables takes.
 fn freeze(store: &Store) -> Result<Frozen> {
+    // Which may wait for a thread of low priority.
+    let _waits = store.background.caller_waits(false);
     let mut commit = store.commit_state();
     if store.closed.load(Ordering::Acquire) {
-        return Err(Error::Poisoned { cause: CLOSED.to_owned() });
+        return Err(Error::closed());
     }
     let visible = SeqNo(store.visible.load(Ordering::Acquire));
     if commit.memtables.iter().any(|open| open.writer.table().last_seq() > visible) {

@@ -7,7 +7,9 @@ use crate::base::error::{Error, Result};
 use crate::compaction::catalog;
 use crate::db::background::unlinks::unlink_unless_paused;
 use crate::db::jobs::pressure::retire;
+use crate::db::jobs::scheduling::ask_to_let_go;
 use crate::db::settings::strategies::{change_settings, creation, resolve, stored};
+use crate::db::store::background::LetsGo;
 use crate::db::store::keyspace_state::{DEFAULT_NAME, KeyspaceState};
 use crate::db::store::state::{Keyspaces, Store};
 use crate::options::{KeyspaceOptions, TableStyle};
@@ -28,6 +30,8 @@ pub fn create(store: &Store, name: &str, options: KeyspaceOptions) -> Result<Arc
     let text = options.strategy.as_deref().unwrap_or(catalog::DEFAULT);
     let strategy = resolve(text, memtable_bytes, &store.options.load())?;
     let style = TableStyle::of(&options)?;
+    // Writers wait behind this, which may wait for a thread of low priority.
+    let _waits = store.background.caller_waits(false);
     let mut commit = store.commit_state();
     let mut tree = store.tree();
     if tree.versions.trees().values().any(|t| t.name == name) {
@@ -66,6 +70,8 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
         return Err(Error::invalid("the default keyspace cannot be dropped"));
     }
     let one_at_a_time = store.changing_options();
+    // Writers wait behind this, which may wait for a thread of low priority.
+    let _waits = store.background.caller_waits(false);
     let mut commit = store.commit_state();
     let mut tree = store.tree();
     let Some(state) = store.keyspaces.load().by_name.get(name).cloned() else {
@@ -92,6 +98,11 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     drop(tree);
     drop(commit);
     drop(one_at_a_time);
+    {
+        let mut background = store.background.lock();
+        let own = background.jobs.iter_mut().filter(|job| job.keyspace.id == state.id);
+        own.for_each(|job| ask_to_let_go(store, job, LetsGo::Discards));
+    }
     store.background.work_changed();
     // The keyspace is gone, whatever becomes of its files.
     unlink_unless_paused(store);

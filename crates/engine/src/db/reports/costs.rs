@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::base::class::{Class, IoClass};
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::iterator::InternalIterator;
 use crate::db::reading::scan::{ScanRange, current, cursor_at};
 use crate::db::store::keyspace_state::KeyspaceState;
@@ -104,11 +104,16 @@ impl SpaceReport {
     }
 }
 
+/// Whoever closes the store waits for those who ask at its socket.
+fn check_open(store: &Store) -> Result<()> {
+    if store.background.is_stopping() { Err(Error::closed()) } else { Ok(()) }
+}
+
 /// Reads everything that a keyspace holds, twice: all entries of its tables and memtables, and those that are seen. What range
 /// deletes cover is superseded too; they themselves are not counted.
 ///
 /// # Errors
-/// `Corruption` and `Io` of what cannot be read.
+/// `Corruption` and `Io` of what cannot be read; `Poisoned` if the store is closed meanwhile.
 pub fn measure_space(store: &Store, keyspace: &KeyspaceState) -> Result<SpaceReport> {
     let (view, at) = current(store, keyspace);
     let mut report = SpaceReport::default();
@@ -116,6 +121,7 @@ pub fn measure_space(store: &Store, keyspace: &KeyspaceState) -> Result<SpaceRep
     let mut all = |entries: &mut dyn InternalIterator| {
         entries.seek_to_first()?;
         while entries.valid() {
+            check_open(store)?;
             // What has come since is not looked at.
             let trailer = entries.trailer();
             match (trailer.seq() <= at, is_put(trailer)?) {
@@ -140,6 +146,7 @@ pub fn measure_space(store: &Store, keyspace: &KeyspaceState) -> Result<SpaceRep
     let mut seen = cursor_at(store, keyspace, &view, ScanRange::all().fill_cache(false), at, None);
     seen.seek_to_first()?;
     while seen.valid() {
+        check_open(store)?;
         report.seen += 1;
         report.seen_bytes += (seen.key().len() + seen.value().len()) as u64;
         seen.next()?;

@@ -103,6 +103,11 @@ pub fn passing(now: &Options, stored: &Stored) -> Result<Passing> {
 pub fn change(store: &Store, name: &str, value: &str) -> Result<()> {
     store.listener.check_outside()?;
     let _one_at_a_time = store.changing_options();
+    change_alone(store, name, value)
+}
+
+/// The same by who has seen to it that nobody else changes options meanwhile.
+fn change_alone(store: &Store, name: &str, value: &str) -> Result<()> {
     let row = Options::info(name)?;
     if !row.live {
         return Err(Error::invalid(format!(
@@ -119,6 +124,7 @@ pub fn change(store: &Store, name: &str, value: &str) -> Result<()> {
     let mut untold = None;
     if matters {
         untold = device_speed::find(&mut after, || {
+            store.check_writable()?;
             let number = store.tree().versions.ids().file();
             device_speed::measure(&store.fs, &*store.clock, &store.dir, number, before.reserve_bytes)
         })?;
@@ -152,6 +158,8 @@ const DIFFERS: f64 = 0.25;
 /// Brings what was measured of the device up to date by what flushes and compactions have shown of it since. What is to be told, if
 /// the schedule asks for more than that.
 pub fn follow_device(store: &Store) -> Option<Event> {
+    // Without threads whoever changes options, or waits for somebody who does, may be the one who steps the background.
+    let _one_at_a_time = store.try_changing_options()?;
     let options = store.options.load_full();
     let measured = options.device_measured_bytes_per_sec;
     let is_followed = options.device_test && options.device_bytes_per_sec == 0 && measured > 0;
@@ -162,7 +170,7 @@ pub fn follow_device(store: &Store) -> Option<Event> {
     if shown.abs_diff(measured) as f64 <= DIFFERS * measured as f64 {
         return None;
     }
-    match change(store, MEASURED, &shown.to_string()) {
+    match change_alone(store, MEASURED, &shown.to_string()) {
         Err(Error::InvalidArgument(error)) => {
             Some(Event::DeviceTooSlow { bytes_per_sec: shown, gone_by: measured, error })
         }

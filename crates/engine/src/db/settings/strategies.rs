@@ -137,13 +137,16 @@ pub fn set(store: &Store, keyspace: &KeyspaceState, text: &str) -> Result<()> {
 pub fn set_for_now(store: &Store, keyspace: &KeyspaceState, text: &str) -> Result<()> {
     store.listener.check_outside()?;
     store.check_writable()?;
-    let strategy = resolve(text, keyspace.memtable_bytes(), &store.options.load())?;
-    let text = strategy.text.clone();
-    {
+    let text = {
+        // Whoever changes an option resolves all strategies anew.
+        let _one_at_a_time = store.changing_options();
+        let strategy = resolve(text, keyspace.memtable_bytes(), &store.options.load())?;
+        let text = strategy.text.clone();
         let _tree = store.tree();
         let before = keyspace.strategy.swap(Arc::new(strategy));
         store.passing().strategies.entry(keyspace.name.clone()).or_insert_with(|| before.text.clone());
-    }
+        text
+    };
     store.event(&Event::StrategyChanged { keyspace: keyspace.id, strategy: text });
     warn_of_ttl(store, keyspace);
     store.background.work_changed();

@@ -1,7 +1,7 @@
 //! The store's parts, together. Stages are functions over what they need of this; none of them is a method here.
 //!
-//! Locks, in the order in which they may be taken: `changing_options`, `commit`, `tree`, a keyspace's view, `background`. Readers
-//! take none.
+//! Locks, in the order in which they may be taken: a handle's `closed`, `changing_options`, `commit`, `tree`, a keyspace's view,
+//! `background`. Readers take none.
 //! Whoever has `commit` may wait for flushes, so the flush lane never waits for it. Events are told under any of them, for the
 //! listener hears of them elsewhere (`outbox.rs`).
 
@@ -45,9 +45,6 @@ use crate::table::meta::TableMeta;
 use crate::table::table_cache::TableCache;
 use crate::version::version_set::VersionSet;
 use crate::write::wal::WalFiles;
-
-/// What a call on a closed store is told.
-pub const CLOSED: &str = "the store is closed";
 
 /// An open store.
 #[derive(Debug)]
@@ -221,6 +218,15 @@ impl Store {
         self.changing_options.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The same if nobody has it.
+    pub fn try_changing_options(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.changing_options.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
     /// What is in force for this open only.
     pub fn passing(&self) -> MutexGuard<'_, Passing> {
         self.passing.lock().unwrap_or_else(PoisonError::into_inner)
@@ -288,7 +294,7 @@ impl Store {
     pub fn check_takes_writes(&self) -> Result<()> {
         self.check_writable()?;
         if self.closed.load(Ordering::Acquire) {
-            return Err(Error::Poisoned { cause: CLOSED.to_owned() });
+            return Err(Error::closed());
         }
         self.check_settled()
     }

@@ -34,6 +34,8 @@ const GATHER: Duration = Duration::from_millis(200);
 pub struct Tracing {
     on: AtomicBool,
     current: ArcSwapOption<Recording>,
+    /// Held while one begins or ends.
+    changing: Mutex<()>,
 }
 
 impl Tracing {
@@ -81,20 +83,25 @@ impl Tracing {
     /// # Errors
     /// `InvalidArgument` if they are already.
     pub fn start(&self, recording: &Arc<Recording>) -> Result<()> {
-        let none: Option<Arc<Recording>> = None;
-        let before = self.current.compare_and_swap(&none, Some(Arc::clone(recording)));
-        if let Some(other) = &*before {
+        let _alone = self.changing();
+        if let Some(other) = &*self.current.load() {
             return Err(Error::invalid(format!(
                 "a trace runs already, into {}; end that one first",
                 other.path.display()
             )));
         }
+        self.current.store(Some(Arc::clone(recording)));
         self.on.store(true, Ordering::Relaxed);
         Ok(())
     }
 
+    fn changing(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// From now on they are not, if it was this recording that did.
     pub fn stop(&self, recording: &Arc<Recording>) {
+        let _alone = self.changing();
         if self.current.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, recording)) {
             self.on.store(false, Ordering::Relaxed);
             self.current.store(None);

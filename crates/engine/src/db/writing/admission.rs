@@ -22,7 +22,7 @@ use crate::db::jobs::stepping;
 use crate::db::store::commit_state::OpenMemtable;
 use crate::db::store::gate::Gate;
 use crate::db::store::keyspace_state::KeyspaceState;
-use crate::db::store::state::{CLOSED, Store};
+use crate::db::store::state::Store;
 use crate::observe::counters::StallReason;
 use crate::observe::event::Event;
 use crate::observe::memory::{Charge, MemoryClass};
@@ -133,7 +133,7 @@ fn find(store: &Store, id: KeyspaceId) -> Option<Arc<KeyspaceState>> {
 /// Waits for a turn at a gate: once, for a time that was computed, unless the limit changes meanwhile.
 fn take_turn(store: &Store, gate: &Gate, keyspace: Option<&Arc<KeyspaceState>>, bytes: u64) -> Result<()> {
     if store.background.is_stopping() {
-        return Err(Error::Poisoned { cause: CLOSED.to_owned() });
+        return Err(Error::closed());
     }
     let now = store.clock.now();
     resample(store, gate, keyspace, now);
@@ -163,7 +163,7 @@ fn delay(store: &Store, gate: &Gate, keyspace: Option<&Arc<KeyspaceState>>, plac
             break Err(error);
         }
         if store.background.is_stopping() {
-            break Err(Error::Poisoned { cause: CLOSED.to_owned() });
+            break Err(Error::closed());
         }
         let now = store.clock.now();
         resample(store, gate, keyspace, now);

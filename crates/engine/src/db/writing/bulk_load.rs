@@ -239,6 +239,8 @@ impl BulkLoad {
             flush(store, &self.keyspace)?;
         }
         store.wal_files.sync().map_err(|e| store.log_failed(e))?;
+        // Writers wait behind this, which may wait for a thread of low priority.
+        let _waits = store.background.caller_waits(false);
         let mut commit = store.commit_state();
         store.check_takes_writes()?;
         let Some(open) = commit.memtable(self.keyspace.id) else {

@@ -46,7 +46,7 @@ pub fn wait_for_compactions(store: &Store) -> Result<()> {
 
 /// True if a flush or a compaction is under way, or to come, and can get done.
 fn is_due(store: &Store) -> bool {
-    if store.background.pauses() > 0 {
+    if store.background.pauses() > 0 || store.check_settled().is_err() {
         return false;
     }
     let memtable = store.keyspaces.load().by_name.values().any(|k| !k.view.load().immutable.is_empty());
@@ -69,6 +69,7 @@ mod tests {
     use crate::options::Options;
     use crate::storage::fault::{Fault, FaultError, FaultKind};
     use crate::storage::simulated::SimulatedFileSystem;
+    use crate::storage::simulated_crash::CrashPolicy;
 
     fn builder(fs: &SimulatedFileSystem, compaction_first: bool) -> Builder {
         let options = Options {
@@ -149,5 +150,17 @@ mod tests {
         });
         (4050..4180).for_each(|i| put(&keyspace, i));
         fs.clear_faults();
+    }
+
+    /// There nothing gets done, and whoever writes is told so.
+    #[test]
+    fn a_store_that_was_opened_on_a_full_disk_refuses_writes() {
+        let fs = SimulatedFileSystem::new();
+        let db = builder(&fs, true).without_threads().open().unwrap();
+        (0..2000).for_each(|i| put(&db.keyspace("default").unwrap(), i));
+        let killed = fs.crash(1, CrashPolicy::KeepAll);
+        killed.set_free_space(Some(0));
+        let db = builder(&killed, true).open().unwrap();
+        assert_eq!(db.put(b"a", b"b").unwrap_err().kind(), "NoSpace");
     }
 }

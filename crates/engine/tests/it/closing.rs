@@ -1,0 +1,108 @@
+//! The end of a store, and of a keyspace: nothing that was promised is lost, and nobody waits for work that is not wanted any more.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use evenkeel::fs::Class;
+use evenkeel::testing::SimulatedFileSystem;
+use evenkeel::{Db, Event, KeyspaceOptions, Options};
+
+const DIR: &str = "/store";
+
+fn unlogged() -> KeyspaceOptions {
+    KeyspaceOptions { no_wal: true, ..KeyspaceOptions::default() }
+}
+
+/// The listener may be the last who holds the store: what only memory holds becomes tables all the same.
+#[test]
+fn a_store_that_its_listener_lets_go_of_last_has_lost_nothing() {
+    let fs = SimulatedFileSystem::new();
+    let held: Arc<Mutex<Option<Db>>> = Arc::default();
+    let of_listener = Arc::clone(&held);
+    let listener = move |event: &Event| {
+        if matches!(event, Event::StrategyChanged { .. }) {
+            drop(of_listener.lock().unwrap().take());
+        }
+    };
+    let builder = Db::builder(Path::new(DIR)).file_system(Arc::new(fs.clone()));
+    let db = builder.clone().listener(Arc::new(listener)).open().unwrap();
+    let keyspace = db.create_keyspace("fast", unlogged()).unwrap();
+    keyspace.put(b"key", b"value").unwrap();
+    drop(keyspace);
+    // The listener is told on a thread of its own, and finds the only handle that is left.
+    let mut own = held.lock().unwrap();
+    db.set_strategy("tier").unwrap();
+    *own = Some(db);
+    drop(own);
+    let db = loop {
+        match builder.clone().open() {
+            Ok(db) => break db,
+            Err(error) => assert_eq!(error.kind(), "Locked", "{error}"),
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!(db.keyspace("fast").unwrap().get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+}
+
+/// Who closes a store that another closes is told how that went, when it is done.
+#[test]
+fn whoever_closes_a_store_is_told_how_it_went() {
+    let fs = SimulatedFileSystem::new();
+    let db = Db::builder(Path::new(DIR)).file_system(Arc::new(fs.clone())).open().unwrap();
+    let keyspace = db.create_keyspace("fast", unlogged()).unwrap();
+    (0..2000_u32).for_each(|i| keyspace.put(&i.to_be_bytes(), &[7; 100]).unwrap());
+    drop(keyspace);
+    fs.set_free_space(Some(0));
+    let again = db.clone();
+    let outcomes = std::thread::scope(|scope| {
+        let threads = [db, again].map(|db| scope.spawn(move || db.close()));
+        threads.map(|thread| thread.join().unwrap().map_err(|error| error.kind()))
+    });
+    assert_eq!(outcomes, [Err("NoSpace"), Err("NoSpace")]);
+}
+
+/// Nobody will read what they write: they end at their next step, and let go of their files.
+#[test]
+fn jobs_of_a_keyspace_that_is_dropped_end() {
+    let options = Options {
+        memtable_bytes: 64 << 10,
+        table_bytes: 64 << 10,
+        l0_trigger: 2,
+        reserve_bytes: 0,
+        ..Options::default()
+    };
+    let builder = Db::builder(Path::new(DIR)).file_system(Arc::new(SimulatedFileSystem::new()));
+    let db = builder.options(options).without_threads().open().unwrap();
+    let gone = db.create_keyspace("gone", KeyspaceOptions::default()).unwrap();
+    let first = |jobs: &[(usize, Class)]| jobs.first().map(|(job, _)| *job);
+    let mut i = 0_u32;
+    while db.metrics().jobs_open == 0 {
+        gone.put(&i.wrapping_mul(0x9e37_79b9).to_be_bytes(), &[7; 500]).unwrap();
+        i += 1;
+        db.step(&mut |_| None);
+    }
+    assert!(db.step(&mut { first }));
+    db.drop_keyspace("gone").unwrap();
+    db.step(&mut { first });
+    let metrics = db.metrics();
+    assert_eq!((metrics.jobs_open, metrics.jobs_discarded, metrics.jobs_failed), (0, 1, 0));
+    assert_eq!(metrics.jobs_preempted, 1);
+    db.wait_idle().unwrap();
+    db.close().unwrap();
+}
+
+/// A whole store is read for this, and a client at the socket who asked for it keeps nobody from closing it.
+#[test]
+fn a_store_can_be_closed_while_its_space_is_measured() {
+    let db = Db::builder(Path::new(DIR)).file_system(Arc::new(SimulatedFileSystem::new())).open().unwrap();
+    for i in 0..20_000_u32 {
+        db.put(&i.to_be_bytes(), &[7; 100]).unwrap();
+    }
+    let keyspace = db.keyspace("default").unwrap();
+    std::thread::scope(|scope| {
+        let measuring = scope
+            .spawn(|| (0..10_000).find_map(|_| keyspace.measure_space().err()).map(|error| error.kind()));
+        db.close().unwrap();
+        assert_eq!(measuring.join().unwrap(), Some("Poisoned"));
+    });
+}
