@@ -95,6 +95,8 @@ pub struct Permit {
     pub classes: Vec<Class>,
     /// What the first level may do.
     pub l0: L0Permit,
+    /// At most so many compactions bring the first level down at a time; `None`: as many as have different tables.
+    pub l0_down_max: Option<u32>,
     /// Largest input of one compaction in bytes; the smallest is taken if all are larger.
     pub max_bytes: u64,
 }
@@ -102,7 +104,8 @@ pub struct Permit {
 impl Permit {
     /// Everything, of any size.
     pub fn everything() -> Permit {
-        Permit { classes: Class::ALL.to_vec(), l0: L0Permit::Full, max_bytes: u64::MAX }
+        let classes = Class::ALL.to_vec();
+        Permit { classes, l0: L0Permit::Full, l0_down_max: None, max_bytes: u64::MAX }
     }
 
     /// True if work of this class may start.

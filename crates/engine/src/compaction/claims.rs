@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::compaction::{Compaction, Slot, SlotPlace};
+use crate::base::class::Class;
 use crate::base::error::{Error, Result};
 use crate::base::units::{GroupId, IdMap, JobId, RunId, TableId};
 use crate::version::check::OpenClaim;
@@ -112,6 +113,11 @@ impl Claims {
     /// The job that has this table as an input.
     pub fn holder(&self, table: TableId) -> Option<JobId> {
         self.tables.get(&table).copied()
+    }
+
+    /// The jobs of a class, ascending.
+    pub fn of_class(&self, class: Class) -> Vec<JobId> {
+        self.open.iter().filter(|(_, compaction)| compaction.class == class).map(|(job, _)| *job).collect()
     }
 
     /// True if a job other than `except` has an input or slot in this run.

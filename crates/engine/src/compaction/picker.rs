@@ -228,8 +228,10 @@ pub fn attempt(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit, candid
         // The next level is busy with earlier runs: meanwhile the newer ones can be merged among themselves. That writes every
         // byte once more, so it waits until twice as many have gathered as start a compaction downward.
         Pick::Blocked { ref by, .. } if candidate.level == 0 && down && permit.allows(Class::IntraL0) => {
-            let holders = by.iter().filter_map(|job| view.claims.compaction(*job));
-            if holders.into_iter().any(|holder| is_ahead(Class::L0ToL1, holder.class)) {
+            let holders = || by.iter().filter_map(|job| view.claims.compaction(*job));
+            // One merge within L0 after the other, each in the way of the next one down, would keep the way out shut for ever.
+            let one_goes_down = holders().any(|holder| holder.class == Class::L0ToL1);
+            if !one_goes_down || holders().any(|holder| is_ahead(Class::L0ToL1, holder.class)) {
                 return first;
             }
             let least = INTRA_L0_FACTOR * view.policy(strategy, 0).layout.max_runs().max(2) as usize;
@@ -254,7 +256,10 @@ fn try_plans(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit, plans: &
             Drafted::Illegal => {}
             Drafted::Full { level, group } => return make_room(view, strategy, permit, level, group),
             Drafted::Ready(picked) => {
-                let by = view.claims.blockers(&picked.compaction);
+                let mut by = view.claims.blockers(&picked.compaction);
+                if by.is_empty() {
+                    by = all_that_may(view, permit, picked.compaction.class);
+                }
                 if !by.is_empty() {
                     blocked = blocked.or(Some(Pick::Blocked { want: picked, by, less_urgent: Vec::new() }));
                 } else if picked.compaction.input_bytes <= permit.max_bytes {
@@ -272,6 +277,16 @@ fn try_plans(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit, plans: &
         Some(picked) => Pick::Run(picked),
         None => blocked.unwrap_or(Pick::Nothing),
     }
+}
+
+/// The jobs that bring the first level down, if there are as many as may.
+fn all_that_may(view: &TreeView<'_>, permit: &Permit, class: Class) -> Vec<JobId> {
+    let Some(most) = permit.l0_down_max.filter(|_| class == Class::L0ToL1) else { return Vec::new() };
+    let mut open = view.claims.of_class(class);
+    if open.len() < most as usize {
+        open.clear();
+    }
+    open
 }
 
 /// The target of a move has no room for another run: it is compacted first.

@@ -401,6 +401,10 @@ fn newer_flushes_are_merged_while_older_ones_move_down() {
     add_to_l0(&mut scene, &parse("L0 T #11: 7[a-z]").unwrap());
     let all = "intra-l0: L0 7[a-z] | 6[a-z] | 5[a-z] | 4[a-z] -> L0 collapse #10 older a..z+";
     assert_eq!(scene.start(), all);
+    // When none moves down any more, what comes next is the way down: it only waits for this merge.
+    scene.claims.release(JobId(1));
+    add_to_l0(&mut scene, &parse("L0 T #12: 11[a-z] | #13: 10[a-z] | #14: 9[a-z] | #15: 8[a-z]").unwrap());
+    assert_eq!(drawn(&scene.pick(&Permit::everything())).split(':').next(), Some("blocked by 2"));
 }
 
 /// The rejected candidates, a level and a word each.
@@ -543,4 +547,19 @@ fn a_pick_on_a_large_tree_is_the_same_each_time() {
     let once = drawn(&scene.pick(&Permit::everything()));
     assert!(once.starts_with("deep: L2 "), "{once}");
     assert_eq!(drawn(&scene.pick(&Permit::everything())), once);
+}
+
+/// What has other tables may bring L0 down beside the first, where as many may.
+#[test]
+fn as_many_jobs_bring_l0_down_as_may() {
+    let strategy =
+        "when=saturation how=runs:1 much=file which=oldest; L0: when=runs how=runs:4 much=file which=oldest";
+    let tree = "L0 T 5[m-n] | 4[m-n] | 3[m-n] | 1[a-c] 2[s-t]\nL1 L 6[a-d bytes=50] 7[m-q bytes=50] 8[r-u bytes=50]\nL2 L";
+    let mut scene = Scene::new(strategy, tree);
+    let first = scene.start();
+    assert!(first.starts_with("l0-to-l1: L0 1[a-c]"), "{first}");
+    let at_most = |most| drawn(&scene.pick(&Permit { l0_down_max: most, ..Permit::everything() }));
+    assert!(at_most(None).starts_with("l0-to-l1: L0 2[s-t]"), "{}", at_most(None));
+    assert_eq!(at_most(Some(2)), at_most(None));
+    assert!(at_most(Some(1)).starts_with("blocked by 1"), "{}", at_most(Some(1)));
 }

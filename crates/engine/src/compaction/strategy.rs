@@ -426,6 +426,20 @@ impl Strategy {
         strategy
     }
 
+    /// The same, but L0 waits for nothing: all of it is to be compacted as soon as it has two runs.
+    #[must_use]
+    pub fn with_eager_l0(&self) -> Strategy {
+        let mut strategy = self.clone();
+        strategy.size.l0_bytes_max = self.size.l0_bytes;
+        let l0 = strategy.levels.at.get_mut(&0).unwrap_or(&mut strategy.levels.first);
+        l0.triggers = vec![Trigger::Runs];
+        (l0.granularity, l0.movement) = (Granularity::Runs, Vec::new());
+        if let Layout::Runs { max, .. } = &mut l0.layout {
+            *max = 2.min(*max);
+        }
+        strategy
+    }
+
     /// True if some level has such a trigger.
     pub fn has_trigger(&self, is_wanted: impl Fn(&Trigger) -> bool) -> bool {
         self.levels.named().any(|(_, policy)| policy.triggers.iter().any(&is_wanted))

@@ -1,7 +1,7 @@
 //! The text form of strategies: what is printed is read back, and nonsense is answered with what would be valid.
 
 use crate::compaction::level_sizes::capacity_bytes;
-use crate::compaction::strategy::{Align, Granularity, Layout, Sizes, Strategy};
+use crate::compaction::strategy::{Align, Granularity, Layout, Sizes, Strategy, Trigger};
 use crate::version::version::Version;
 
 fn error(text: &str) -> String {
@@ -99,6 +99,19 @@ fn an_early_l0_has_half_the_runs_where_they_become_one() {
     let named =
         "when=runs,saturation how=runs:1 much=runs; first: how=runs:6 much=runs; L0: how=runs:8 much=runs";
     assert_eq!(early(named), 4);
+}
+
+/// Whatever else it waits for.
+#[test]
+fn an_eager_l0_is_compacted_from_two_runs_on() {
+    for text in [
+        "when=saturation how=runs:1 much=file which=oldest; L0: when=runs how=runs:12 much=runs",
+        "when=saturation how=runs:1 much=file which=oldest; L0: when=duplicates:0.4:9 how=runs:12 much=runs",
+    ] {
+        let eager = text.parse::<Strategy>().unwrap().with_eager_l0();
+        let l0 = eager.levels.get(0, 4);
+        assert_eq!((l0.layout.max_runs(), &*l0.triggers), (2, &[Trigger::Runs][..]), "{text}");
+    }
 }
 
 #[test]

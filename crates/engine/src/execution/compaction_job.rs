@@ -242,7 +242,7 @@ impl CompactionJob {
     /// Ends without what was not committed: its files are removed. Answers the bytes of work lost.
     pub fn abandon(&mut self) -> (u64, Result<()>) {
         let lost: u64 = self.ready.iter().flat_map(|(meta, _)| meta).map(|meta| meta.bytes).sum::<u64>()
-            + self.merge.output.open_bytes();
+            + self.merge.output.unclaimed_bytes();
         let ids = self.ready.drain(..).filter_map(|(meta, _)| meta).map(|meta| meta.id).collect();
         (lost, self.merge.output.abandon(ids))
     }

@@ -218,9 +218,19 @@ impl<T> TableOutput<T> {
         self.syncing.len()
     }
 
-    /// Bytes of tables sealed so far, and of the open one.
+    /// Bytes of tables sealed so far, and of those that are not yet.
     pub fn bytes_written(&self) -> u64 {
-        self.bytes_written + self.open.as_ref().map_or(0, TableWriter::estimated_bytes)
+        self.bytes_written + self.unsealed_bytes()
+    }
+
+    /// Bytes of tables not handed out: what is lost if the job ends without them.
+    pub fn unclaimed_bytes(&self) -> u64 {
+        self.syncing.iter().map(|(meta, ..)| meta.bytes).sum::<u64>() + self.unsealed_bytes()
+    }
+
+    fn unsealed_bytes(&self) -> u64 {
+        let sealing = self.sealing.as_ref().map(|(writer, _)| writer);
+        self.open.iter().chain(sealing).map(TableWriter::estimated_bytes).sum()
     }
 
     /// Bytes in files so far: what is in buffers still, or was never written, is not among them.

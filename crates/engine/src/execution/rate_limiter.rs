@@ -1,7 +1,7 @@
 //! A token bucket that never makes anyone wait: it says how many bytes may be moved now, and when to ask again.
 //!
-//! The scheduler sets the rate; the workers ask before each step and charge what the step really moved, so a step may
-//! overdraw by its own size and later ones pay. Time comes in as an argument.
+//! The scheduler sets the rate; the workers ask before each step, which is reserved for while it is under way, and charge what it really
+//! moved, so a step may overdraw by its own size and later ones pay. Time comes in as an argument.
 
 use std::time::Duration;
 
@@ -12,6 +12,8 @@ pub struct RateLimiter {
     /// May be negative after a step that moved more than was granted.
     tokens: f64,
     refilled_at: Duration,
+    /// Steps that were granted and have not ended.
+    under_way: u32,
     /// Bytes that flushes have moved and that are still to be taken from what comes in.
     flushed: f64,
     /// Refills in which somebody was told to wait, and the last of them.
@@ -40,6 +42,7 @@ impl RateLimiter {
             bytes_per_sec,
             tokens: 0.0,
             refilled_at: Duration::ZERO,
+            under_way: 0,
             flushed: 0.0,
             drains: 0,
             drains_until: None,
@@ -67,13 +70,19 @@ impl RateLimiter {
     pub fn grant(&mut self, now: Duration, wanted: u64) -> Result<u64, Duration> {
         let Some(rate) = self.bytes_per_sec else { return Ok(wanted) };
         self.refill(now);
-        if self.tokens > 0.0 {
+        // Each may move as much, but of one that was stopped on its way nobody waits for more than half of what can be saved up.
+        let each = (wanted as f64).min(burst_at(rate) / 2.0);
+        let reserved = each * f64::from(self.under_way);
+        if self.tokens > reserved {
             return Ok(wanted);
         }
-        let missing = 1.0 - self.tokens;
+        let missing = 1.0 + reserved - self.tokens;
         let wait = Duration::try_from_secs_f64(missing / (rate.max(1) as f64)).unwrap_or(Duration::MAX);
         let until = now.saturating_add(wait.clamp(Duration::from_micros(50), Duration::from_secs(1)));
-        self.count_drains(now, until);
+        // Who only waits for the end of another one's step finds no less than there is.
+        if self.tokens <= 0.0 {
+            self.count_drains(now, until);
+        }
         Err(until)
     }
 
@@ -85,6 +94,18 @@ impl RateLimiter {
         let counted = self.drains_until.map_or(from, |counted| counted.saturating_add(1)).max(from);
         self.drains += (to.saturating_add(1)).saturating_sub(counted);
         self.drains_until = Some(self.drains_until.unwrap_or(0).max(to));
+    }
+
+    /// A step begins: until it has ended others are granted only what there is beside what it may move. Else two threads would share every
+    /// rate, whichever of their jobs comes first.
+    pub fn step_begins(&mut self) {
+        self.under_way += 1;
+    }
+
+    /// It has ended, and has moved so much.
+    pub fn step_ended(&mut self, moved: u64) {
+        self.under_way = self.under_way.saturating_sub(1);
+        self.charge(moved);
     }
 
     /// Takes what a step moved.
@@ -119,7 +140,7 @@ impl RateLimiter {
         self.refilled_at = self.refilled_at.max(now);
         if let Some(rate) = self.bytes_per_sec {
             let rate = rate as f64;
-            let burst = (rate * BURST.as_secs_f64()).max(1.0);
+            let burst = burst_at(self.bytes_per_sec.unwrap_or(0));
             let earned = rate * elapsed.as_secs_f64();
             let paid = self.flushed.min(earned * FLUSH_SHARE);
             let tokens = self.tokens + earned - paid;
@@ -128,6 +149,10 @@ impl RateLimiter {
             self.flushed = (self.flushed - paid - (tokens - self.tokens)).max(0.0);
         }
     }
+}
+
+fn burst_at(bytes_per_sec: u64) -> f64 {
+    (bytes_per_sec as f64 * BURST.as_secs_f64()).max(1.0)
 }
 
 #[cfg(test)]
@@ -145,6 +170,25 @@ mod tests {
         limiter.charge_unasked(1_000_000);
         assert!(limiter.grant(Duration::from_secs(11), 1).is_err());
         assert!(limiter.grant(Duration::from_secs(13), 1).is_ok());
+    }
+
+    /// Beside steps that may move all there is nobody else is granted one, and is when they have moved little.
+    #[test]
+    fn a_step_under_way_has_what_it_may_move() {
+        let mut limiter = RateLimiter::new(Some(1_000_000));
+        let now = Duration::from_secs(1);
+        // There is a hundredth of a second's worth, and each has half of it.
+        for _ in 0..2 {
+            assert!(limiter.grant(now, 8000).is_ok());
+            limiter.step_begins();
+        }
+        assert!(limiter.grant(now, 8000).is_err());
+        assert_eq!(limiter.drains(), 0);
+        limiter.step_ended(1000);
+        assert!(limiter.grant(now, 8000).is_ok());
+        limiter.step_ended(20_000);
+        assert!(limiter.grant(now, 8000).is_err());
+        assert_eq!(limiter.drains(), 1);
     }
 
     #[test]

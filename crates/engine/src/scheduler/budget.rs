@@ -148,6 +148,11 @@ impl Budget {
             return Ok(());
         };
         let range = 1.0 - free - least;
+        if range <= 0.0 && least < 1.0 {
+            return Err(Error::invalid(format!(
+                "epsilon ({epsilon}) and floor ({floor}) leave nothing in between: the rate would always be the floor, which is what `fixed` is for"
+            )));
+        }
         if range > 0.0 && change > range {
             return Err(Error::invalid(format!(
                 "min-change is {min_change}: more than the rate could ever change, from floor ({floor}) up to what epsilon ({epsilon}) leaves"

@@ -120,14 +120,30 @@ fn rates_that_stop_everything_are_refused() {
         },
         Budget::Leftover { epsilon: Rate::OfDevice(1.5), floor: Rate::Bytes(MB), min_change: Rate::Bytes(0) },
     ];
-    let changes = |least| Budget::Leftover {
-        epsilon: Rate::OfDevice(0.05),
-        floor: Rate::OfDevice(0.25),
-        min_change: Rate::OfDevice(least),
-    };
-    assert!(changes(0.69).check(Some(T)).is_ok());
-    for budget in bad.into_iter().chain([changes(0.71)]) {
+    for budget in bad {
         assert_eq!(budget.check(Some(T)).unwrap_err().kind(), "InvalidArgument", "{budget:?}");
     }
     assert!(leftover().check(None).is_ok() && Budget::Fixed(Rate::Bytes(1024)).check(None).is_ok());
+}
+
+/// Between the floor and what epsilon leaves there has to be something, and no change may be too small for it.
+#[test]
+fn rates_that_could_never_change_are_refused() {
+    let part = Rate::OfDevice;
+    let cases = [
+        (part(0.05), part(0.25), part(0.69), true),
+        (part(0.05), part(0.25), part(0.71), false),
+        (part(0.75), part(0.25), part(0.05), false),
+        (part(0.8), part(0.25), part(0.05), false),
+        // All of it, whatever clients do.
+        (part(0.05), part(1.0), part(0.05), true),
+        // What bytes come to changes with what is known of the device, and a store is to be opened all the same.
+        (Rate::Bytes(160 * MB), Rate::Bytes(50 * MB), part(0.05), true),
+    ];
+    for (epsilon, floor, min_change, makes_sense) in cases {
+        let budget = Budget::Leftover { epsilon, floor, min_change };
+        for device in [None, Some(T)] {
+            assert_eq!(budget.check(device).is_ok(), makes_sense, "{budget:?}");
+        }
+    }
 }

@@ -61,7 +61,7 @@ const PRESETS: [Preset; 13] = [
     ),
     row(
         "paced",
-        "what must be done by when, and no faster while clients are busy; all of the device while they rest",
+        "what must be done by when, and no faster while clients are busy; what they leave while they rest",
         paced,
     ),
 ];
@@ -147,6 +147,7 @@ pub fn unlimited() -> SchedulingPolicy {
         on_conflict: OnConflict::Yield,
         l0_room: L0Room::Preempts(Victim::Youngest),
         slots: Slots::Workers,
+        l0_down_max: None,
         admission: Slowing::Slope,
     }
 }
@@ -171,6 +172,7 @@ fn silk() -> SchedulingPolicy {
         on_conflict: OnConflict::Discard,
         l0_room: L0Room::Preempts(Victim::Random),
         slots: Slots::ByBandwidth { bytes_per_sec: BYTES_PER_SLOT },
+        l0_down_max: Some(1),
         admission: Slowing::Slope,
     }
 }
@@ -244,6 +246,7 @@ fn dlc() -> SchedulingPolicy {
         on_conflict: OnConflict::Yield,
         l0_room: L0Room::Preempts(Victim::Youngest),
         slots: Slots::Workers,
+        l0_down_max: Some(1),
         admission: Slowing::Slope,
     }
 }

@@ -48,6 +48,7 @@ fn silk_has_the_values_of_the_paper_and_its_artifact_those_of_the_code() {
         on_conflict: OnConflict::Discard,
         l0_room: L0Room::Preempts(Victim::Random),
         slots: Slots::ByBandwidth { bytes_per_sec: 50_000_000 },
+        l0_down_max: Some(1),
         admission: Slowing::Slope,
     };
     assert_eq!(parse("silk").unwrap(), silk);
@@ -87,6 +88,7 @@ fn dlc_has_the_values_of_the_paper_and_paced_its_own() {
         on_conflict: OnConflict::Yield,
         l0_room: L0Room::Preempts(Victim::Youngest),
         slots: Slots::Workers,
+        l0_down_max: Some(1),
         admission: Slowing::Slope,
     };
     assert_eq!(parse("dlc-full").unwrap(), dlc);
@@ -104,6 +106,7 @@ fn dlc_has_the_values_of_the_paper_and_paced_its_own() {
         order: Order::Deadline,
         l0_room: L0Room::Preempts(Victim::LargestRemaining),
         slots: Slots::Beside(1),
+        l0_down_max: None,
         ..dlc
     };
     assert_eq!(parse("paced").unwrap(), paced);
@@ -249,6 +252,7 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
         ("silk:l0=delay,burst-runs=1", "from 2 runs"),
         ("dlc-full:parts=2", "burst-runs or burst-bytes"),
         ("dlc-burst-part:l0=within", "not delayed by"),
+        ("silk:l0-down=0", "l0-down is from 1"),
         ("silk-priority:deep=pause", "no use for"),
         ("silk-priority:floor=10%", "no use for"),
         ("unlimited:estimator=device", "no use for"),

@@ -10,7 +10,7 @@ use super::classifier::{Load, LoadState};
 use super::client_use::ClientUse;
 use super::gates::{Act, BurstState, Phase};
 use super::order::{L0Room, OPEN_JOBS_MAX, Victim};
-use super::plan::{Plan, PlanState};
+use super::plan::{PLAN_EVERY, Plan, PlanState};
 use super::policy::SchedulingPolicy;
 use super::situation::{Backlog, OpenJob, Sample};
 use crate::base::class::{Class, L0Permit, Permit};
@@ -48,12 +48,14 @@ pub struct Directive {
     pub classes: Vec<Class>,
     /// True where L0 may only be merged within itself.
     pub l0_within: bool,
-    /// Bursts under way, and keyspaces whose writers are slowed because of L0: there L0 may start all the same.
+    /// Bursts under way, and keyspaces whose writers are slowed because of L0: there L0 may start all the same, and waits for nothing.
     pub l0_anyway: Vec<(KeyspaceId, Phase)>,
     /// Keyspaces whose L0 has a job open.
     pub l0_open: Vec<KeyspaceId>,
     /// True if there is a place for another job of L0.
     pub l0_place: bool,
+    /// At most so many jobs bring the L0 of a keyspace down.
+    pub l0_down_max: Option<u32>,
     /// Rates, and by when what is to be done.
     pub plan: Plan,
     /// True if what flushes move counts in the rate of compactions, and they keep to theirs while they are ahead of writers.
@@ -70,7 +72,8 @@ impl Directive {
     /// What may be picked in a keyspace.
     pub fn permit_for(&self, keyspace: KeyspaceId) -> Permit {
         let anyway = self.l0_anyway.iter().find(|(id, _)| *id == keyspace).map(|(_, phase)| *phase);
-        let mut permit = Permit { classes: self.classes.clone(), ..Permit::everything() };
+        let mut permit =
+            Permit { classes: self.classes.clone(), l0_down_max: self.l0_down_max, ..Permit::everything() };
         if self.l0_within {
             permit.l0 = L0Permit::IntraOnly { flush_born: false };
         }
@@ -89,6 +92,11 @@ impl Directive {
             Phase::Full => L0Permit::Full,
         };
         permit
+    }
+
+    /// True if L0 of a keyspace is to be merged now, whatever it would wait for else.
+    pub fn merges_l0(&self, keyspace: KeyspaceId) -> bool {
+        self.l0_anyway.iter().any(|(id, _)| *id == keyspace)
     }
 
     /// True if somebody who sleeps by the one `before` may go on.
@@ -125,7 +133,9 @@ pub fn decide(
     state.budget.look(&policy.budget, is_over, used, sample);
     let slots = policy.slots.count(backlog.workers, sample.device);
     let plan = match policy.budget {
-        Budget::Paced { horizon } => state.plan.plan(horizon, by, sample, backlog, slots),
+        Budget::Paced { horizon } => {
+            state.plan.plan(horizon, policy.every.unwrap_or(PLAN_EVERY), by, sample, backlog, slots)
+        }
         _ => Plan { rate: state.budget.rate, ..Plan::default() },
     };
     let load = if backlog.waited_for { Load::Low } else { state.load.load };
@@ -143,6 +153,7 @@ pub fn decide(
         l0_anyway,
         l0_open: backlog.open.iter().filter(|job| job.class.is_l0()).map(|job| job.keyspace).collect(),
         l0_place: places.has_place(Class::L0ToL1),
+        l0_down_max: policy.l0_down_max,
         plan,
         covers_flushes: policy.budget.covers_flushes(),
         aside: places.aside(),

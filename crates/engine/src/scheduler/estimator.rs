@@ -1,5 +1,5 @@
 //! What clients use of the device: five ways to say it from counters. None looks at the device: the nearest adds up what is asked of files,
-//! of which the page cache may answer a part.
+//! of which the page cache may answer a part (`device_share.rs`).
 
 use crate::base::class::Class;
 use crate::base::error::{Error, Result};

@@ -6,6 +6,7 @@ pub mod catalog;
 pub mod classifier;
 pub mod client_use;
 pub mod decide;
+pub mod device_share;
 pub mod estimator;
 pub mod gates;
 pub mod order;

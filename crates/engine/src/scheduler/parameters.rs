@@ -19,7 +19,7 @@ pub const KNOBS: &[(&str, &str)] = &[
     ("epsilon", "what is kept free, a rate like 10MiB or a part of the device like 5%"),
     ("floor", "what background work has at least, a rate or a part"),
     ("min-change", "smaller changes of the rate are not made, a rate or a part"),
-    ("every", "the interval in which clients are looked at, like 10ms or 1s"),
+    ("every", "the interval in which clients are looked at, in ms or s, like 10ms"),
     ("horizon", "by then deeper work is to be done, like 30s"),
     ("low", "below this for `softness` intervals the load is low, a rate or a part"),
     ("high", "above this it is high, a rate or a part"),
@@ -42,7 +42,11 @@ pub const KNOBS: &[(&str, &str)] = &[
         "admission",
         "writers beside too many runs in L0: slope, steps[@RATE] (RocksDB's slowdown and stop) or none (no limit)",
     ),
-    ("jobs", "jobs side by side: workers, workers+N, a number, or bandwidth@RATE a job"),
+    (
+        "l0-down",
+        "how many compactions bring L0 of a keyspace down at a time: a number, or any where tables differ",
+    ),
+    ("jobs", "jobs side by side: workers, workers+N, a number, or bandwidth@RATE a job; 1 to 8"),
 ];
 
 /// Changes what `knob`, like `floor=25%`, says.
@@ -62,7 +66,7 @@ pub fn change(policy: &mut SchedulingPolicy, knob: &str) -> Result<()> {
     };
     match set(policy, name, value) {
         Some(true) => Ok(()),
-        Some(false) => Err(Error::invalid(format!("this schedule has no use for `{name}`"))),
+        Some(false) => Err(Error::invalid(format!("this schedule has no use for `{name}`: {takes}"))),
         None => Err(Error::invalid(format!("{name} is {takes}; not `{value}`"))),
     }
 }
@@ -100,6 +104,7 @@ fn set(policy: &mut SchedulingPolicy, name: &str, value: &str) -> Option<bool> {
         "conflict" => policy.on_conflict = conflict(value)?,
         "victim" => policy.l0_room = room(value)?,
         "admission" => policy.admission = admission(value)?,
+        "l0-down" => policy.l0_down_max = l0_down(value)?,
         "jobs" => policy.slots = slots(value)?,
         _ => return None,
     }
@@ -174,6 +179,10 @@ fn time(text: &str) -> Option<Duration> {
         (None, None) => return None,
     };
     number.trim().parse::<u64>().ok()?.checked_mul(unit).map(Duration::from_millis)
+}
+
+fn l0_down(text: &str) -> Option<Option<u32>> {
+    if text == "any" { Some(None) } else { text.parse().ok().map(Some) }
 }
 
 fn estimator(text: &str) -> Option<Estimator> {

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! demand              wanted by                                            due by
-//! full memtable         a quarter of the next one is used                  three quarters of it are
+//! full memtable       a quarter of the last one there may be is used       three quarters of it are
 //! work in L0          as much has come in as makes L0 due again            writers are slowed for it
 //! what L0 lies on     L0 is due again
 //! deeper work         the horizon
-//! an open job                                                                four horizons after it was opened
+//! an open job                                                              four horizons after it was opened, or by a quarter of the device
 //! where deletes have a time                                                half of what is kept for the work
 //! ```
 //! Time follows from bytes: how much may still come in, over how fast clients write, soon as now and later as in the mean. The
@@ -26,8 +26,10 @@ use crate::base::units::{JobId, KeyspaceId, MIB};
 
 /// Deeper work is done within so long.
 pub const HORIZON: Duration = Duration::from_secs(30);
-/// An open job is done within so many horizons, whatever clients do: what it takes is held back from others, and a peak may never end.
+/// An open job is done within so many horizons, whatever clients do: what it takes is held back from others, and a peak may never end. One
+/// that is too large for that has this part of the device.
 const PATIENCE: f64 = 4.0;
+const PATIENCE_MOST: f64 = 0.25;
 /// The plan is made anew so often.
 pub const PLAN_EVERY: Duration = Duration::from_millis(10);
 
@@ -62,6 +64,9 @@ const WANTED_LEAST: f64 = 0.05;
 const PLAN_RATE_MIN: u64 = MIB / 2;
 /// What is due is not planned closer than this.
 const SOON: f64 = 0.01;
+/// When a job has read all, so much of its input stands for what it still has to write, and this at most.
+const UNWRITTEN: u64 = 16;
+const UNWRITTEN_MOST: u64 = 2 * MIB;
 
 /// What the plan comes to until the next one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -120,15 +125,16 @@ struct Pace {
 
 impl Pace {
     fn moved(&mut self, bytes: f64, elapsed: f64, rise: Duration) {
+        self.seconds += elapsed;
+        // Until the time is over, of all there was.
+        let there_was = self.seconds;
         let towards = |from: f64, over: Duration| {
-            let kept = (-elapsed / over.as_secs_f64()).exp();
+            let kept = (-elapsed / over.as_secs_f64().min(there_was)).exp();
             from * kept + bytes / elapsed * (1.0 - kept)
         };
         self.smooth = towards(self.smooth, SMOOTH);
         self.rising = towards(self.rising, rise);
-        self.seconds += elapsed;
-        // Until the time is over, of all there was.
-        self.mean = towards(self.mean, MEAN.min(seconds(self.seconds)));
+        self.mean = towards(self.mean, MEAN);
     }
 
     fn now(&self) -> f64 {
@@ -141,8 +147,11 @@ impl Pace {
         if bytes <= now * soon { bytes / now } else { soon + (bytes - now * soon) / self.mean.max(LEAST) }
     }
 
-    /// How much less than in the mean, from 0 to 1: 1 in a rest, 0 where the load is only uneven.
+    /// How much less than in the mean, from 0 to 1: 1 in a rest, 0 where the load is only uneven, or nothing is known of it.
     fn idleness(&self) -> f64 {
+        if self.seconds == 0.0 {
+            return 0.0;
+        }
         let less = if self.now() < LEAST { 1.0 } else { 1.0 - self.now() / self.mean };
         ((less - UNEVEN) / (REST - UNEVEN)).clamp(0.0, 1.0)
     }
@@ -198,15 +207,16 @@ pub fn check(horizon: Duration, every: Duration) -> Result<()> {
 }
 
 impl PlanState {
-    /// What clients use, bytes per second.
+    /// What clients use of the device, bytes per second.
     pub fn client(&self) -> f64 {
-        self.client.smooth
+        self.device.smooth
     }
 
-    /// Plans, where so many jobs run side by side.
+    /// Plans for the next `every`, where so many jobs run side by side.
     pub fn plan(
         &mut self,
         horizon: Duration,
+        every: Duration,
         by: &Estimator,
         sample: &Sample,
         backlog: &Backlog,
@@ -215,8 +225,13 @@ impl PlanState {
         self.measure(by, sample, backlog);
         let l0_open = backlog.open.iter().filter(|job| job.class.is_l0()).count();
         let place = if l0_open < slots { Demand::none() } else { self.place_wanted(horizon, backlog) };
+        // Of what all of them have to do, so that the sum is no more than that.
+        let open = backlog.open.len();
+        let part =
+            self.at_most(sample.device, backlog.workers.min(open)).map(|most| most * PATIENCE_MOST / MARGIN);
+        let patience = part.map_or(0.0, |part| backlog.open.iter().map(to_move).sum::<f64>() / part.max(1.0));
         let of_job = |job: &OpenJob| {
-            let demand = self.of_job(job, horizon, sample.now, backlog);
+            let demand = self.of_job(job, horizon, sample.now, backlog, patience);
             if job.class.is_l0() { demand.no_later(&place) } else { demand }
         };
         let jobs: Vec<Demand> = backlog.open.iter().map(of_job).collect();
@@ -237,16 +252,18 @@ impl PlanState {
             eased(due, left, backlog.trees.iter().map(scarcity).fold(0.0, f64::max)).max(must)
         });
         let planned = needed.max(left.map_or(wanted, |left| wanted.min(left)));
-        let idle = self.client.idleness();
+        // Gets of little, or of keys that are not there, are few bytes, and may keep a device busy.
+        let idle = self.client.idleness().min(self.device.idleness());
         let rest = left.map_or(if idle >= 1.0 { f64::INFINITY } else { 0.0 }, |left| left * idle);
         let late = demands.iter().any(|demand| demand.due_in() <= SOON);
-        let at_most = self.at_most(sample.device, backlog.workers);
+        // A job has one thread at a time.
+        let at_most = self.at_most(sample.device, backlog.workers.min(demands.len()));
         let unlimited = backlog.waited_for || late;
         // Where there is too little for what is wanted, what is needed goes first.
         let goes_by = |demand: &Demand| if is_squeezed { demand.due_in() } else { demand.wanted_in };
         Plan {
             rate: self.settle(0, if unlimited { f64::INFINITY } else { planned.max(rest) }),
-            flush_rate: self.flush_rate(backlog, left_beside(self.device.now()), rest),
+            flush_rate: self.flush_rate(backlog, left_beside(self.device.now()), rest, every),
             rests: idle >= 1.0,
             urgent: late || at_most.is_some_and(|most| needed > most * URGENT),
             due: backlog
@@ -296,25 +313,32 @@ impl PlanState {
         self.writes.get(&keyspace).map_or_else(Pace::default, |(_, pace)| *pace).until(bytes)
     }
 
-    /// Of an open job.
-    fn of_job(&self, job: &OpenJob, horizon: Duration, now: Duration, backlog: &Backlog) -> Demand {
+    /// Of an open job. It is given at least `patience` seconds, whenever it was opened.
+    fn of_job(
+        &self,
+        job: &OpenJob,
+        horizon: Duration,
+        now: Duration,
+        backlog: &Backlog,
+        patience: f64,
+    ) -> Demand {
         let open = now.saturating_sub(job.opened_at).as_secs_f64();
-        // What is read is written.
-        let bytes = 2.0 * job.left as f64;
+        let bytes = to_move(job);
         let horizon = horizon.as_secs_f64();
         let Some(tree) = backlog.trees.iter().find(|tree| tree.keyspace == job.keyspace) else {
             return Demand::of(bytes, horizon - open, f64::INFINITY, f64::INFINITY);
         };
         let until = |bytes| self.until(tree.keyspace, bytes);
         let ttl = tree.ttl.map_or(f64::INFINITY, |ttl| ttl.as_secs_f64() - open);
-        let must_in = ttl.min(PATIENCE * horizon - open);
+        let must_in = ttl.min((PATIENCE * horizon - open).max(patience).max(2.0 * SOON));
         match job.class {
             Class::Flush | Class::IntraL0 | Class::L0ToL1 => {
                 let wanted_in = (until(tree.l0_round) - open).min(horizon - open);
                 Demand::of(bytes, wanted_in, until(tree.l0_room), must_in)
             }
             Class::Deep if job.below_l0 => {
-                Demand::of(bytes, (horizon - open).min(until(tree.l0_due)), f64::INFINITY, must_in)
+                let wanted_in = (horizon - open).min(until(tree.l0_due));
+                Demand::of(bytes, wanted_in, until(tree.l0_room), must_in)
             }
             Class::Deep | Class::Upkeep => Demand::of(bytes, horizon - open, f64::INFINITY, must_in),
         }
@@ -340,7 +364,13 @@ impl PlanState {
 
     /// The rate at which full memtables are gone in time, with what clients leave when they should be and whatever those use when they
     /// must. Where the caller waits, or there is no room, there is no limit.
-    fn flush_rate(&mut self, backlog: &Backlog, left: Option<f64>, rest: f64) -> Option<u64> {
+    fn flush_rate(
+        &mut self,
+        backlog: &Backlog,
+        left: Option<f64>,
+        rest: f64,
+        every: Duration,
+    ) -> Option<u64> {
         let mut waiting: Vec<&TreeBacklog> =
             backlog.trees.iter().filter(|tree| tree.flush_left > 0).collect();
         waiting.sort_by_key(|tree| tree.flush_order);
@@ -349,10 +379,10 @@ impl PlanState {
             for tree in &waiting {
                 bytes += tree.flush_left as f64;
                 let ttl = tree.flush_ttl.map_or(f64::INFINITY, |ttl| ttl.as_secs_f64());
-                most = most.max(match room(tree) {
-                    0 => f64::INFINITY,
-                    room => bytes / self.until(tree.keyspace, room).min(ttl).max(SOON),
-                });
+                let time = self.until(tree.keyspace, room(tree)).min(ttl);
+                // A rate that is only looked at when there is no time left comes too late.
+                let is_late = time <= 2.0 * every.as_secs_f64();
+                most = most.max(if is_late { f64::INFINITY } else { bytes / time });
             }
             most * MARGIN
         };
@@ -383,6 +413,12 @@ impl PlanState {
         }
         *rate
     }
+}
+
+/// Bytes that an open job has to move still: what is read is written.
+fn to_move(job: &OpenJob) -> f64 {
+    let unwritten = (job.read.saturating_add(job.left) / UNWRITTEN).min(UNWRITTEN_MOST);
+    2.0 * job.left as f64 + unwritten as f64
 }
 
 /// The least rate at which all of these bytes, the earliest first, are moved in time.

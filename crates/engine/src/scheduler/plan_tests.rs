@@ -47,7 +47,7 @@ impl Bench {
     }
 
     fn plan(&mut self) -> Plan {
-        self.state.plan(HORIZON, &Estimator::OpBytes, &self.sample, &self.backlog, SLOTS)
+        self.state.plan(HORIZON, PLAN_EVERY, &Estimator::OpBytes, &self.sample, &self.backlog, SLOTS)
     }
 
     fn tree(&mut self) -> &mut TreeBacklog {
@@ -264,7 +264,13 @@ fn work_in_l0_ends_in_time_for_who_waits_for_its_place() {
 /// A thread that is given too little CPU falls behind, and so becomes urgent before it is late.
 #[test]
 fn what_falls_behind_becomes_urgent_in_time() {
+    [1, 4].into_iter().for_each(falls_behind);
+}
+
+/// A job has one thread at a time, of however many.
+fn falls_behind(workers: usize) {
     let mut bench = Bench::new();
+    bench.backlog.workers = workers;
     bench.sample.compaction_cpu = Duration::from_secs(1);
     bench.pass(5.0, 10);
     // 300 MB for a second of CPU.
@@ -364,4 +370,60 @@ fn a_rest_is_when_much_of_the_load_is_missing() {
     assert!(!bench.pass(4.0, 70).rests);
     assert!(bench.pass(5.0, 10).rests);
     assert!(!bench.pass(0.2, 100).rests);
+}
+
+/// Nothing is known at first, and that is no rest; nor is it one where clients find nothing and read much for it.
+#[test]
+fn who_reads_in_vain_does_not_rest() {
+    let mut bench = Bench::new();
+    assert!(!bench.plan().rests);
+    let mut reads = |bytes: u64| {
+        bench.sample.now += PLAN_EVERY;
+        bench.sample.used.client_read_bytes += bytes;
+        bench.plan().rests
+    };
+    assert!((0..1000).all(|_| !reads(MB)));
+    assert!((0..100).any(|_| reads(0)));
+}
+
+/// A job that is too large for four horizons has what it can have without being felt, alone or with others.
+#[test]
+fn patience_asks_for_a_quarter_and_raises_nobody() {
+    let mut bench = Bench::new();
+    bench.backlog.trees[0] =
+        TreeBacklog { l0_room: 1 << 40, l0_room_full: 1 << 40, ..TreeBacklog::default() };
+    for jobs in 1..=3_u64 {
+        bench.open(Class::Deep, 100_000 * MB, false);
+        let plan = bench.pass(130.0, 990);
+        about(mb(plan.rate), 250.0);
+        assert!(!plan.urgent, "{jobs} jobs");
+    }
+}
+
+/// What lies in L0's way takes more as L0's room runs out, as L0 itself would; and who has read all has to write the rest.
+#[test]
+fn what_is_in_the_way_of_l0_has_no_more_time_than_l0() {
+    let mut bench = Bench::new();
+    bench.pass(9.0, 990);
+    bench.open(Class::Deep, 2000 * MB, true);
+    about(mb(bench.pass(0.1, 990).rate), 50.0);
+    bench.tree().l0_room = 250 * MB;
+    assert!(mb(bench.pass(0.1, 990).rate) > 1000.0);
+    bench.backlog.open[0] =
+        OpenJob { class: Class::L0ToL1, read: 2000 * MB, left: 0, ..bench.backlog.open[0] };
+    bench.tree().l0_room = 0;
+    let plan = bench.pass(0.1, 990);
+    assert_eq!((plan.rate, plan.urgent), (None, true));
+}
+
+/// A rate is found anew at the next plan: where the room does not last so long nothing is limited.
+#[test]
+fn a_small_memtable_does_not_wait_for_the_next_plan() {
+    let mut bench = Bench::new();
+    bench.pass(5.0, 10);
+    bench.tree().flush_left = MB;
+    (bench.tree().flush_room_wanted, bench.tree().flush_room_needed) = (MB / 5, MB / 4);
+    assert!(bench.pass(0.01, 10).flush_rate.is_some());
+    bench.tree().flush_room_needed = MB / 6;
+    assert_eq!(bench.pass(0.01, 10).flush_rate, None);
 }

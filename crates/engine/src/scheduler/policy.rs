@@ -38,6 +38,8 @@ pub struct SchedulingPolicy {
     pub l0_room: L0Room,
     /// How many jobs run side by side.
     pub slots: Slots,
+    /// At most so many of them take L0 of a keyspace down; `None`: as many as have different tables.
+    pub l0_down_max: Option<u32>,
     /// How writers are slowed for L0.
     pub admission: Slowing,
 }
@@ -105,6 +107,9 @@ impl SchedulingPolicy {
             ));
         }
         self.slots.check()?;
+        if self.l0_down_max == Some(0) {
+            return Err(Error::invalid("l0-down is from 1 up: L0 would fill and stop writes"));
+        }
         self.admission.check()?;
         if self.order == Order::Deadline && !self.plans() {
             return Err(Error::invalid(

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::fs::{Class, Device, DeviceFileSystem, FileSystem, IoClass};
-use evenkeel::testing::{Clock as _, ManualClock, SimulatedFileSystem};
+use evenkeel::testing::{Clock as _, ManualClock, Random, SimulatedFileSystem};
 use evenkeel::{Db, Event, Metrics, Options, ScanRange};
 
-use super::world::{T, TICK, VALUE, World, adds_up, moved, options, presets};
+use super::world::{STRATEGY, T, TICK, VALUE, World, adds_up, moved, options, presets};
 
 fn mixed(schedule: &str, seed: u64) -> (Metrics, Vec<Event>) {
     let mut world = World::new(schedule, seed);
@@ -116,7 +116,8 @@ fn a_client_that_never_pauses_starves_nothing() {
         let mut world = World::with(Options { l0_limit: 40, ..options(&name) }, 3);
         world.settle();
         world.high(210);
-        let mut before = world.metrics();
+        let first = world.metrics();
+        let mut before = first.clone();
         for second in 0..6 {
             world.high(100);
             let now = world.metrics();
@@ -127,6 +128,9 @@ fn a_client_that_never_pauses_starves_nothing() {
             assert!(delayed || l0(&now) > l0(&before), "{name}, second {second}");
             before = now;
         }
+        // Merges within L0 alone would not do.
+        let down = |metrics: &Metrics| moved(metrics, &["l0-to-l1"]);
+        assert!(name.starts_with("dlc") || down(&before) > down(&first), "{name}");
         world.finish();
     }
 }
@@ -210,13 +214,19 @@ fn dlc_part_merges_l0_within_itself() {
 /// Under a load without end L0 stays bounded, and every fifth burst brings it down.
 #[test]
 fn bursts_keep_l0_bounded() {
-    for (schedule, bound) in [
-        ("dlc-burst-full:burst-runs=10,floor=100%", 12),
+    for (schedule, l0, bound) in [
+        ("dlc-burst-full:burst-runs=10,floor=100%", "runs:4", 12),
+        // Sooner than the strategy would have it.
+        ("dlc-burst-full:burst-runs=10,floor=100%", "runs:30", 12),
         // With the outputs of four parts, and what is flushed in the fifth of a second in which all of it goes down.
-        ("dlc-burst-part:burst-runs=10,floor=100%", 10 + 4 + 3),
+        ("dlc-burst-part:burst-runs=10,floor=100%", "runs:4", 10 + 4 + 3),
+        // The first part has all that the strategy had left there.
+        ("dlc-burst-part:burst-runs=10,floor=100%", "runs:30", 10 + 4 + 6),
     ] {
+        let strategy = Some(STRATEGY.replace("runs:4", l0));
         // Fast enough for what comes in.
-        let mut world = World::with(Options { device_bytes_per_sec: 4 * T, ..options(schedule) }, 9);
+        let mut world =
+            World::with(Options { device_bytes_per_sec: 4 * T, strategy, ..options(schedule) }, 9);
         world.settle();
         world.high(210);
         let mut most = 0;
@@ -330,6 +340,7 @@ fn paced_spreads_its_work_and_holds_up_nobody() {
         world.finish();
         most
     };
+    most_at_once("silk");
     let (paced, unlimited) = (most_at_once("paced"), most_at_once("unlimited"));
     assert!(paced * 2 < unlimited, "{paced} bytes in ten milliseconds, and {unlimited}");
 }
@@ -512,4 +523,43 @@ fn a_forgotten_job_lets_go_of_what_others_want() {
     assert_eq!(metrics.jobs_yielded, metrics.jobs_preempted);
     assert!(metrics.jobs_yielded > 0);
     world.finish();
+}
+
+/// While clients rest `paced` has L0 merged from half as many runs on; others leave it until it is due.
+#[test]
+fn a_rest_is_used_for_l0() {
+    for (schedule, goes) in [("paced", true), ("unlimited", false)] {
+        let mut world = World::new(schedule, 9);
+        world.settle();
+        let l0 = |world: &World| {
+            let metrics = world.metrics();
+            (metrics.keyspaces[0].levels[0].runs, metrics.jobs_open)
+        };
+        (0..100).for_each(|_| world.tick(20, 20));
+        while l0(&world) != (3, 0) {
+            world.tick(20, 20);
+            world.settle();
+        }
+        (0..300).for_each(|_| world.tick(0, 0));
+        let (runs, _) = l0(&world);
+        assert_eq!(runs < 3, goes, "{schedule}: {runs} runs");
+        world.finish();
+    }
+}
+
+/// SILK and DLC bring one L0 down at a time, also where others would find tables of their own.
+#[test]
+fn one_job_at_a_time_brings_l0_down_unless_it_may_be_more() {
+    let most = |schedule: &str| {
+        let strategy = Some(STRATEGY.replace("how=runs:4 much=runs", "how=runs:4 much=file which=oldest"));
+        let sizes = Options { strategy, table_bytes: 1 << 10, workers: 4, ..options(schedule) };
+        let mut world = World::with(sizes, 5);
+        world.chance = Some(Random::new(1));
+        (0..300).for_each(|_| world.tick(20, 1));
+        let events = Arc::clone(&world.events);
+        world.finish();
+        most_out_of_l0(&events.lock().unwrap())
+    };
+    assert_eq!((most("silk:jobs=4"), most("dlc-full:jobs=4")), (1, 1));
+    assert!(most("silk:jobs=4,l0-down=any") > 1);
 }

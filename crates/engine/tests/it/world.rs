@@ -15,7 +15,7 @@ pub const T: u64 = 1_000_000;
 pub const KEYS: u64 = 3000;
 pub const VALUE: usize = 100;
 /// Four runs in L0 ask for a compaction, and there are deep levels.
-const STRATEGY: &str = "when=saturation how=runs:1 much=file which=least-overlap-parent; L0: when=runs how=runs:4 much=runs; size: sizes=fixed";
+pub const STRATEGY: &str = "when=saturation how=runs:1 much=file which=least-overlap-parent; L0: when=runs how=runs:4 much=runs; size: sizes=fixed";
 /// An operation of the driver moves about a key and a value.
 pub const TICK: Duration = Duration::from_millis(10);
 

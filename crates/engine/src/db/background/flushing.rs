@@ -30,6 +30,9 @@ use crate::write::memtable::Memtable;
 /// After a failure, for instance a full disk, the lane tries again this soon.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
+/// A flush that is ahead of writers, and has used up its share, looks this often whether it still is.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
 /// One step of the flush under way, or the beginning of the next.
 pub fn step(store: &Store) -> Stepped {
     if store.check_writable().is_err() {
@@ -62,8 +65,9 @@ pub fn step(store: &Store) -> Stepped {
                 // What writers are let in by is how fast it goes while it does: it could go faster, and would if they needed it.
                 flushes_wait(store, held_up.is_none());
                 if let Some(when) = held_up {
+                    let looks = state.directive.covers_flushes.then(|| store.clock.now() + LOOK_AGAIN);
                     state.flush = Some(open);
-                    return Stepped::Wait(when);
+                    return Stepped::Wait(looks.map_or(when, |at| at.min(when)));
                 }
                 open
             }

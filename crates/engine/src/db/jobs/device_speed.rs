@@ -47,7 +47,10 @@ pub fn measure(
 ) -> Result<u64> {
     if fs.free_space(dir)? < reserve.saturating_add(ROOM) {
         return Err(Error::NoSpace {
-            context: "measure the device's speed; setting device_bytes_per_sec needs none".to_owned(),
+            context: format!(
+                "measure the device's speed, which takes {} MiB beside reserve_bytes (device_bytes_per_sec needs none)",
+                ROOM / MIB
+            ),
         });
     }
     let path = FileName::Temp(number).path(dir);
@@ -110,7 +113,7 @@ pub fn find(options: &mut Options, measure: impl FnOnce() -> Result<u64>) -> Res
         Ok(speed) => speed,
         Err(error) if policy.needs_device() => return Err(error),
         Err(error) => {
-            let error = format!("{error}; `{}` goes by what background work shows", options.schedule);
+            let error = format!("{error}; `{}` goes on without it", options.schedule);
             return Ok(Some(Event::BackgroundError { error }));
         }
     };

@@ -3,11 +3,12 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::memory::in_use;
 use super::pressure::L0Debt;
 use crate::base::units::SeqNo;
 use crate::compaction::level_sizes::{bytes_of, capacity_bytes, goal_bytes, level_below, merged_bytes};
-use crate::compaction::strategy::Strategy;
-use crate::db::store::background::BackgroundState;
+use crate::compaction::strategy::{Strategy, Trigger};
+use crate::db::store::background::{BackgroundState, OpenJob};
 use crate::db::store::keyspace_state::{KeyspaceState, ReadView};
 use crate::db::store::state::Store;
 use crate::scheduler::admission::Pressure;
@@ -27,14 +28,21 @@ fn tree(store: &Store, keyspace: &KeyspaceState, state: &BackgroundState) -> Tre
     let (view, strategy) = (keyspace.view.load(), keyspace.strategy.load());
     let (version, strategy) = (&view.version, &strategy.strategy);
     let unit = keyspace.memtable_bytes();
-    let L0Debt { debt, slack, runs, wanted, bytes, .. } = L0Debt::of(store, keyspace);
+    let L0Debt { slack, runs, wanted, bytes, capacity, .. } = L0Debt::of(store, keyspace);
     let most = wanted.max(1);
-    let (taken_runs, taken_bytes) = taken(keyspace, state, 0);
+    let due_from = runs_due(strategy, version, most);
+    // What memory holds is in L0 soon, and was let in before.
+    let in_memory: u64 =
+        view.immutable.iter().map(|memtable| memtable.bytes()).sum::<u64>() + view.active.bytes();
+    let l0_most = Pressure::balance(slack);
+    let by_runs = l0_most.saturating_add(most.saturating_mul(unit)).saturating_sub(runs.saturating_mul(unit));
+    let by_bytes = l0_most.saturating_add(capacity).saturating_sub(bytes);
+    let l0_room = by_runs.min(by_bytes).saturating_sub(in_memory);
+    let (taken_runs, taken_bytes) = taken(keyspace, state, version, 0);
     // What an open job takes is on its way.
     let (runs, bytes) = (runs.saturating_sub(taken_runs), bytes.saturating_sub(taken_bytes));
-    let is_due = runs > most || bytes >= capacity_bytes(&strategy.size, version, 0);
-    let to_come = (most + 1).saturating_sub(runs).saturating_mul(unit);
-    let l0_most = Pressure::balance(slack);
+    let is_due = runs >= due_from || bytes >= capacity_bytes(&strategy.size, version, 0);
+    let to_come = due_from.saturating_sub(runs).saturating_mul(unit);
     let Flush { left: flush_left, room: flush_room_wanted, room_most: flush_room_needed } =
         flush(store, keyspace, &view);
     let ttl = strategy.ttl_ms().map(|ttl| Duration::from_millis(ttl / 8));
@@ -46,14 +54,25 @@ fn tree(store: &Store, keyspace: &KeyspaceState, state: &BackgroundState) -> Tre
         flush_ttl: ttl.and_then(|ttl| flush_ttl(store, &view, ttl)),
         flush_room_wanted,
         flush_room_needed,
-        l0_room: l0_most.saturating_sub(debt),
+        l0_room,
         l0_room_full: l0_most,
         l0_round: most.saturating_mul(unit),
-        l0_due: if is_due { 0 } else { to_come.saturating_sub(view.active.bytes()).max(unit / 4) },
+        l0_due: if is_due { 0 } else { to_come.saturating_sub(in_memory).max(unit / 4) },
         l0_pending: if is_due { l0_pending(keyspace, strategy, version, state) } else { 0 },
         deep_pending: deep_pending(keyspace, strategy, version, state),
         ttl,
     }
+}
+
+/// The runs from which on L0 is to be compacted, where it wants at most so many.
+fn runs_due(strategy: &Strategy, version: &Version, most: u64) -> u64 {
+    let from = |trigger: &Trigger| match trigger {
+        Trigger::Runs => Some(most.max(2)),
+        Trigger::Duplicates { runs_max, .. } => Some(u64::from(*runs_max)),
+        _ => None,
+    };
+    let triggers = &strategy.levels.get(0, version.levels.len()).triggers;
+    triggers.iter().filter_map(from).min().unwrap_or(most + 1)
 }
 
 /// Bytes of full memtables that are not in tables, and that may come in until they should and must be.
@@ -63,7 +82,7 @@ struct Flush {
     room_most: u64,
 }
 
-/// They should be when a quarter of the memtable after the last that there may be is used, and must be when three quarters of it are:
+/// They should be when a quarter of the last memtable that there may be is used, and must be when three quarters of it are:
 /// none may come in where memory is short or a failure is to be told.
 fn flush(store: &Store, keyspace: &KeyspaceState, view: &ReadView) -> Flush {
     let unit = keyspace.memtable_bytes();
@@ -75,9 +94,14 @@ fn flush(store: &Store, keyspace: &KeyspaceState, view: &ReadView) -> Flush {
     if store.admission.gate.is_pressed() {
         return Flush { left, room: 0, room_most: 0 };
     }
+    // From half of what memtables may have in all on, the gate is pressed.
+    let memory = in_use(store);
+    let keyspaces = store.keyspaces.load();
+    let writing = keyspaces.by_name.values().filter(|other| !other.view.load().is_flushed()).count() as u64;
+    let of_all = (memory.for_memtables() / 2).saturating_sub(memory.memtables) / writing.max(1);
     let spare = u64::from(store.options.load().memtables.saturating_sub(1)).saturating_mul(unit);
     let used = waiting + view.active.bytes() + keyspace.gate.reserved();
-    let until = |part: u64| spare.saturating_add(part).saturating_sub(used);
+    let until = |part: u64| spare.saturating_add(part).saturating_sub(used).min(of_all);
     Flush { left, room: until(unit / 4), room_most: until(used_most(unit)) }
 }
 
@@ -139,7 +163,7 @@ fn deep_pending(
         if bytes <= capacity {
             continue;
         }
-        let beyond = bytes.saturating_sub(taken(keyspace, state, level).1);
+        let beyond = bytes.saturating_sub(taken(keyspace, state, version, level).1);
         let excess = beyond.saturating_sub(goal_bytes(&strategy.size, version, level));
         let below = level_below(&strategy.size, version, level);
         // Each byte takes its share of what it is merged with along.
@@ -149,9 +173,11 @@ fn deep_pending(
     pending
 }
 
-/// Runs of a level that open jobs take from, and the bytes that they take.
-fn taken(keyspace: &KeyspaceState, state: &BackgroundState, level: usize) -> (u64, u64) {
-    let jobs = state.jobs.iter().filter(|job| job.keyspace.id == keyspace.id);
+/// Runs of a level that open jobs take from, and the bytes that they take out of it.
+fn taken(keyspace: &KeyspaceState, state: &BackgroundState, version: &Version, level: usize) -> (u64, u64) {
+    // Runs of L0 that are merged within it are few afterwards.
+    let leaves = |job: &&OpenJob| level == 0 || job.compaction.target_level_in(version) != level;
+    let jobs = state.jobs.iter().filter(|job| job.keyspace.id == keyspace.id).filter(leaves);
     let inputs = jobs.flat_map(|job| &job.compaction.inputs).filter(|input| input.level == level);
     inputs.fold((0, 0), |(runs, bytes), input| {
         (runs + 1, bytes + input.tables.iter().map(TableRef::bytes).sum::<u64>())

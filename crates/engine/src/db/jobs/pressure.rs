@@ -228,10 +228,11 @@ fn memtable_pressure(store: &Store, keyspace: &KeyspaceState, now: Duration) -> 
 }
 
 /// What L0 of a keyspace has beyond what the strategy wants there.
+#[derive(Clone, Debug, Default)]
 pub struct L0Debt {
     /// Bytes too many; runs too many count as a memtable each.
     pub debt: u64,
-    /// How much of it there may be.
+    /// How much of it there may be; all there are where nobody is slowed for it.
     pub slack: u64,
     /// Runs there.
     pub runs: u64,
@@ -239,7 +240,10 @@ pub struct L0Debt {
     pub wanted: u64,
     /// Bytes there.
     pub bytes: u64,
-    limit: u64,
+    /// Bytes that there may be before they are too many.
+    pub capacity: u64,
+    /// Runs at which the slack ends.
+    pub limit: u64,
 }
 
 impl L0Debt {
@@ -257,12 +261,17 @@ impl L0Debt {
             Slowing::Never => u64::MAX,
             _ => (limit - wanted).saturating_mul(unit),
         };
-        L0Debt { debt, slack, runs, wanted, bytes, limit }
+        L0Debt { debt, slack, runs, wanted, bytes, capacity, limit }
     }
 
     /// True if writers are slowed for it.
     pub fn slows(&self) -> bool {
         Pressure { debt: self.debt, slack: self.slack, ..Pressure::default() }.is_pressed()
+    }
+
+    /// True from three quarters of the debt on at which writers are slowed: compactions run as everyone does then.
+    pub fn fills(&self) -> bool {
+        self.debt > 0 && self.debt >= self.slack / 8 * 3
     }
 }
 

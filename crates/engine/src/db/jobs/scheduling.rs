@@ -21,6 +21,7 @@ use crate::options::Options;
 use crate::scheduler::catalog::parse;
 use crate::scheduler::classifier::Load;
 use crate::scheduler::decide::{self, Directive, State};
+use crate::scheduler::device_share::{DeviceShare, Reads};
 use crate::scheduler::estimator::{Estimator, Usage};
 use crate::scheduler::gates::{L0Backlog, Phase};
 use crate::scheduler::situation::{self, Backlog, Sample};
@@ -32,7 +33,9 @@ const AT_REST: Duration = Duration::from_millis(100);
 
 /// Decides, puts it in force, and answers what was in force before. The background's lock is held.
 pub fn decide_now(store: &Store, state: &mut BackgroundState) -> Directive {
-    let (sample, backlog) = (sample(store, state), backlog(store, state));
+    let mut share = std::mem::take(&mut state.device_share);
+    let (sample, backlog) = (sample(store, state, &mut share), backlog(store, state));
+    state.device_share = share;
     let memory = std::mem::take(&mut state.policy_state);
     let before = memory.load.load;
     let (memory, directive) = decide::decide(&state.policy, memory, &sample, &backlog);
@@ -54,7 +57,8 @@ pub fn decide_now(store: &Store, state: &mut BackgroundState) -> Directive {
 
 /// What it would decide now.
 pub fn would_decide(store: &Store, state: &BackgroundState) -> Directive {
-    let (sample, backlog) = (sample(store, state), backlog(store, state));
+    let mut share = state.device_share.clone();
+    let (sample, backlog) = (sample(store, state, &mut share), backlog(store, state));
     decide::decide(&state.policy, state.policy_state.clone(), &sample, &backlog).1
 }
 
@@ -107,15 +111,32 @@ fn tell(store: &Store, before: Load, now: &State) {
     }
 }
 
-fn sample(store: &Store, state: &BackgroundState) -> Sample {
+fn sample(store: &Store, state: &BackgroundState, share: &mut DeviceShare) -> Sample {
+    let now = store.clock.now();
+    // Whoever never looks at the load has no use for it.
+    let used = state.policy.every.map(|_| usage(store, &state.policy.estimator));
     Sample {
-        now: store.clock.now(),
+        now,
         device: device_speed::known(&store.options.load()),
-        // Whoever never looks at the load has no use for it.
-        used: state.policy.every.map_or_else(Usage::default, |_| usage(store, &state.policy.estimator)),
+        used: used.map_or_else(Usage::default, |used| share.count(now, &used, || reads(store))),
         drains: state.limiter.drains(),
         compaction_cpu: compaction_cpu(store),
     }
+}
+
+/// What was read of files that the page cache may answer for, and from devices; `None` where clients read past it, or nobody tells.
+fn reads(store: &Store) -> Option<Reads> {
+    let options = store.options.load();
+    if options.direct_reads {
+        return None;
+    }
+    let (io, device) = (store.fs.counters(), store.fs.device_reads()?);
+    let clients = io.read(IoClass::Client);
+    let compactions: u64 = Class::ALL.into_iter().map(|class| io.read(IoClass::Background(class))).sum();
+    Some(match options.direct_compaction {
+        true => Reads { files: clients, device: device.saturating_sub(compactions) },
+        false => Reads { files: clients + compactions, device },
+    })
 }
 
 fn compaction_cpu(store: &Store) -> Duration {

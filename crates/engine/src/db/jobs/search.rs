@@ -6,6 +6,7 @@
 //!                         └► Blocked by less urgent jobs ─► they let go
 //! ```
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,9 +19,10 @@ use crate::base::class::{Class, L0Permit, Permit};
 use crate::base::error::{Error, Result};
 use crate::base::units::JobId;
 use crate::compaction::commit::{set_bounds, set_levels};
-use crate::compaction::picker::{Pick, Rejected, pick_among};
+use crate::compaction::picker::{Pick, Rejected, candidates, pick_among};
 use crate::compaction::placement::Picked;
 use crate::compaction::strategy::{Strategy, Trigger};
+use crate::compaction::tree_view::TreeView;
 use crate::db::store::background::{LetsGo, OpenJob};
 use crate::db::store::keyspace_state::KeyspaceState;
 use crate::db::store::state::{Store, TreeState};
@@ -37,7 +39,6 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 pub fn look_for_work(store: &Store) -> Result<()> {
     loop {
         let (directive, on_conflict) = directive(store);
-        let early = directive.plan.rests;
         if directive.permits_nothing() {
             return Ok(());
         }
@@ -45,7 +46,7 @@ pub fn look_for_work(store: &Store) -> Result<()> {
         let mut failure = None;
         for keyspace in in_turn(store) {
             // What one tree suffers from must not keep the others waiting.
-            match look_in(store, &keyspace, &directive.permit_for(keyspace.id), on_conflict, early) {
+            match look_in(store, &keyspace, &directive, on_conflict) {
                 Ok(begun) => opened = begun,
                 Err(error) => failure = failure.or(Some(error)),
             }
@@ -84,17 +85,15 @@ fn directive(store: &Store) -> (Directive, OnConflict) {
     (directive, on_conflict)
 }
 
-/// Looks for work in one tree; true if some was begun. With `early` L0 waits less for more of it.
+/// Looks for work in one tree; true if some was begun.
 fn look_in(
     store: &Store,
     keyspace: &Arc<KeyspaceState>,
-    permit: &Permit,
+    directive: &Directive,
     on_conflict: OnConflict,
-    early: bool,
 ) -> Result<bool> {
     drop_covered_tables(store, keyspace)?;
     let strategy = keyspace.strategy.load_full();
-    let early = early.then(|| strategy.strategy.with_early_l0());
     if strategy.strategy.has_trigger(|trigger| matches!(trigger, Trigger::SpaceAmp { .. })) {
         keyspace.estimate_space_amp();
     }
@@ -108,9 +107,10 @@ fn look_in(
     let Some(view) = tree_view(store, tree, keyspace.id) else {
         return Ok(false);
     };
+    let permit = &directive.permit_for(keyspace.id);
+    let wanted = &*wanted_now(&view, &strategy.strategy, directive, keyspace);
     // Where what is in L0's way is thrown away, L0 is looked at first: else what was more urgent would be begun again, and again in vain.
     let first = (on_conflict == OnConflict::Discard).then(|| only_l0(permit));
-    let wanted = early.as_ref().unwrap_or(&strategy.strategy);
     let first = first.map(|permit| pick_among(&view, wanted, &permit));
     let (picked, rejected) = match first {
         Some((picked @ Pick::Run(_), rejected)) => (picked, rejected),
@@ -146,6 +146,23 @@ fn look_in(
             change_tree(store, tree, keyspace, committed.edit)?;
             Ok(false)
         }
+    }
+}
+
+/// The strategy as it is to be read now: L0 waits less for more of it while clients rest, and not at all where the schedule has it merged.
+pub fn wanted_now<'a>(
+    view: &TreeView<'_>,
+    strategy: &'a Strategy,
+    directive: &Directive,
+    keyspace: &KeyspaceState,
+) -> Cow<'a, Strategy> {
+    let waits = || candidates(view, strategy).iter().all(|candidate| candidate.level > 0);
+    if directive.plan.rests {
+        Cow::Owned(strategy.with_early_l0())
+    } else if directive.merges_l0(keyspace.id) && waits() {
+        Cow::Owned(strategy.with_eager_l0())
+    } else {
+        Cow::Borrowed(strategy)
     }
 }
 

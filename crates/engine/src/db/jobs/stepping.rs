@@ -62,6 +62,7 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
     let Some(taken) = take(store, &mut state, chosen, now) else { return Stepped::Idle };
     drop(state);
     if taken.discards {
+        step_ended(store, 0);
         throw_away(store, &taken.keyspace, taken.id, taken.job);
     } else {
         run(store, taken, now);
@@ -129,6 +130,7 @@ fn take(store: &Store, state: &mut BackgroundState, chosen: usize, now: Duration
     }
     (open.started, open.stepped_at) = (true, now);
     let mut job = open.job.take()?;
+    state.limiter.step_begins();
     let discards = open.lets_go == Some(LetsGo::Discards);
     if yields && !discards {
         job.request_yield(open.sliced || open.lets_go == Some(LetsGo::KeepsAll) || again);
@@ -172,13 +174,16 @@ fn run(store: &Store, taken: Taken, began: Duration) {
     }
     match outcome {
         Ok((Progress::Finished, _)) => {
-            charge(store, on_disk);
+            step_ended(store, on_disk);
             end(store, &keyspace, id, job);
             // Most jobs install all they have made when they end.
             count_cpu(store, class, cpu);
         }
         Ok((progress, _)) => put_back(store, id, job, progress, on_disk, syncs),
-        Err(error) => discard(store, &keyspace, id, job, error),
+        Err(error) => {
+            step_ended(store, on_disk);
+            discard(store, &keyspace, id, job, error);
+        }
     }
 }
 
@@ -273,13 +278,14 @@ pub fn by_schedule() -> impl FnMut(&[(usize, Class)]) -> Option<usize> {
     |runnable| runnable.first().map(|(i, _)| *i)
 }
 
-fn charge(store: &Store, moved: u64) {
-    store.background.lock().limiter.charge(moved);
+/// A step that was taken has ended, and its job is not put back.
+fn step_ended(store: &Store, moved: u64) {
+    store.background.lock().limiter.step_ended(moved);
 }
 
 fn put_back(store: &Store, id: JobId, job: Box<CompactionJob>, progress: Progress, moved: u64, syncs: u64) {
     let mut state = store.background.lock();
-    state.limiter.charge(moved);
+    state.limiter.step_ended(moved);
     // A sync that ended while the job was being stepped has nobody else to tell.
     let waiting = progress == Progress::Waiting && state.syncs_done == syncs;
     if let Some(open) = state.jobs.iter_mut().find(|j| j.id == id) {

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::install::install_load;
-use super::scheduling::{look, usage};
+use super::install::{install_load, release_job, tree_view};
+use super::planning::trees;
+use super::scheduling::look;
 use crate::base::class::Class;
 use crate::base::clock::ManualClock;
 use crate::base::random::Random;
 use crate::base::units::{KIB, MIB};
+use crate::compaction::picker::candidates;
 use crate::db::background::flushing;
 use crate::db::database::Db;
 use crate::db::reading::scan::ScanRange;
@@ -20,10 +22,11 @@ use crate::db::writing::commit::log_marker;
 use crate::execution::compaction_job::CompactionJob;
 use crate::execution::merge_loop::Progress;
 use crate::options::Options;
-use crate::scheduler::estimator::Estimator;
 use crate::storage::simulated::SimulatedFileSystem;
 use crate::table::compression::CompressionRule;
 use crate::table::meta::Born;
+
+mod measured;
 
 /// The clock stands still, so that only bytes and keys end a step.
 fn open(options: Options) -> Db {
@@ -75,6 +78,14 @@ fn fresh_job(db: &Db) -> Box<CompactionJob> {
         }
     }
     panic!("no job was opened");
+}
+
+/// What [`fresh_job`] took is begun anew.
+fn give_job_back(db: &Db) {
+    let (store, keyspace) = (store(db), db.keyspace("default").unwrap());
+    let id = store.background.lock().jobs.remove(0).id;
+    release_job(&store, keyspace.state(), id).unwrap();
+    store.background.lock().look_for_work = true;
 }
 
 /// Steps a job to its end, and answers what each step moved.
@@ -264,52 +275,6 @@ fn a_bulk_load_is_visible_before_the_tree_is_let_go() {
     assert_eq!(store.visible.load(Ordering::Acquire), seq.0);
 }
 
-/// Eq 6 of DLC with a measured factor: also where blocks are compressed, the estimate is within 10 % of what is read from files.
-#[test]
-fn fills_of_the_cache_tell_what_is_read_of_compressed_blocks() {
-    let db = open(Options { compression: CompressionRule::Lz4, cache_bytes: MIB, ..options() });
-    for i in 0..20_000_u32 {
-        db.put(&i.wrapping_mul(0x9e37_79b9).to_be_bytes(), &[7; 400]).unwrap();
-    }
-    db.compact_range(ScanRange::all()).unwrap();
-    let store = store(&db);
-    let fills = Estimator::CacheFills { gamma: None };
-    let before = usage(&store, &fills);
-    for i in 0..20_000_u32 {
-        assert!(db.get(&i.wrapping_mul(0x9e37_79b9).to_be_bytes()).unwrap().is_some());
-    }
-    let used = usage(&store, &fills).since(&before);
-    let by = |gamma| Estimator::CacheFills { gamma }.bytes(&used);
-    let read = used.client_read_bytes as f64;
-    assert!(read > MIB as f64 && (by(None) / read - 1.0).abs() < 0.1, "{} of {read}", by(None));
-    assert!(by(Some(1.0)) > 2.0 * read, "{} of {read}: nothing is compressed", by(Some(1.0)));
-}
-
-/// On the device, which a rate is of, there is a quarter of what is merged.
-#[test]
-fn a_rate_is_of_bytes_as_they_lie_in_files() {
-    let clock = Arc::default();
-    let db = open_at(
-        &clock,
-        Options { schedule: "fixed:1MiB".to_owned(), compression: CompressionRule::Lz4, ..options() },
-    );
-    let mut random = Random::new(1);
-    (0..2).for_each(|_| fill(&db, &mut random));
-    let store = store(&db);
-    let moved = || {
-        let state = store.background.lock();
-        state.jobs.iter().filter_map(|open| open.job.as_ref()).map(|job| job.bytes_moved()).sum::<u64>()
-    };
-    while db.step(&mut first) {}
-    let before = moved();
-    for _ in 0..100 {
-        clock.advance(Duration::from_millis(10));
-        while db.step(&mut first) {}
-    }
-    let in_a_second = moved() - before;
-    assert!((MIB * 9 / 10..MIB * 12 / 10).contains(&in_a_second), "{in_a_second}");
-}
-
 /// What lies in a memtable while another one is flushed waits for that one; the first does not.
 #[test]
 fn flushes_that_wait_for_another_one_are_counted() {
@@ -474,4 +439,128 @@ fn what_a_part_of_a_burst_has_written_no_other_part_takes() {
         assert_eq!(born(), vec![Born::Burst; parts]);
         assert_eq!(db.metrics().schedule.bursts, [parts as u64, 0]);
     }
+}
+
+/// Half a megabyte in each of two runs of L0.
+fn two_small_runs(options: Options) -> Db {
+    let db = open(Options { table_bytes: 64 * KIB, ..options });
+    let mut random = Random::new(1);
+    for _ in 0..2 {
+        for i in 0..500_u32 {
+            let value: Vec<u8> = (0..1000).map(|_| random.below(256) as u8).collect();
+            db.put(&i.to_be_bytes(), &value).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    db
+}
+
+/// Whatever became of its tables: finished, waiting for their sync, being sealed, or open.
+#[test]
+fn what_is_thrown_away_is_all_that_was_not_committed() {
+    let db = two_small_runs(options());
+    let mut most = 0;
+    for stepped in 0..60 {
+        let mut job = fresh_job(&db);
+        (0..stepped).for_each(|_| assert!(job.step(16 * KIB).is_ok()));
+        let written = job.bytes_written();
+        let (lost, removed) = job.abandon();
+        removed.unwrap();
+        assert_eq!(lost, written, "after {stepped} steps");
+        most = most.max(lost);
+        give_job_back(&db);
+    }
+    assert!(most > 200 * KIB, "{most}");
+}
+
+/// What is open goes with it only if it is next to nothing.
+#[test]
+fn a_job_that_yields_loses_a_twentieth_of_a_table_at_most() {
+    let db = two_small_runs(options());
+    for stepped in 0..60 {
+        let mut job = fresh_job(&db);
+        (0..stepped).for_each(|_| assert!(job.step(16 * KIB).is_ok()));
+        job.request_yield(false);
+        steps(&mut job, STEP_BYTES);
+        let kept = job.take_commit(false, true).is_some();
+        let (lost, removed) = job.abandon();
+        removed.unwrap();
+        // And an entry, with its block.
+        assert!(lost <= 64 * KIB / 20 + 5 * KIB, "{lost} bytes after {stepped} steps");
+        assert!(kept || stepped < 6, "nothing is kept after {stepped} steps");
+        give_job_back(&db);
+    }
+}
+
+/// What is late by the plan has its threads run as everyone does, and what is not has not.
+#[test]
+fn a_late_plan_raises_the_threads() {
+    let clock: Arc<ManualClock> = Arc::default();
+    let schedule = "paced".to_owned();
+    let db = open_at(
+        &clock,
+        Options {
+            schedule,
+            device_bytes_per_sec: 100 * MIB,
+            l0_limit: 4,
+            compression: CompressionRule::None,
+            ..options()
+        },
+    );
+    let store = store(&db);
+    store.background.lock().retry_at = Duration::MAX;
+    let urgent = || {
+        clock.advance(Duration::from_millis(10));
+        look(&store);
+        store.background.urgent.load(Ordering::Relaxed)
+    };
+    for runs in 1..=4_u8 {
+        db.put(b"key", &[runs; 1000]).unwrap();
+        db.flush().unwrap();
+        // Four are beyond three quarters of the room that there is.
+        assert_eq!(urgent(), runs >= 4, "{runs} runs");
+    }
+    store.background.lock().retry_at = Duration::ZERO;
+    for _ in 0..1000 {
+        db.step(&mut first);
+        clock.advance(Duration::from_millis(1));
+    }
+    assert!(!urgent());
+}
+
+/// Under every strategy: what there is to do by the plan is what the picker would do.
+#[test]
+fn a_plan_has_l0_due_when_the_picker_has() {
+    for row in crate::compaction::catalog::CATALOG {
+        let strategy = Some(row.name.to_owned());
+        let db = open(Options { strategy, compression: CompressionRule::None, ..options() });
+        let (store, handle) = (store(&db), db.keyspace("default").unwrap());
+        store.background.lock().retry_at = Duration::MAX;
+        for runs in 1..=8_u8 {
+            db.put(&[runs], &[runs; 1000]).unwrap();
+            db.flush().unwrap();
+            let strategy = handle.state().strategy.load_full();
+            let tree = store.tree();
+            let view = tree_view(&store, &tree, handle.state().id).unwrap();
+            let picks = candidates(&view, &strategy.strategy).iter().any(|candidate| candidate.level == 0);
+            let plan = trees(&store, &store.background.lock())[0];
+            assert_eq!(plan.l0_pending > 0, picks, "{} with {runs} runs", row.name);
+            assert_eq!(plan.l0_due == 0, picks, "{} with {runs} runs", row.name);
+        }
+    }
+}
+
+/// What memory holds is on its way to L0, and has been let in.
+#[test]
+fn room_in_l0_is_less_what_memory_holds() {
+    let db = open(Options { compression: CompressionRule::None, ..options() });
+    let store = store(&db);
+    let room = || trees(&store, &store.background.lock())[0].l0_room;
+    let keyspace = db.keyspace("default").unwrap();
+    let used = || keyspace.state().view.load().active.bytes();
+    let before = (room(), used());
+    db.put(b"key", &[7; 100_000]).unwrap();
+    let more = used() - before.1;
+    assert!(more > 100_000);
+    assert_eq!(room(), before.0 - more);
 }

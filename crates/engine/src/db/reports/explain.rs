@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use super::job_state::{JobState, job_state, permit_now};
+use super::job_state::{JobState, directive_now, job_state};
 use crate::base::error::{Error, Result, escaped};
 use crate::base::units::JobId;
 use crate::compaction::cost_model::{debt_by_level, distance, reshaping_bytes};
@@ -14,6 +14,8 @@ use crate::compaction::picker::{Pick, attempt, candidates};
 use crate::compaction::regroup::{GroupHeat, group_heats};
 use crate::compaction::strategy::Strategy;
 use crate::db::jobs::install::tree_view;
+use crate::db::jobs::pressure::L0Debt;
+use crate::db::jobs::search::wanted_now;
 use crate::db::store::decisions::{because, words_of};
 use crate::db::store::keyspace_state::KeyspaceState;
 use crate::db::store::state::Store;
@@ -46,8 +48,8 @@ pub struct Explanation {
     pub rate: Option<u64>,
     /// True while the schedule takes the clients' load for high.
     pub load_is_high: bool,
-    /// Runs in L0, and the number at which writers wait.
-    pub l0_runs: (u64, u64),
+    /// L0 beside what its strategy wants there, and may have.
+    pub l0: L0Debt,
     /// Memtables waiting for their flush, and the number in memory at which writers wait.
     pub memtables: (u64, u64),
     /// How fast writes of the keyspace, and of all, are let in, bytes per second; `None` without a limit.
@@ -92,14 +94,16 @@ pub enum Verdict {
 /// Looks at a keyspace.
 pub fn gather(store: &Store, keyspace: &KeyspaceState) -> Result<Explanation> {
     let strategy = keyspace.strategy.load_full();
-    let (permit, rate) = permit_now(store, keyspace.id);
+    let directive = directive_now(store);
+    let (permit, rate) = (directive.permit_for(keyspace.id), directive.plan.rate);
     let (wanted, debts, distance, groups) = {
         let tree = store.tree();
         let Some(view) = tree_view(store, &tree, keyspace.id) else {
             return Err(Error::invalid(format!("keyspace `{}` was dropped", keyspace.name)));
         };
-        let wanted = candidates(&view, &strategy.strategy).into_iter().take(12).map(|candidate| {
-            let verdict = match attempt(&view, &strategy.strategy, &permit, &candidate) {
+        let read_as = wanted_now(&view, &strategy.strategy, &directive, keyspace);
+        let wanted = candidates(&view, &read_as).into_iter().take(12).map(|candidate| {
+            let verdict = match attempt(&view, &read_as, &permit, &candidate) {
                 _ if !permit.allows(candidate.class) => Verdict::NotPermitted,
                 Pick::Run(picked) => Verdict::Next(picked.compaction.input_bytes),
                 Pick::Blocked { by, .. } => Verdict::Blocked(by),
@@ -131,7 +135,7 @@ pub fn gather(store: &Store, keyspace: &KeyspaceState) -> Result<Explanation> {
         groups,
         rate,
         load_is_high: metrics.schedule.load_is_high == Some(true),
-        l0_runs: (keyspace.l0_runs() as u64, options.l0_limit.into()),
+        l0: L0Debt::of(store, keyspace),
         memtables: (waiting, u64::from(options.memtables)),
         admission: [keyspace.gate.limit(), metrics.admission_bytes_per_sec],
         flushing,
@@ -249,16 +253,16 @@ fn debt(e: &Explanation) -> Vec<String> {
 }
 
 fn writers(e: &Explanation) -> Vec<String> {
-    let ((runs, limit), (waiting, memtables)) = (e.l0_runs, e.memtables);
+    let (waiting, memtables) = e.memtables;
     let mut out = Vec::new();
-    let held = runs >= limit || e.admission.iter().any(Option::is_some);
+    let held = e.l0.slows() || e.admission.iter().any(Option::is_some);
     out.push(format!("Writers: {}", if held { "held back" } else { "nothing holds them back" }));
     if e.waiting > 0 {
         let verb = if e.waiting == 1 { "waits" } else { "wait" };
         let callers = count(e.waiting, "caller");
         out.push(format!("  {callers} {verb} for background work, or for the end of it"));
     }
-    out.push(format!("  L0 has {} of the {limit} at which they wait", count(runs, "run")));
+    out.push(format!("  L0 has {}, {} wanted; {}", count(e.l0.runs, "run"), e.l0.wanted, room_of(&e.l0)));
     let flush = if e.flushing { ", a flush is under way" } else { "" };
     let free = memtables.saturating_sub(waiting + 1);
     out.push(format!("  {} for a flush{flush}; {free} of {memtables} free", waits(waiting)));
@@ -266,12 +270,20 @@ fn writers(e: &Explanation) -> Vec<String> {
     for (rate, what) in e.admission.iter().zip(reasons) {
         out.extend(rate.map(|rate| format!("  {what} at {}/s", bytes(rate as u64))));
     }
-    if runs >= limit {
-        out.push("  They are held back until compactions have emptied L0".to_owned());
-    } else if runs * 4 >= limit * 3 {
-        out.push("  L0 is three quarters full: compactions run at the clients' priority".to_owned());
+    if e.l0.fills() {
+        out.push("  Compactions run at the clients' priority, for L0".to_owned());
     }
     out
+}
+
+fn room_of(l0: &L0Debt) -> String {
+    match l0.slack {
+        u64::MAX => "nobody is slowed for it".to_owned(),
+        slack => {
+            let used = u128::from(l0.debt) * 100 / u128::from(slack.max(1));
+            format!("{used} % of its room is used (writers slow from 50 %)")
+        }
+    }
 }
 
 fn waits(memtables: u64) -> String {

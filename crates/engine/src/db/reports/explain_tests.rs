@@ -17,7 +17,7 @@ fn quiet() -> Explanation {
         keyspace: "default".to_owned(),
         strategy: "1-leveling".to_owned(),
         schedule: "unlimited".to_owned(),
-        l0_runs: (1, 20),
+        l0: L0Debt { runs: 1, wanted: 4, slack: 16 << 20, ..L0Debt::default() },
         memtables: (0, 2),
         ..Explanation::default()
     }
@@ -31,7 +31,7 @@ fn a_store_in_shape() {
 Keyspace default, strategy 1-leveling, schedule unlimited
 
 Writers: nothing holds them back
-  L0 has 1 run of the 20 at which they wait
+  L0 has 1 run, 4 wanted; 0 % of its room is used (writers slow from 50 %)
   0 memtables wait for a flush; 1 of 2 free
 
 Under way: no compaction
@@ -71,7 +71,7 @@ fn a_busy_store() {
         ],
         debt: (vec![3 << 20, 0, 2 << 20], 2 << 10),
         distance: 1 << 10,
-        l0_runs: (16, 20),
+        l0: L0Debt { runs: 16, wanted: 4, debt: 12 << 20, slack: 16 << 20, ..L0Debt::default() },
         memtables: (1, 2),
         admission: [Some(2_097_152.0), None],
         flushing: true,
@@ -90,10 +90,10 @@ Background work failed and is tried again: no space left
 
 Writers: held back
   2 callers wait for background work, or for the end of it
-  L0 has 16 runs of the 20 at which they wait
+  L0 has 16 runs, 4 wanted; 75 % of its room is used (writers slow from 50 %)
   1 memtable waits for a flush, a flush is under way; 0 of 2 free
   Writes of this keyspace are let in at 2.0 MiB/s
-  L0 is three quarters full: compactions run at the clients' priority
+  Compactions run at the clients' priority, for L0
 
 Under way: 2 compactions
   job 7, l0-to-l1, L0 to L1, 1.0 MiB of 3.0 MiB read, for 1.50 s
@@ -138,7 +138,7 @@ fn a_schedule_is_named_as_the_brake() {
 Keyspace default, strategy 1-leveling, schedule fixed:1KiB
 
 Writers: nothing holds them back
-  L0 has 1 run of the 20 at which they wait
+  L0 has 1 run, 4 wanted; 0 % of its room is used (writers slow from 50 %)
   0 memtables wait for a flush; 1 of 2 free
 
 Under way: no compaction

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::base::class::{Class, Permit};
+use crate::base::class::Class;
 use crate::base::units::{JobId, KeyspaceId};
 use crate::db::jobs::scheduling::would_decide;
 use crate::db::store::background::OpenJob;
 use crate::db::store::state::Store;
-use crate::scheduler::decide::Aside;
+use crate::scheduler::decide::{Aside, Directive};
 
 /// A job that holds its claims.
 #[derive(Clone, Debug)]
@@ -73,8 +73,7 @@ fn words_for(open: &OpenJob, limited: bool) -> &'static str {
     }
 }
 
-/// What the schedule would let start in a keyspace now, and how fast.
-pub fn permit_now(store: &Store, keyspace: KeyspaceId) -> (Permit, Option<u64>) {
-    let directive = would_decide(store, &store.background.lock());
-    (directive.permit_for(keyspace), directive.plan.rate)
+/// What the schedule would say now.
+pub fn directive_now(store: &Store) -> Directive {
+    would_decide(store, &store.background.lock())
 }

@@ -166,7 +166,7 @@ fn advice(cause: Cause, around: &Surroundings) -> &'static str {
         Cause::Sync => "each commit waits for the disk: write in batches, or see durability `os`",
         Cause::Stall => "background work lags behind: see `keel explain`; try more workers or memtables",
         Cause::Read if background => {
-            "compactions shared the device: try `keel schedule set silk`, or more cache"
+            "compactions shared the device: try `keel schedule set --db DIR silk`, or more cache"
         }
         Cause::Read => "the working set is larger than the cache: raise cache_bytes",
         Cause::Cpu if around.background_cpu_nanos > 500_000_000 => {

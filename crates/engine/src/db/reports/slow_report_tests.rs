@@ -62,7 +62,7 @@ fn the_causes_are_drawn_and_told_with_what_to_do() {
   worst at 00:09:50 UTC, 800.0 ms in that second:
   clients moved 1.0 MiB/s, flushes 10.0 MiB/s, compactions 90.0 MiB/s;
   L0 had 5 runs, the cache missed 300 times, background threads used 0.8 cores
-  so: compactions shared the device: try `keel schedule set silk`, or more cache
+  so: compactions shared the device: try `keel schedule set --db DIR silk`, or more cache
 
 10 % queue: 100.0 ms behind other writers
   worst at 00:09:59 UTC, 50.0 ms in that second:

@@ -29,6 +29,7 @@ use crate::execution::compaction_job::CompactionJob;
 use crate::execution::flush_job::FlushJob;
 use crate::execution::rate_limiter::RateLimiter;
 use crate::scheduler::decide::{Aside, Directive, State};
+use crate::scheduler::device_share::DeviceShare;
 use crate::scheduler::policy::SchedulingPolicy;
 
 /// Bytes a job may move in one step.
@@ -90,6 +91,8 @@ pub struct BackgroundState {
     pub policy_text: String,
     /// Its memory.
     pub policy_state: State,
+    /// What of the clients' reads is the device's.
+    pub device_share: DeviceShare,
     /// What it decided last.
     pub directive: Directive,
     /// When it is to look at the clients' load again; where a test steps.
@@ -249,6 +252,7 @@ impl Background {
                 policy,
                 policy_text,
                 policy_state: State::default(),
+                device_share: DeviceShare::default(),
                 directive: Directive::default(),
                 look_at: Duration::ZERO,
                 flush_after_flush: false,
@@ -422,6 +426,8 @@ impl Background {
     pub fn caller_waits(&self, for_jobs: bool) -> impl Drop + '_ {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         self.priorities.raise_all();
+        // It may have asked for its rate before, and be asleep until that lets it go on.
+        self.wake_flusher();
         if for_jobs && self.waiting_for_jobs.fetch_add(1, Ordering::AcqRel) == 0 {
             let mut state = self.lock();
             if state.policy.holds_back() {
@@ -539,6 +545,8 @@ pub struct Threads {
     pub handles: Vec<JoinHandle<()>>,
     /// How many workers there have been; the last of them rest if fewer are wanted.
     pub workers: u32,
+    /// How many of them have a stand-in.
+    pub stand_ins: u32,
 }
 
 impl Threads {

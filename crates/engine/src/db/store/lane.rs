@@ -287,6 +287,36 @@ mod tests {
         assert_eq!(*order.lock().unwrap(), expected);
     }
 
+    /// The log was promised by a time, and tables were not.
+    #[test]
+    fn a_sync_of_the_log_that_is_due_goes_before_those_of_tables() {
+        let (lane, order) = (Lane::new(true), Arc::<Mutex<Vec<&'static str>>>::default());
+        for name in ["deep 1", "deep 2", "deep 3"] {
+            lane.submit(Class::Deep, Arc::new(Noted(name, Arc::clone(&order))));
+        }
+        let clock = ManualClock::default();
+        let soon = Duration::from_millis(1);
+        lane.run(
+            &clock,
+            || (),
+            || {
+                let done = order.lock().unwrap().len();
+                match done {
+                    1 => lane.sync_by(soon),
+                    2 => clock.advance(soon),
+                    _ => lane.stop(),
+                }
+            },
+            || {
+                if lane.take_due_sync(clock.now()) {
+                    order.lock().unwrap().push("log");
+                }
+                None
+            },
+        );
+        assert_eq!(*order.lock().unwrap(), ["deep 1", "deep 2", "log", "deep 3"]);
+    }
+
     /// While writers filled logs faster than they could be sealed, no flush ever came to its end.
     #[test]
     fn syncs_have_their_turns_between_logs_that_are_sealed_and_a_flush_goes_before_them() {

@@ -125,7 +125,7 @@ impl fmt::Display for Fitted {
         writeln!(f, "estimator={words}")?;
         write!(
             f,
-            "off by {:.0} % of the {rate}/s that clients moved in {:.0} s; to use it: keel schedule set dlc-full:estimator={words}",
+            "off by {:.0} % of the {rate}/s that clients moved in {:.0} s; to use it: keel schedule set --db DIR dlc-full:estimator={words}",
             100.0 * self.off,
             self.seconds
         )
