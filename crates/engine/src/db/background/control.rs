@@ -106,7 +106,8 @@ pub enum Fails {
 impl Fails {
     fn error(self, state: &BackgroundState) -> Option<Error> {
         let flush = state.flush_error.as_ref().filter(|_| self != Fails::Nothing);
-        flush.or(state.lasting_error().filter(|_| self == Fails::Both)).cloned()
+        let lasting = || state.lasting_error().or(state.failing.lasting_error(|_| true));
+        flush.or_else(|| lasting().filter(|_| self == Fails::Both)).cloned()
     }
 }
 
@@ -139,8 +140,9 @@ pub fn wait_until(store: &Store, fails: Fails, done: impl Fn() -> bool) -> Resul
         } else if !step_all(store, &mut choose) && !done() {
             // The look for work that finds none does no work, and may be all that was waited for: hence the second look.
             let state = store.background.lock();
-            let error = state.flush_error.clone().or_else(|| state.compaction_error.clone());
-            return Err(error.unwrap_or(Error::Idle));
+            let error = state.flush_error.as_ref().or(state.compaction_error.as_ref());
+            let error = error.or_else(|| state.failing.errors().next());
+            return Err(error.cloned().unwrap_or(Error::Idle));
         }
     }
 }
@@ -183,7 +185,8 @@ pub fn wait_idle(store: &Store) -> Result<()> {
         let flushed = store.keyspaces.load().by_name.values().all(|k| k.view.load().immutable.is_empty());
         let state = store.background.lock();
         let looked = !state.look_for_work && state.looking == 0;
-        flushed && looked && state.jobs.is_empty() && !state.flushing
+        let rests = state.failing.errors().next().is_some();
+        flushed && looked && state.jobs.is_empty() && !state.flushing && !rests
     })?;
     maintain_all(store);
     Ok(())

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::memory::in_use;
+use crate::base::class::Class;
 use crate::base::error::Error;
 use crate::base::units::MIB;
 use crate::compaction::level_sizes::runs_max;
@@ -192,7 +193,8 @@ impl Failures {
             let told = gate.lock().failure.clone();
             return Failures { flush: told.clone(), compaction: told };
         };
-        Failures { flush: state.flush_error.clone(), compaction: state.lasting_error().cloned() }
+        let compaction = state.lasting_error().or(state.failing.lasting_error(Class::is_l0));
+        Failures { flush: state.flush_error.clone(), compaction: compaction.cloned() }
     }
 }
 

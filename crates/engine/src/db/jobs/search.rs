@@ -28,6 +28,7 @@ use crate::db::store::keyspace_state::KeyspaceState;
 use crate::db::store::state::{Store, TreeState};
 use crate::scheduler::decide::{Aside, Directive};
 use crate::scheduler::order::OnConflict;
+use crate::version::run::TableRef;
 
 /// After a failure compactions rest this long.
 pub const RETRY_AFTER: Duration = Duration::from_millis(500);
@@ -121,32 +122,41 @@ fn look_in(
         }
         _ => pick_among(&view, wanted, permit),
     };
-    match picked {
-        Pick::Run(picked) => begin_if_there_is_space(store, tree, keyspace, *picked, &rejected, permit.l0),
+    let class = match picked {
+        Pick::Run(picked) if !rests(store, &picked) => {
+            return begin_if_there_is_space(store, tree, keyspace, *picked, &rejected, permit.l0);
+        }
+        Pick::Run(picked) => picked.compaction.class,
         Pick::Blocked { want, by, less_urgent } => {
             let class = want.compaction.class;
             if make_way(store, on_conflict, class, &by, &less_urgent) {
                 return Ok(false);
             }
-            // Nobody lets go for it: what it would have come before need not wait as well.
-            let mut permit = permit.clone();
-            permit.classes.retain(|permitted| *permitted != class);
-            match pick_among(&view, wanted, &permit) {
-                (Pick::Run(picked), rejected) => {
-                    begin_if_there_is_space(store, tree, keyspace, *picked, &rejected, permit.l0)
-                }
-                _ => Ok(false),
-            }
+            class
         }
         Pick::Nothing => {
             // In shape: groups that fit a changed strategy are marked as shaped for it.
-            let Some(committed) = set_bounds(view.version, view.claims, &strategy.strategy)? else {
-                return Ok(false);
-            };
-            change_tree(store, tree, keyspace, committed.edit)?;
-            Ok(false)
+            if let Some(committed) = set_bounds(view.version, view.claims, &strategy.strategy)? {
+                change_tree(store, tree, keyspace, committed.edit)?;
+            }
+            return Ok(false);
         }
+    };
+    // Nobody lets go for it, or it has failed and rests: what it would have come before need not wait as well.
+    let mut permit = permit.clone();
+    permit.classes.retain(|permitted| *permitted != class);
+    match pick_among(&view, wanted, &permit) {
+        (Pick::Run(picked), rejected) if !rests(store, &picked) => {
+            begin_if_there_is_space(store, tree, keyspace, *picked, &rejected, permit.l0)
+        }
+        _ => Ok(false),
     }
+}
+
+/// True if it has failed before, and is to be left alone for a while.
+fn rests(store: &Store, picked: &Picked) -> bool {
+    let seed = picked.compaction.tables().next().map(TableRef::id);
+    seed.is_some_and(|seed| store.background.lock().failing.rests(seed, store.clock.now()))
 }
 
 /// The strategy as it is to be read now: L0 waits less for more of it while clients rest, and not at all where the schedule has it merged.

@@ -74,6 +74,7 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
 /// jobs that are open go on.
 fn look_if_wanted(store: &Store, now: Duration) -> (MutexGuard<'_, BackgroundState>, Stepped) {
     let mut state = store.background.lock();
+    state.look_for_work |= state.failing.is_due(now);
     if state.directive.waited_for != store.background.jobs_are_waited_for() {
         state.look_for_work = true;
     }
@@ -97,6 +98,7 @@ fn look_if_wanted(store: &Store, now: Duration) -> (MutexGuard<'_, BackgroundSta
     }
     let rests_ms = look_again_ms(store).map(|at| store.clock.wall_ms()..at);
     state = store.background.lock();
+    state.failing.looked(now);
     state.rests_ms = rests_ms;
     state.looking -= 1;
     if state.jobs.is_empty() {
@@ -363,6 +365,7 @@ fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<Compacti
         state.failures_in_a_row = 0;
         // Each of its tables may have been the first of a job that yielded, and none comes again.
         compaction.tables().for_each(|table| {
+            state.failing.succeeded(table.id());
             state.lost_work.remove(&table.id());
         });
         store.counters.compaction_us.add(took.as_micros() as u64);
@@ -407,12 +410,15 @@ pub fn discard(store: &Store, keyspace: &KeyspaceState, id: JobId, job: Box<Comp
     let (bytes, removed) = abandon(store, job);
     // Before it goes from the list of open jobs, which is what is waited for.
     tell_watch(store, id, |watched| watched.failed = Some(error.clone()));
-    close_job(store, keyspace, id, Ended::Otherwise);
+    let open = close_job(store, keyspace, id, Ended::Otherwise);
     store.decisions.ended(id, Outcome::Failed(bytes));
     store.event(&Event::Discarded { job: id, bytes });
     // That its keyspace was dropped is no failure: the others' compactions go on at once.
     if store.tree().versions.trees().contains_key(&keyspace.id) {
         store.counters.jobs_failed.add(1);
+        if let Some((seed, class)) = open.and_then(|open| Some((open.seed?, open.class))) {
+            store.background.lock().failing.note(seed, class, store.clock.now(), &error);
+        }
         failed(store, error);
     } else {
         store.background.work_changed();

@@ -22,6 +22,7 @@ use crate::db::writing::commit::log_marker;
 use crate::execution::compaction_job::CompactionJob;
 use crate::execution::merge_loop::Progress;
 use crate::options::Options;
+use crate::storage::fault::{Fault, FaultError, FaultKind};
 use crate::storage::simulated::SimulatedFileSystem;
 use crate::table::compression::CompressionRule;
 use crate::table::meta::Born;
@@ -563,4 +564,35 @@ fn room_in_l0_is_less_what_memory_holds() {
     let more = used() - before.1;
     assert!(more > 100_000);
     assert_eq!(room(), before.0 - more);
+}
+
+/// A block that cannot be read is read seven times in a minute and not a hundred and twenty times; who waits is told, and when it can be
+/// read again all goes on.
+#[test]
+fn work_that_fails_rests_longer_each_time() {
+    let (fs, clock) = (SimulatedFileSystem::new(), Arc::<ManualClock>::default());
+    let builder = Db::builder(Path::new("/db")).file_system(Arc::new(fs.clone()));
+    let db = builder.clock(Arc::clone(&clock) as _).options(options()).without_threads().open().unwrap();
+    let store = store(&db);
+    store.background.lock().retry_at = Duration::MAX;
+    let mut random = Random::new(1);
+    (0..2).for_each(|_| fill(&db, &mut random));
+    store.background.lock().retry_at = Duration::ZERO;
+    let (kind, error) = (FaultKind::Read, FaultError::Eio);
+    fs.inject(Fault { kind, path_contains: ".sst".into(), nth: 0, error, sticky: true });
+    let pass = |seconds: u64| {
+        for _ in 0..seconds * 100 {
+            while db.step(&mut first) {}
+            clock.advance(Duration::from_millis(10));
+        }
+    };
+    pass(60);
+    let failed = db.metrics().jobs_failed;
+    assert!((6..=8).contains(&failed), "{failed} times");
+    assert_eq!(db.wait_idle().unwrap_err().kind(), "Io");
+    fs.clear_faults();
+    pass(40);
+    db.wait_idle().unwrap();
+    let metrics = db.metrics();
+    assert_eq!((metrics.jobs_failed, metrics.compactions), (failed, 1));
 }

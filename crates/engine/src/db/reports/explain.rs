@@ -119,7 +119,9 @@ pub fn gather(store: &Store, keyspace: &KeyspaceState) -> Result<Explanation> {
     let options = store.options.load();
     let metrics = super::metrics::metrics(store);
     let state = store.background.lock();
-    let failures = state.flush_error.iter().chain(&state.compaction_error).map(ToString::to_string).collect();
+    let failed = state.compaction_error.iter().chain(state.failing.errors());
+    let mut failures: Vec<String> = state.flush_error.iter().chain(failed).map(ToString::to_string).collect();
+    failures.dedup();
     let (flushing, schedule) = (state.flushing, state.policy_text.clone());
     drop(state);
     let age = metrics.now_ms.saturating_sub(metrics.snapshots.oldest_since_ms);

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
+use super::failing::Failing;
 use super::keyspace_state::KeyspaceState;
 use super::priority::Priorities;
 use crate::base::class::Class;
@@ -126,6 +127,8 @@ pub struct BackgroundState {
     /// First input tables of jobs that yielded without committing anything: their next attempt gets on by a step and
     /// keeps all.
     pub lost_work: HashSet<TableId>,
+    /// Work that failed, and rests.
+    pub failing: Failing,
 }
 
 /// A flush under way.
@@ -269,6 +272,7 @@ impl Background {
                 flushing: false,
                 stepping: 0,
                 lost_work: HashSet::new(),
+                failing: Failing::default(),
             }),
             changed: Condvar::new(),
             stopping: AtomicBool::new(false),

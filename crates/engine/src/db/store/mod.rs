@@ -4,6 +4,7 @@ pub mod background;
 pub mod commit_queue;
 pub mod commit_state;
 pub mod decisions;
+pub mod failing;
 pub mod gate;
 pub mod heat;
 pub mod journal;
