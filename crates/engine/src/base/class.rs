@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::units::TableId;
+
 /// Internal work, most urgent first (SILK §5.1: flush, then L0→L1, then the rest).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
@@ -97,6 +99,8 @@ pub struct Permit {
     pub l0: L0Permit,
     /// At most so many compactions bring the first level down at a time; `None`: as many as have different tables.
     pub l0_down_max: Option<u32>,
+    /// Tables that nothing may take: what had them has failed.
+    pub resting: Vec<TableId>,
     /// Largest input of one compaction in bytes; the smallest is taken if all are larger.
     pub max_bytes: u64,
 }
@@ -105,7 +109,7 @@ impl Permit {
     /// Everything, of any size.
     pub fn everything() -> Permit {
         let classes = Class::ALL.to_vec();
-        Permit { classes, l0: L0Permit::Full, l0_down_max: None, max_bytes: u64::MAX }
+        Permit { classes, l0: L0Permit::Full, l0_down_max: None, resting: Vec::new(), max_bytes: u64::MAX }
     }
 
     /// True if work of this class may start.

@@ -254,6 +254,8 @@ fn try_plans(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit, plans: &
     for plan in plans {
         match draft(view, strategy, plan) {
             Drafted::Illegal => {}
+            Drafted::Ready(picked)
+                if picked.compaction.tables().any(|t| permit.resting.contains(&t.id())) => {}
             Drafted::Full { level, group } => return make_room(view, strategy, permit, level, group),
             Drafted::Ready(picked) => {
                 let mut by = view.claims.blockers(&picked.compaction);

@@ -563,3 +563,17 @@ fn as_many_jobs_bring_l0_down_as_may() {
     assert_eq!(at_most(Some(2)), at_most(None));
     assert!(at_most(Some(1)).starts_with("blocked by 1"), "{}", at_most(Some(1)));
 }
+
+/// What would take a table that rests is not there; others are.
+#[test]
+fn nothing_takes_a_table_that_rests() {
+    let tree = "L0 L\nL1 L 1[a-c] 2[d-f] 3[g-i] 7[j-l]\nL2 L 4[a-c] 5[d-f] 6[g-i]\nL3 L";
+    let scene = Scene::new(&format!("{PARTIAL}oldest"), tree);
+    let beside = |resting: &[u64]| {
+        let resting = resting.iter().map(|table| TableId(*table)).collect();
+        drawn(&scene.pick(&Permit { resting, ..Permit::everything() }))
+    };
+    assert!(beside(&[]).starts_with("deep: L1 1[a-c]"), "{}", beside(&[]));
+    assert!(beside(&[1]).starts_with("deep: L1 2[d-f]"), "{}", beside(&[1]));
+    assert!(beside(&[4, 5]).starts_with("deep: L1 3[g-i]"), "{}", beside(&[4, 5]));
+}

@@ -70,9 +70,8 @@ impl RateLimiter {
     pub fn grant(&mut self, now: Duration, wanted: u64) -> Result<u64, Duration> {
         let Some(rate) = self.bytes_per_sec else { return Ok(wanted) };
         self.refill(now);
-        // Each may move as much, but of one that was stopped on its way nobody waits for more than half of what can be saved up.
-        let each = (wanted as f64).min(burst_at(rate) / 2.0);
-        let reserved = each * f64::from(self.under_way);
+        // Of one that was stopped on its way nobody waits for more than half of what can be saved up.
+        let reserved = if self.under_way > 0 { (wanted as f64).min(burst_at(rate) / 2.0) } else { 0.0 };
         if self.tokens > reserved {
             return Ok(wanted);
         }
@@ -172,20 +171,21 @@ mod tests {
         assert!(limiter.grant(Duration::from_secs(13), 1).is_ok());
     }
 
-    /// Beside steps that may move all there is nobody else is granted one, and is when they have moved little.
+    /// Beside a step that may move all there is nobody else is granted one, and is when it has moved little.
     #[test]
     fn a_step_under_way_has_what_it_may_move() {
         let mut limiter = RateLimiter::new(Some(1_000_000));
         let now = Duration::from_secs(1);
-        // There is a hundredth of a second's worth, and each has half of it.
-        for _ in 0..2 {
-            assert!(limiter.grant(now, 8000).is_ok());
-            limiter.step_begins();
-        }
+        // There is a hundredth of a second's worth, of which another one may have what is beyond half.
+        assert!(limiter.grant(now, 8000).is_ok());
+        limiter.step_begins();
+        assert!(limiter.grant(now, 8000).is_ok());
+        limiter.charge(6000);
         assert!(limiter.grant(now, 8000).is_err());
         assert_eq!(limiter.drains(), 0);
         limiter.step_ended(1000);
         assert!(limiter.grant(now, 8000).is_ok());
+        limiter.step_begins();
         limiter.step_ended(20_000);
         assert!(limiter.grant(now, 8000).is_err());
         assert_eq!(limiter.drains(), 1);

@@ -15,7 +15,7 @@
 //! What clients use it takes only as L0's room runs out. Beyond it goes only what clients leave when they do less than in the
 //! mean, all of it when they do less than half of that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::estimator::{Estimator, Usage};
@@ -291,12 +291,15 @@ impl PlanState {
         self.client.moved(by.bytes(&grown), elapsed, END_OF_REST);
         self.device.moved(Estimator::Device.bytes(&grown), elapsed, RISE);
         self.flushes.moved(grown.internal[Class::Flush as usize] as f64, elapsed, RISE);
-        self.writes.retain(|id, _| backlog.trees.iter().any(|tree| tree.keyspace == *id));
         for tree in &backlog.trees {
             let (before, pace) = self.writes.entry(tree.keyspace).or_insert((tree.ingested, Pace::default()));
             // One that is being switched seems to have less for a moment.
             pace.moved(tree.ingested.saturating_sub(*before) as f64, elapsed, RISE);
             *before = tree.ingested.max(*before);
+        }
+        if self.writes.len() > backlog.trees.len() {
+            let known: BTreeSet<KeyspaceId> = backlog.trees.iter().map(|tree| tree.keyspace).collect();
+            self.writes.retain(|id, _| known.contains(id));
         }
         let cpu = sample.compaction_cpu.saturating_sub(cpu).as_secs_f64();
         let moved: u64 = Class::ALL.iter().zip(grown.internal).skip(1).map(|(_, bytes)| bytes).sum();

@@ -106,7 +106,7 @@ pub enum Fails {
 impl Fails {
     fn error(self, state: &BackgroundState) -> Option<Error> {
         let flush = state.flush_error.as_ref().filter(|_| self != Fails::Nothing);
-        let lasting = || state.lasting_error().or(state.failing.lasting_error(|_| true));
+        let lasting = || state.lasting_error().or(state.failing.lasting_error(|_, _| true));
         flush.or_else(|| lasting().filter(|_| self == Fails::Both)).cloned()
     }
 }
@@ -140,8 +140,8 @@ pub fn wait_until(store: &Store, fails: Fails, done: impl Fn() -> bool) -> Resul
         } else if !step_all(store, &mut choose) && !done() {
             // The look for work that finds none does no work, and may be all that was waited for: hence the second look.
             let state = store.background.lock();
-            let error = state.flush_error.as_ref().or(state.compaction_error.as_ref());
-            let error = error.or_else(|| state.failing.errors().next());
+            let resting = state.failing.errors().filter(|_| fails != Fails::Flushes);
+            let error = state.flush_error.iter().chain(&state.compaction_error).chain(resting).next();
             return Err(error.cloned().unwrap_or(Error::Idle));
         }
     }

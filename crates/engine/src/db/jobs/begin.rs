@@ -174,7 +174,6 @@ fn open(
     let mut state = store.background.lock();
     // Who comes later has no more coming to it than the others.
     let served = served_at_first(state.jobs.iter().map(|job| (job.paused, job.served)));
-    seed.into_iter().for_each(|seed| state.failing.begun(seed));
     state.jobs.push(OpenJob {
         id,
         keyspace: Arc::clone(keyspace),

@@ -21,10 +21,17 @@ const READ_AND_WRITTEN: u64 = 2;
 
 /// The parts of all trees.
 pub fn trees(store: &Store, state: &BackgroundState) -> Vec<TreeBacklog> {
-    store.keyspaces.load().by_name.values().map(|keyspace| tree(store, keyspace, state)).collect()
+    let keyspaces = store.keyspaces.load();
+    let writing =
+        keyspaces.by_name.values().filter(|keyspace| !keyspace.view.load().is_flushed()).count() as u64;
+    // From half of what memtables may have in all on, the gate is pressed.
+    let memory = in_use(store);
+    let share = (memory.for_memtables() / 2).saturating_sub(memory.memtables) / writing.max(1);
+    keyspaces.by_name.values().map(|keyspace| tree(store, keyspace, state, share)).collect()
 }
 
-fn tree(store: &Store, keyspace: &KeyspaceState, state: &BackgroundState) -> TreeBacklog {
+/// Of one, whose memtables may take `share` more of the memory that all have.
+fn tree(store: &Store, keyspace: &KeyspaceState, state: &BackgroundState, share: u64) -> TreeBacklog {
     let (view, strategy) = (keyspace.view.load(), keyspace.strategy.load());
     let (version, strategy) = (&view.version, &strategy.strategy);
     let unit = keyspace.memtable_bytes();
@@ -44,7 +51,7 @@ fn tree(store: &Store, keyspace: &KeyspaceState, state: &BackgroundState) -> Tre
     let is_due = runs >= due_from || bytes >= capacity_bytes(&strategy.size, version, 0);
     let to_come = due_from.saturating_sub(runs).saturating_mul(unit);
     let Flush { left: flush_left, room: flush_room_wanted, room_most: flush_room_needed } =
-        flush(store, keyspace, &view);
+        flush(store, keyspace, &view, share);
     let ttl = strategy.ttl_ms().map(|ttl| Duration::from_millis(ttl / 8));
     TreeBacklog {
         keyspace: keyspace.id,
@@ -84,7 +91,7 @@ struct Flush {
 
 /// They should be when a quarter of the last memtable that there may be is used, and must be when three quarters of it are:
 /// none may come in where memory is short or a failure is to be told.
-fn flush(store: &Store, keyspace: &KeyspaceState, view: &ReadView) -> Flush {
+fn flush(store: &Store, keyspace: &KeyspaceState, view: &ReadView, share: u64) -> Flush {
     let unit = keyspace.memtable_bytes();
     let waiting: u64 = view.immutable.iter().map(|memtable| memtable.bytes()).sum();
     let others: u64 = view.immutable.iter().rev().skip(1).map(|memtable| memtable.bytes()).sum();
@@ -94,14 +101,9 @@ fn flush(store: &Store, keyspace: &KeyspaceState, view: &ReadView) -> Flush {
     if store.admission.gate.is_pressed() {
         return Flush { left, room: 0, room_most: 0 };
     }
-    // From half of what memtables may have in all on, the gate is pressed.
-    let memory = in_use(store);
-    let keyspaces = store.keyspaces.load();
-    let writing = keyspaces.by_name.values().filter(|other| !other.view.load().is_flushed()).count() as u64;
-    let of_all = (memory.for_memtables() / 2).saturating_sub(memory.memtables) / writing.max(1);
     let spare = u64::from(store.options.load().memtables.saturating_sub(1)).saturating_mul(unit);
     let used = waiting + view.active.bytes() + keyspace.gate.reserved();
-    let until = |part: u64| spare.saturating_add(part).saturating_sub(used).min(of_all);
+    let until = |part: u64| spare.saturating_add(part).saturating_sub(used).min(share);
     Flush { left, room: until(unit / 4), room_most: until(used_most(unit)) }
 }
 

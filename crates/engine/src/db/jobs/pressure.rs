@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::memory::in_use;
 use crate::base::class::Class;
 use crate::base::error::Error;
-use crate::base::units::MIB;
+use crate::base::units::{KeyspaceId, MIB};
 use crate::compaction::level_sizes::runs_max;
 use crate::db::store::gate::Gate;
 use crate::db::store::keyspace_state::KeyspaceState;
@@ -42,7 +42,7 @@ pub fn sample(store: &Store, keyspace: &KeyspaceState) {
     }
     let now = store.clock.now();
     let mut pressures = Vec::new();
-    let failures = Failures::look(store, &keyspace.gate);
+    let failures = Failures::look(store, &keyspace.gate, Some(keyspace.id));
     let memtables = memtable_pressure(store, keyspace, now);
     let l0 = l0_pressure(store, keyspace, now);
     let mut failure = None;
@@ -76,7 +76,7 @@ pub fn sample_memory(store: &Store) {
         drain: store.admission.flushes.rate_for(now, memory.memtables, slack),
         step: None,
     };
-    let failures = Failures::look(store, &store.admission.gate);
+    let failures = Failures::look(store, &store.admission.gate, None);
     // As for a keyspace: what fails is no measure of speed.
     let pressed = pressure.is_pressed() && failures.flush.is_none();
     let failure = failures.flush.filter(|_| pressure.debt >= pressure.slack);
@@ -188,12 +188,13 @@ struct Failures {
 impl Failures {
     /// Background threads may be stopped for long while they hold the lock, for they run below everyone: then what a gate was last
     /// told still holds.
-    fn look(store: &Store, gate: &Gate) -> Failures {
+    fn look(store: &Store, gate: &Gate, of: Option<KeyspaceId>) -> Failures {
         let Some(state) = store.background.try_lock() else {
             let told = gate.lock().failure.clone();
             return Failures { flush: told.clone(), compaction: told };
         };
-        let compaction = state.lasting_error().or(state.failing.lasting_error(Class::is_l0));
+        let matters = |keyspace, class: Class| Some(keyspace) == of && class.is_l0();
+        let compaction = state.lasting_error().or(state.failing.lasting_error(matters));
         Failures { flush: state.flush_error.clone(), compaction: compaction.cloned() }
     }
 }

@@ -28,7 +28,6 @@ use crate::db::store::keyspace_state::KeyspaceState;
 use crate::db::store::state::{Store, TreeState};
 use crate::scheduler::decide::{Aside, Directive};
 use crate::scheduler::order::OnConflict;
-use crate::version::run::TableRef;
 
 /// After a failure compactions rest this long.
 pub const RETRY_AFTER: Duration = Duration::from_millis(500);
@@ -108,7 +107,8 @@ fn look_in(
     let Some(view) = tree_view(store, tree, keyspace.id) else {
         return Ok(false);
     };
-    let permit = &directive.permit_for(keyspace.id);
+    let resting = store.background.lock().failing.resting(keyspace.id, store.clock.now());
+    let permit = &Permit { resting, ..directive.permit_for(keyspace.id) };
     let wanted = &*wanted_now(&view, &strategy.strategy, directive, keyspace);
     // Where what is in L0's way is thrown away, L0 is looked at first: else what was more urgent would be begun again, and again in vain.
     let first = (on_conflict == OnConflict::Discard).then(|| only_l0(permit));
@@ -122,41 +122,32 @@ fn look_in(
         }
         _ => pick_among(&view, wanted, permit),
     };
-    let class = match picked {
-        Pick::Run(picked) if !rests(store, &picked) => {
-            return begin_if_there_is_space(store, tree, keyspace, *picked, &rejected, permit.l0);
-        }
-        Pick::Run(picked) => picked.compaction.class,
+    match picked {
+        Pick::Run(picked) => begin_if_there_is_space(store, tree, keyspace, *picked, &rejected, permit.l0),
         Pick::Blocked { want, by, less_urgent } => {
             let class = want.compaction.class;
             if make_way(store, on_conflict, class, &by, &less_urgent) {
                 return Ok(false);
             }
-            class
+            // Nobody lets go for it: what it would have come before need not wait as well.
+            let mut permit = permit.clone();
+            permit.classes.retain(|permitted| *permitted != class);
+            match pick_among(&view, wanted, &permit) {
+                (Pick::Run(picked), rejected) => {
+                    begin_if_there_is_space(store, tree, keyspace, *picked, &rejected, permit.l0)
+                }
+                _ => Ok(false),
+            }
         }
         Pick::Nothing => {
             // In shape: groups that fit a changed strategy are marked as shaped for it.
-            if let Some(committed) = set_bounds(view.version, view.claims, &strategy.strategy)? {
-                change_tree(store, tree, keyspace, committed.edit)?;
-            }
-            return Ok(false);
+            let Some(committed) = set_bounds(view.version, view.claims, &strategy.strategy)? else {
+                return Ok(false);
+            };
+            change_tree(store, tree, keyspace, committed.edit)?;
+            Ok(false)
         }
-    };
-    // Nobody lets go for it, or it has failed and rests: what it would have come before need not wait as well.
-    let mut permit = permit.clone();
-    permit.classes.retain(|permitted| *permitted != class);
-    match pick_among(&view, wanted, &permit) {
-        (Pick::Run(picked), rejected) if !rests(store, &picked) => {
-            begin_if_there_is_space(store, tree, keyspace, *picked, &rejected, permit.l0)
-        }
-        _ => Ok(false),
     }
-}
-
-/// True if it has failed before, and is to be left alone for a while.
-fn rests(store: &Store, picked: &Picked) -> bool {
-    let seed = picked.compaction.tables().next().map(TableRef::id);
-    seed.is_some_and(|seed| store.background.lock().failing.rests(seed, store.clock.now()))
 }
 
 /// The strategy as it is to be read now: L0 waits less for more of it while clients rest, and not at all where the schedule has it merged.

@@ -25,6 +25,7 @@ use crate::observe::counters::CompactionKind;
 use crate::observe::event::Event;
 use crate::scheduler::decide::Aside;
 use crate::scheduler::order::Turn;
+use crate::version::run::TableRef;
 
 /// Finished tables are committed in parts of this many, so that little is lost and space comes back early.
 const TABLES_PER_PART: usize = 8;
@@ -94,7 +95,7 @@ fn look_if_wanted(store: &Store, now: Duration) -> (MutexGuard<'_, BackgroundSta
     state.compaction_error = None;
     drop(state);
     if let Err(error) = look_for_work(store) {
-        failed(store, error);
+        failed(store, error, false);
     }
     let rests_ms = look_again_ms(store).map(|at| store.clock.wall_ms()..at);
     state = store.background.lock();
@@ -363,6 +364,7 @@ fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<Compacti
     } else {
         let mut state = store.background.lock();
         state.failures_in_a_row = 0;
+        seed.into_iter().for_each(|seed| state.failing.succeeded(seed));
         // Each of its tables may have been the first of a job that yielded, and none comes again.
         compaction.tables().for_each(|table| {
             state.failing.succeeded(table.id());
@@ -371,7 +373,7 @@ fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<Compacti
         store.counters.compaction_us.add(took.as_micros() as u64);
     }
     if let Err(error) = removed {
-        failed(store, error);
+        failed(store, error, false);
     }
     store.background.work_changed();
 }
@@ -381,7 +383,7 @@ fn throw_away(store: &Store, keyspace: &KeyspaceState, id: JobId, job: Box<Compa
     let removed = give_up(store, id, job);
     close_job(store, keyspace, id, Ended::Discarded);
     if let Err(error) = removed {
-        failed(store, error);
+        failed(store, error, false);
     }
     store.background.work_changed();
 }
@@ -407,19 +409,22 @@ fn abandon(store: &Store, mut job: Box<CompactionJob>) -> (u64, Result<()>) {
 
 /// A job failed or is not wanted any more: its uncommitted work goes.
 pub fn discard(store: &Store, keyspace: &KeyspaceState, id: JobId, job: Box<CompactionJob>, error: Error) {
+    let compaction = Arc::clone(job.compaction());
     let (bytes, removed) = abandon(store, job);
     // Before it goes from the list of open jobs, which is what is waited for.
     tell_watch(store, id, |watched| watched.failed = Some(error.clone()));
-    let open = close_job(store, keyspace, id, Ended::Otherwise);
+    // That its keyspace was dropped is no failure: the others' compactions go on at once.
+    let is_wanted = store.tree().versions.trees().contains_key(&keyspace.id);
+    let rests = is_wanted && {
+        let (of, inputs) = ((keyspace.id, compaction.class), compaction.tables().map(TableRef::id));
+        store.background.lock().failing.note(of, inputs, store.clock.now(), &error)
+    };
+    close_job(store, keyspace, id, Ended::Otherwise);
     store.decisions.ended(id, Outcome::Failed(bytes));
     store.event(&Event::Discarded { job: id, bytes });
-    // That its keyspace was dropped is no failure: the others' compactions go on at once.
-    if store.tree().versions.trees().contains_key(&keyspace.id) {
+    if is_wanted {
         store.counters.jobs_failed.add(1);
-        if let Some((seed, class)) = open.and_then(|open| Some((open.seed?, open.class))) {
-            store.background.lock().failing.note(seed, class, store.clock.now(), &error);
-        }
-        failed(store, error);
+        failed(store, error, rests);
     } else {
         store.background.work_changed();
     }
@@ -456,7 +461,7 @@ enum Ended {
 fn close_job(store: &Store, keyspace: &KeyspaceState, id: JobId, how: Ended) -> Option<OpenJob> {
     let released = release_job(store, keyspace, id);
     if let Err(error) = released {
-        failed(store, error);
+        failed(store, error, false);
     }
     let mut state = store.background.lock();
     let at = state.jobs.iter().position(|j| j.id == id)?;
@@ -477,12 +482,15 @@ fn close_job(store: &Store, keyspace: &KeyspaceState, id: JobId, how: Ended) -> 
     Some(open)
 }
 
-fn failed(store: &Store, error: Error) {
+/// Tells a failure, and has all compactions rest for a while, unless it `rests` by itself.
+fn failed(store: &Store, error: Error, rests: bool) {
     store.event(&Event::BackgroundError { error: error.to_string() });
     let mut state = store.background.lock();
     state.compaction_error = Some(error);
     state.failures_in_a_row += 1;
-    state.retry_at = store.clock.now() + RETRY_AFTER;
+    if !rests {
+        state.retry_at = store.clock.now() + RETRY_AFTER;
+    }
     state.look_for_work = true;
     drop(state);
     store.background.tell_waiting();

@@ -100,6 +100,7 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     drop(one_at_a_time);
     {
         let mut background = store.background.lock();
+        background.failing.dropped(state.id);
         let own = background.jobs.iter_mut().filter(|job| job.keyspace.id == state.id);
         own.for_each(|job| ask_to_let_go(store, job, LetsGo::Discards));
     }

@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::job_state::{JobState, directive_now, job_state};
+use crate::base::class::Permit;
 use crate::base::error::{Error, Result, escaped};
 use crate::base::units::JobId;
 use crate::compaction::cost_model::{debt_by_level, distance, reshaping_bytes};
@@ -95,7 +96,8 @@ pub enum Verdict {
 pub fn gather(store: &Store, keyspace: &KeyspaceState) -> Result<Explanation> {
     let strategy = keyspace.strategy.load_full();
     let directive = directive_now(store);
-    let (permit, rate) = (directive.permit_for(keyspace.id), directive.plan.rate);
+    let resting = store.background.lock().failing.resting(keyspace.id, store.clock.now());
+    let (permit, rate) = (Permit { resting, ..directive.permit_for(keyspace.id) }, directive.plan.rate);
     let (wanted, debts, distance, groups) = {
         let tree = store.tree();
         let Some(view) = tree_view(store, &tree, keyspace.id) else {

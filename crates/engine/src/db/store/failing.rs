@@ -1,12 +1,14 @@
 //! Work that fails whenever it is done, as where a block of its input is damaged: it rests longer each time, so that it wears no disk,
 //! and keeps nothing else from being done.
+//!
+//! It is known by its first input table: whatever would take that table rests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::base::class::Class;
 use crate::base::error::Error;
-use crate::base::units::TableId;
+use crate::base::units::{KeyspaceId, TableId};
 
 /// After the first failure it rests this long, and twice as long after each further one.
 const REST: Duration = Duration::from_millis(500);
@@ -14,67 +16,80 @@ const REST: Duration = Duration::from_millis(500);
 const DOUBLED_MAX: u32 = 6;
 /// From so many failures on it is told to who waits for it.
 const FAILURES_MAX: u32 = 3;
+/// What was not tried again for so long begins anew.
+const FORGOTTEN: Duration = Duration::from_secs(600);
 
-/// What has failed, by its first input table.
+/// What has failed.
 #[derive(Debug, Default)]
 pub struct Failing(BTreeMap<TableId, Failed>);
 
 #[derive(Debug)]
 struct Failed {
+    keyspace: KeyspaceId,
     class: Class,
     times: u32,
-    /// `None` while it is tried again.
-    rests_until: Option<Duration>,
+    rests_until: Duration,
+    /// True until it has rested and was looked for.
+    rests: bool,
     error: Error,
 }
 
 impl Failing {
-    /// It has failed. A full disk is no failure of the work.
-    pub fn note(&mut self, seed: TableId, class: Class, now: Duration, error: &Error) {
-        if matches!(error, Error::NoSpace { .. }) {
-            return;
-        }
-        let times = self.0.get(&seed).map_or(0, |before| before.times);
-        let rests_until = Some(now.saturating_add(REST * (1 << times.min(DOUBLED_MAX))));
-        self.0.insert(seed, Failed { class, times: times + 1, rests_until, error: error.clone() });
+    /// Work of a class with these inputs has failed. Answers false if it was for want of space, which is no failure of the work.
+    pub fn note(
+        &mut self,
+        (keyspace, class): (KeyspaceId, Class),
+        inputs: impl Iterator<Item = TableId>,
+        now: Duration,
+        error: &Error,
+    ) -> bool {
+        let mut inputs = inputs.peekable();
+        let first = inputs.peek().copied();
+        let times =
+            inputs.filter_map(|table| self.0.remove(&table)).map(|before| before.times).max().unwrap_or(0);
+        let Some(first) = first.filter(|_| !matches!(error, Error::NoSpace { .. })) else { return false };
+        let rests_until = now.saturating_add(REST * (1 << times.min(DOUBLED_MAX)));
+        let error = error.clone();
+        self.0.insert(first, Failed { keyspace, class, times: times + 1, rests_until, rests: true, error });
+        true
     }
 
-    /// True while it is not to be tried.
-    pub fn rests(&self, seed: TableId, now: Duration) -> bool {
-        self.0.get(&seed).and_then(|failed| failed.rests_until).is_some_and(|until| now < until)
+    /// Tables of a keyspace that nothing is to take now.
+    pub fn resting(&self, keyspace: KeyspaceId, now: Duration) -> Vec<TableId> {
+        let rests = |failed: &Failed| failed.keyspace == keyspace && now < failed.rests_until;
+        self.0.iter().filter(|(_, failed)| rests(failed)).map(|(table, _)| *table).collect()
     }
 
-    /// It is tried again.
-    pub fn begun(&mut self, seed: TableId) {
-        if let Some(failed) = self.0.get_mut(&seed) {
-            failed.rests_until = None;
-        }
-    }
-
-    /// It has succeeded, or something has that had this table.
+    /// Work that had this table has succeeded.
     pub fn succeeded(&mut self, table: TableId) {
         self.0.remove(&table);
     }
 
-    /// True if something has rested, and is to be looked for.
-    pub fn is_due(&self, now: Duration) -> bool {
-        self.0.values().any(|failed| failed.rests_until.is_some_and(|until| until <= now))
+    /// A keyspace is gone.
+    pub fn dropped(&mut self, keyspace: KeyspaceId) {
+        self.0.retain(|_, failed| failed.keyspace != keyspace);
     }
 
-    /// It was looked for: what has rested and was not begun is not wanted any more.
+    /// True if something has rested, and is to be looked for.
+    pub fn is_due(&self, now: Duration) -> bool {
+        self.0.values().any(|failed| failed.rests && failed.rests_until <= now)
+    }
+
+    /// It was looked for.
     pub fn looked(&mut self, now: Duration) {
-        self.0.retain(|_, failed| failed.rests_until.is_none_or(|until| now < until));
+        self.0.retain(|_, failed| now < failed.rests_until.saturating_add(FORGOTTEN));
+        self.0.values_mut().for_each(|failed| failed.rests &= now < failed.rests_until);
     }
 
     /// Why something rests now.
     pub fn errors(&self) -> impl Iterator<Item = &Error> {
-        self.0.values().filter(|failed| failed.rests_until.is_some()).map(|failed| &failed.error)
+        self.0.values().filter(|failed| failed.rests).map(|failed| &failed.error)
     }
 
-    /// Why something that `matters` will not get done.
-    pub fn lasting_error(&self, matters: impl Fn(Class) -> bool) -> Option<&Error> {
-        let lasts = |failed: &&Failed| failed.times >= FAILURES_MAX && failed.rests_until.is_some();
-        self.0.values().find(|failed| lasts(failed) && matters(failed.class)).map(|failed| &failed.error)
+    /// Why something will not get done, of a class or keyspace that `matters`.
+    pub fn lasting_error(&self, matters: impl Fn(KeyspaceId, Class) -> bool) -> Option<&Error> {
+        let lasts = |failed: &&Failed| failed.times >= FAILURES_MAX && failed.rests;
+        self.0.values().find(|it| lasts(it) && matters(it.keyspace, it.class)).map(|failed| &failed.error)
     }
 }
 
@@ -82,31 +97,55 @@ impl Failing {
 mod tests {
     use super::*;
 
+    const OF: (KeyspaceId, Class) = (KeyspaceId(0), Class::Deep);
+
+    fn error() -> Error {
+        Error::corruption("000001.sst", 0, "planted by the test")
+    }
+
     #[test]
     fn what_fails_again_rests_longer_each_time() {
-        let (mut failing, seed, mut now) = (Failing::default(), TableId(1), Duration::from_secs(9));
-        let error = Error::corruption("000001.sst", 0, "planted by the test");
-        for halves in [1, 2, 4, 8, 16, 32, 64, 64] {
-            failing.note(seed, Class::Deep, now, &error);
-            assert!(failing.rests(seed, now) && !failing.rests(TableId(2), now) && !failing.is_due(now));
+        let (mut failing, mut now) = (Failing::default(), Duration::from_secs(9));
+        for (before, halves) in [1, 2, 4, 8, 16, 32, 64, 64].into_iter().enumerate() {
+            // A newer table may come first each time, as in L0.
+            let inputs = [TableId(100 - before as u64), TableId(101 - before as u64)];
+            assert!(failing.note(OF, inputs.into_iter(), now, &error()));
+            let rests = |failing: &Failing, now| failing.resting(KeyspaceId(0), now) == [inputs[0]];
+            assert!(rests(&failing, now) && !failing.is_due(now));
+            assert!(failing.resting(KeyspaceId(1), now).is_empty(), "of another keyspace");
             now += REST * (halves - 1);
-            assert!(failing.rests(seed, now), "{halves}");
-            now += REST;
-            assert!(!failing.rests(seed, now) && failing.is_due(now), "{halves}");
-            let told = failing.lasting_error(|class| class == Class::Deep).is_some();
+            assert!(rests(&failing, now), "{halves}");
+            let told = failing.lasting_error(|keyspace, class| (keyspace, class) == OF).is_some();
             assert_eq!((told, failing.errors().count()), (halves > 2, 1));
-            assert!(failing.lasting_error(Class::is_l0).is_none());
-            failing.begun(seed);
+            assert!(failing.lasting_error(|_, class| class.is_l0()).is_none());
+            now += REST;
+            assert!(!rests(&failing, now) && failing.is_due(now), "{halves}");
+            // Looked for, and perhaps not begun for want of a place: it is not forgotten.
+            failing.looked(now);
             assert_eq!((failing.is_due(now), failing.errors().count()), (false, 0));
         }
-        failing.succeeded(seed);
-        failing.note(seed, Class::Deep, now, &error);
-        assert!(!failing.rests(seed, now + REST), "begins anew");
-        failing.looked(now);
-        assert_eq!(failing.errors().count(), 1);
-        failing.looked(now + REST);
-        assert_eq!(failing.errors().count(), 0);
-        failing.note(seed, Class::Deep, now, &Error::NoSpace { context: String::new() });
+    }
+
+    #[test]
+    fn what_is_over_is_forgotten() {
+        let now = Duration::from_secs(9);
+        let failed = || {
+            let mut failing = Failing::default();
+            assert!(failing.note(OF, [TableId(1)].into_iter(), now, &error()));
+            failing
+        };
+        let rest_after = |mut failing: Failing| {
+            assert!(failing.note(OF, [TableId(1)].into_iter(), now, &error()));
+            failing.resting(KeyspaceId(0), now + REST).len()
+        };
+        assert_eq!(rest_after(failed()), 1, "twice as long");
+        let mut ended = [failed(), failed(), failed()];
+        ended[0].succeeded(TableId(1));
+        ended[1].dropped(KeyspaceId(0));
+        ended[2].looked(now + 2 * FORGOTTEN);
+        assert_eq!(ended.map(rest_after), [0, 0, 0]);
+        let mut failing = Failing::default();
+        assert!(!failing.note(OF, [TableId(1)].into_iter(), now, &Error::NoSpace { context: String::new() }));
         assert_eq!(failing.errors().count(), 0);
     }
 }
