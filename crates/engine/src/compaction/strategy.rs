@@ -48,6 +48,11 @@ impl<T> PerLevel<T> {
         }
     }
 
+    /// L0's own.
+    pub fn l0_mut(&mut self) -> &mut T {
+        self.at.get_mut(&0).unwrap_or(&mut self.first)
+    }
+
     /// Every value with the name of its segment in the text form.
     pub fn named(&self) -> impl Iterator<Item = (String, &T)> {
         let fixed = [("all levels", &self.rest), ("L0", &self.first), ("last", &self.last)];
@@ -418,7 +423,7 @@ impl Strategy {
         let mut strategy = self.clone();
         strategy.size.l0_bytes_max = self.size.l0_bytes.midpoint(self.size.l0_bytes_max);
         let is_merged_below = self.levels.get(1, usize::MAX).layout.max_runs() == 1;
-        let l0 = strategy.levels.at.get_mut(&0).unwrap_or(&mut strategy.levels.first);
+        let l0 = strategy.levels.l0_mut();
         let goes_whole = matches!(l0.granularity, Granularity::Runs | Granularity::Level);
         if let (Layout::Runs { max, .. }, true) = (&mut l0.layout, is_merged_below && goes_whole) {
             *max = (*max / 2).max(2).min(*max);
@@ -431,7 +436,7 @@ impl Strategy {
     pub fn with_eager_l0(&self) -> Strategy {
         let mut strategy = self.clone();
         strategy.size.l0_bytes_max = self.size.l0_bytes;
-        let l0 = strategy.levels.at.get_mut(&0).unwrap_or(&mut strategy.levels.first);
+        let l0 = strategy.levels.l0_mut();
         l0.triggers = vec![Trigger::Runs];
         (l0.granularity, l0.movement) = (Granularity::Runs, Vec::new());
         if let Layout::Runs { max, .. } = &mut l0.layout {

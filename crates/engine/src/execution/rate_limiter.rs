@@ -138,9 +138,8 @@ impl RateLimiter {
         let elapsed = now.saturating_sub(self.refilled_at);
         self.refilled_at = self.refilled_at.max(now);
         if let Some(rate) = self.bytes_per_sec {
-            let rate = rate as f64;
-            let burst = burst_at(self.bytes_per_sec.unwrap_or(0));
-            let earned = rate * elapsed.as_secs_f64();
+            let burst = burst_at(rate);
+            let earned = rate as f64 * elapsed.as_secs_f64();
             let paid = self.flushed.min(earned * FLUSH_SHARE);
             let tokens = self.tokens + earned - paid;
             self.tokens = tokens.min(burst);

@@ -71,13 +71,12 @@ pub struct Directive {
 impl Directive {
     /// What may be picked in a keyspace.
     pub fn permit_for(&self, keyspace: KeyspaceId) -> Permit {
-        let anyway = self.l0_anyway.iter().find(|(id, _)| *id == keyspace).map(|(_, phase)| *phase);
         let mut permit =
             Permit { classes: self.classes.clone(), l0_down_max: self.l0_down_max, ..Permit::everything() };
         if self.l0_within {
             permit.l0 = L0Permit::IntraOnly { flush_born: false };
         }
-        let Some(phase) = anyway else { return permit };
+        let Some(phase) = self.l0_anyway_in(keyspace) else { return permit };
         permit.classes.retain(|class| *class > Class::L0ToL1 || *class == Class::Flush);
         if self.l0_place && !self.l0_open.contains(&keyspace) {
             let more: &[Class] = match phase {
@@ -94,9 +93,9 @@ impl Directive {
         permit
     }
 
-    /// True if L0 of a keyspace is to be merged now, whatever it would wait for else.
-    pub fn merges_l0(&self, keyspace: KeyspaceId) -> bool {
-        self.l0_anyway.iter().any(|(id, _)| *id == keyspace)
+    /// How L0 of a keyspace is to be merged now, whatever it would wait for else.
+    pub fn l0_anyway_in(&self, keyspace: KeyspaceId) -> Option<Phase> {
+        self.l0_anyway.iter().find(|(id, _)| *id == keyspace).map(|(_, phase)| *phase)
     }
 
     /// True if somebody who sleeps by the one `before` may go on.

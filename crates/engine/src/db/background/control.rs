@@ -106,8 +106,8 @@ pub enum Fails {
 impl Fails {
     fn error(self, state: &BackgroundState) -> Option<Error> {
         let flush = state.flush_error.as_ref().filter(|_| self != Fails::Nothing);
-        let lasting = || state.lasting_error().or(state.failing.lasting_error(|_, _| true));
-        flush.or_else(|| lasting().filter(|_| self == Fails::Both)).cloned()
+        let lasting = || state.lasting_error(|_, _| true).filter(|_| self == Fails::Both);
+        flush.or_else(lasting).cloned()
     }
 }
 

@@ -1,7 +1,7 @@
 //! What keeps a store open: every `Db`, `Keyspace`, snapshot and cursor holds one. The last one to go closes the store.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError, TryLockError};
+use std::sync::{Arc, PoisonError};
 
 use super::control::flush_at_close;
 #[cfg(unix)]
@@ -11,7 +11,7 @@ use super::ticker;
 use super::trace;
 use super::unlinks::unlink_at_close;
 use crate::base::error::{CLOSED, Error, Result};
-use crate::base::locks::Mutex;
+use crate::base::locks::{Mutex, try_lock};
 use crate::db::jobs::stepping::give_up;
 use crate::db::store::state::Store;
 
@@ -48,11 +48,10 @@ impl Handle {
     /// Paused jobs end unfinished: what they had not committed is found again by the picker. Who closes it again is told the same, when it
     /// is closed; a listener that is told of it meanwhile does not wait.
     pub fn close(&self) -> Result<()> {
-        let mut closed = match self.closed.try_lock() {
-            Ok(closed) => closed,
-            Err(TryLockError::Poisoned(closed)) => closed.into_inner(),
-            Err(TryLockError::WouldBlock) if self.store.listener.check_outside().is_err() => return Ok(()),
-            Err(TryLockError::WouldBlock) => self.closed.lock().unwrap_or_else(PoisonError::into_inner),
+        let mut closed = match try_lock(&self.closed) {
+            Some(closed) => closed,
+            None if self.store.listener.check_outside().is_err() => return Ok(()),
+            None => self.closed.lock().unwrap_or_else(PoisonError::into_inner),
         };
         closed.get_or_insert_with(|| self.close_once()).clone()
     }
@@ -136,18 +135,13 @@ fn seal(store: &Store) -> Result<()> {
         // The next open finds what this one found.
         return Ok(());
     }
-    let ended = {
-        let mut tree = store.tree();
-        let ended = tree.versions.end(commit.last_seq, sealed_logs);
-        if matches!(ended, Ok(()) | Err(Error::NoSpace { .. })) {
-            // Nobody appends to this manifest any more.
+    let mut tree = store.tree();
+    match tree.versions.end(commit.last_seq, sealed_logs) {
+        // Without space for it the log itself says that it ended, as far as it is there. Nobody appends to this manifest any more.
+        Ok(()) | Err(Error::NoSpace { .. }) => {
             store.poisoned.get_or_init(|| CLOSED.to_owned());
+            Ok(())
         }
-        ended
-    };
-    match ended {
-        // The log itself says that it ended, as far as it is there.
-        Ok(()) | Err(Error::NoSpace { .. }) => Ok(()),
         Err(error) => {
             store.poison(&error);
             Err(error)

@@ -39,8 +39,7 @@ fn tree(store: &Store, keyspace: &KeyspaceState, state: &BackgroundState, share:
     let most = wanted.max(1);
     let due_from = runs_due(strategy, version, most);
     // What memory holds is in L0 soon, and was let in before.
-    let in_memory: u64 =
-        view.immutable.iter().map(|memtable| memtable.bytes()).sum::<u64>() + view.active.bytes();
+    let in_memory = view.bytes_in_memory();
     let l0_most = Pressure::balance(slack);
     let by_runs = l0_most.saturating_add(most.saturating_mul(unit)).saturating_sub(runs.saturating_mul(unit));
     let by_bytes = l0_most.saturating_add(capacity).saturating_sub(bytes);
@@ -93,7 +92,7 @@ struct Flush {
 /// none may come in where memory is short or a failure is to be told.
 fn flush(store: &Store, keyspace: &KeyspaceState, view: &ReadView, share: u64) -> Flush {
     let unit = keyspace.memtable_bytes();
-    let waiting: u64 = view.immutable.iter().map(|memtable| memtable.bytes()).sum();
+    let waiting = view.waiting_bytes();
     let others: u64 = view.immutable.iter().rev().skip(1).map(|memtable| memtable.bytes()).sum();
     let being_flushed = view.immutable.last().is_some_and(|memtable| memtable.is_being_flushed());
     let left =
@@ -102,7 +101,7 @@ fn flush(store: &Store, keyspace: &KeyspaceState, view: &ReadView, share: u64) -
         return Flush { left, room: 0, room_most: 0 };
     }
     let spare = u64::from(store.options.load().memtables.saturating_sub(1)).saturating_mul(unit);
-    let used = waiting + view.active.bytes() + keyspace.gate.reserved();
+    let used = view.bytes_in_memory() + keyspace.gate.reserved();
     let until = |part: u64| spare.saturating_add(part).saturating_sub(used).min(share);
     Flush { left, room: until(unit / 4), room_most: until(used_most(unit)) }
 }

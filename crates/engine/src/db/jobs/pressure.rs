@@ -194,8 +194,7 @@ impl Failures {
             return Failures { flush: told.clone(), compaction: told };
         };
         let matters = |keyspace, class: Class| Some(keyspace) == of && class.is_l0();
-        let compaction = state.lasting_error().or(state.failing.lasting_error(matters));
-        Failures { flush: state.flush_error.clone(), compaction: compaction.cloned() }
+        Failures { flush: state.flush_error.clone(), compaction: state.lasting_error(matters).cloned() }
     }
 }
 
@@ -204,8 +203,7 @@ type Why = Box<dyn Fn() -> String>;
 fn memtable_pressure(store: &Store, keyspace: &KeyspaceState, now: Duration) -> (Pressure, Why) {
     let admission = &store.admission;
     let view = keyspace.view.load();
-    let waiting: u64 = view.immutable.iter().map(|m| m.bytes()).sum();
-    let debt = view.active.bytes() + waiting + keyspace.gate.reserved();
+    let debt = view.bytes_in_memory() + keyspace.gate.reserved();
     let slack = keyspace.memtable_bytes().saturating_mul(store.options.load().memtables.into());
     // Its own oldest memtable is flushed now, or after the one that is.
     let left = admission.flush_left.load(Ordering::Relaxed);

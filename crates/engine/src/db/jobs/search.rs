@@ -24,13 +24,11 @@ use crate::compaction::placement::Picked;
 use crate::compaction::strategy::{Strategy, Trigger};
 use crate::compaction::tree_view::TreeView;
 use crate::db::store::background::{LetsGo, OpenJob};
+use crate::db::store::failing::REST;
 use crate::db::store::keyspace_state::KeyspaceState;
 use crate::db::store::state::{Store, TreeState};
 use crate::scheduler::decide::{Aside, Directive};
 use crate::scheduler::order::OnConflict;
-
-/// After a failure compactions rest this long.
-pub const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// A job that has been paused this long lets go of its claims if others want them.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -107,8 +105,7 @@ fn look_in(
     let Some(view) = tree_view(store, tree, keyspace.id) else {
         return Ok(false);
     };
-    let resting = store.background.lock().failing.resting(keyspace.id, store.clock.now());
-    let permit = &Permit { resting, ..directive.permit_for(keyspace.id) };
+    let permit = &permit_now(store, directive, keyspace);
     let wanted = &*wanted_now(&view, &strategy.strategy, directive, keyspace);
     // Where what is in L0's way is thrown away, L0 is looked at first: else what was more urgent would be begun again, and again in vain.
     let first = (on_conflict == OnConflict::Discard).then(|| only_l0(permit));
@@ -150,6 +147,12 @@ fn look_in(
     }
 }
 
+/// What may be picked in a keyspace: what the schedule permits, without tables of what has failed and rests.
+pub fn permit_now(store: &Store, directive: &Directive, keyspace: &KeyspaceState) -> Permit {
+    let resting = store.background.lock().failing.resting(keyspace.id, store.clock.now());
+    Permit { resting, ..directive.permit_for(keyspace.id) }
+}
+
 /// The strategy as it is to be read now: L0 waits less for more of it while clients rest, and not at all where the schedule has it merged.
 pub fn wanted_now<'a>(
     view: &TreeView<'_>,
@@ -160,7 +163,7 @@ pub fn wanted_now<'a>(
     let waits = || candidates(view, strategy).iter().all(|candidate| candidate.level > 0);
     if directive.plan.rests {
         Cow::Owned(strategy.with_early_l0())
-    } else if directive.merges_l0(keyspace.id) && waits() {
+    } else if directive.l0_anyway_in(keyspace.id).is_some() && waits() {
         Cow::Owned(strategy.with_eager_l0())
     } else {
         Cow::Borrowed(strategy)
@@ -179,7 +182,7 @@ fn begin_if_there_is_space(
     if begun.is_none() {
         // Looked for again when there may be space. Writers that wait for this must not wait for ever.
         let mut state = store.background.lock();
-        state.retry_at = store.clock.now() + RETRY_AFTER;
+        state.retry_at = store.clock.now() + REST;
         state.look_for_work = true;
         let context = format!("compact keyspace `{}`", keyspace.name);
         state.compaction_error = Some(Error::NoSpace { context });

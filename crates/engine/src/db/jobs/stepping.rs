@@ -10,13 +10,14 @@ use std::time::Duration;
 use super::deletes::look_again_ms;
 use super::install::{install_part, release_job};
 use super::pressure::let_drain;
-use super::search::{RETRY_AFTER, look_for_work};
+use super::search::look_for_work;
 use crate::base::class::Class;
 use crate::base::error::{Error, Result};
 use crate::base::locks::MutexGuard;
 use crate::base::units::JobId;
 use crate::db::store::background::{BackgroundState, LetsGo, OpenJob, STEP_BYTES, Watched};
 use crate::db::store::decisions::{Cost, Outcome};
+use crate::db::store::failing::REST;
 use crate::db::store::keyspace_state::KeyspaceState;
 use crate::db::store::state::Store;
 use crate::execution::compaction_job::CompactionJob;
@@ -95,7 +96,7 @@ fn look_if_wanted(store: &Store, now: Duration) -> (MutexGuard<'_, BackgroundSta
     state.compaction_error = None;
     drop(state);
     if let Err(error) = look_for_work(store) {
-        failed(store, error, false);
+        failed(store, error);
     }
     let rests_ms = look_again_ms(store).map(|at| store.clock.wall_ms()..at);
     state = store.background.lock();
@@ -373,7 +374,7 @@ fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<Compacti
         store.counters.compaction_us.add(took.as_micros() as u64);
     }
     if let Err(error) = removed {
-        failed(store, error, false);
+        failed(store, error);
     }
     store.background.work_changed();
 }
@@ -383,7 +384,7 @@ fn throw_away(store: &Store, keyspace: &KeyspaceState, id: JobId, job: Box<Compa
     let removed = give_up(store, id, job);
     close_job(store, keyspace, id, Ended::Discarded);
     if let Err(error) = removed {
-        failed(store, error, false);
+        failed(store, error);
     }
     store.background.work_changed();
 }
@@ -424,7 +425,7 @@ pub fn discard(store: &Store, keyspace: &KeyspaceState, id: JobId, job: Box<Comp
     store.event(&Event::Discarded { job: id, bytes });
     if is_wanted {
         store.counters.jobs_failed.add(1);
-        failed(store, error, rests);
+        if rests { tell_failure(store, error) } else { failed(store, error) }
     } else {
         store.background.work_changed();
     }
@@ -461,7 +462,7 @@ enum Ended {
 fn close_job(store: &Store, keyspace: &KeyspaceState, id: JobId, how: Ended) -> Option<OpenJob> {
     let released = release_job(store, keyspace, id);
     if let Err(error) = released {
-        failed(store, error, false);
+        failed(store, error);
     }
     let mut state = store.background.lock();
     let at = state.jobs.iter().position(|j| j.id == id)?;
@@ -482,15 +483,18 @@ fn close_job(store: &Store, keyspace: &KeyspaceState, id: JobId, how: Ended) -> 
     Some(open)
 }
 
-/// Tells a failure, and has all compactions rest for a while, unless it `rests` by itself.
-fn failed(store: &Store, error: Error, rests: bool) {
+/// All compactions rest for a while: nobody knows what is to blame.
+fn failed(store: &Store, error: Error) {
+    store.background.lock().retry_at = store.clock.now() + REST;
+    tell_failure(store, error);
+}
+
+/// What has failed rests by itself, and the others are looked for at once.
+fn tell_failure(store: &Store, error: Error) {
     store.event(&Event::BackgroundError { error: error.to_string() });
     let mut state = store.background.lock();
     state.compaction_error = Some(error);
     state.failures_in_a_row += 1;
-    if !rests {
-        state.retry_at = store.clock.now() + RETRY_AFTER;
-    }
     state.look_for_work = true;
     drop(state);
     store.background.tell_waiting();

@@ -6,8 +6,7 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use super::job_state::{JobState, directive_now, job_state};
-use crate::base::class::Permit;
+use super::job_state::{JobState, job_state};
 use crate::base::error::{Error, Result, escaped};
 use crate::base::units::JobId;
 use crate::compaction::cost_model::{debt_by_level, distance, reshaping_bytes};
@@ -16,7 +15,8 @@ use crate::compaction::regroup::{GroupHeat, group_heats};
 use crate::compaction::strategy::Strategy;
 use crate::db::jobs::install::tree_view;
 use crate::db::jobs::pressure::L0Debt;
-use crate::db::jobs::search::wanted_now;
+use crate::db::jobs::scheduling::would_decide;
+use crate::db::jobs::search::{permit_now, wanted_now};
 use crate::db::store::decisions::{because, words_of};
 use crate::db::store::keyspace_state::KeyspaceState;
 use crate::db::store::state::Store;
@@ -95,9 +95,8 @@ pub enum Verdict {
 /// Looks at a keyspace.
 pub fn gather(store: &Store, keyspace: &KeyspaceState) -> Result<Explanation> {
     let strategy = keyspace.strategy.load_full();
-    let directive = directive_now(store);
-    let resting = store.background.lock().failing.resting(keyspace.id, store.clock.now());
-    let (permit, rate) = (Permit { resting, ..directive.permit_for(keyspace.id) }, directive.plan.rate);
+    let directive = would_decide(store, &store.background.lock());
+    let (permit, rate) = (permit_now(store, &directive, keyspace), directive.plan.rate);
     let (wanted, debts, distance, groups) = {
         let tree = store.tree();
         let Some(view) = tree_view(store, &tree, keyspace.id) else {

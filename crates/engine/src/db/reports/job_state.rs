@@ -1,13 +1,12 @@
-//! Open jobs as others see them, and what may be picked now: for reports, which change nothing.
+//! Open jobs as others see them: for reports, which change nothing.
 
 use std::time::Duration;
 
 use crate::base::class::Class;
 use crate::base::units::{JobId, KeyspaceId};
-use crate::db::jobs::scheduling::would_decide;
 use crate::db::store::background::OpenJob;
 use crate::db::store::state::Store;
-use crate::scheduler::decide::{Aside, Directive};
+use crate::scheduler::decide::Aside;
 
 /// A job that holds its claims.
 #[derive(Clone, Debug)]
@@ -71,9 +70,4 @@ fn words_for(open: &OpenJob, limited: bool) -> &'static str {
         _ if open.started => "waiting for its next step",
         _ => "not begun",
     }
-}
-
-/// What the schedule would say now.
-pub fn directive_now(store: &Store) -> Directive {
-    would_decide(store, &store.background.lock())
 }

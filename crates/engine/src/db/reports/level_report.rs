@@ -43,8 +43,7 @@ pub fn report(store: &Store, keyspace: &KeyspaceState) -> Result<String> {
     let version = &view.version;
     let few = version.tables().count() <= DRAWN_TABLES_MAX;
     let memtables = Object::new().raw("active_bytes", view.active.bytes());
-    let waiting = view.immutable.iter().map(|m| m.bytes()).sum::<u64>();
-    let memtables = memtables.raw("waiting", view.immutable.len()).raw("waiting_bytes", waiting);
+    let memtables = memtables.raw("waiting", view.immutable.len()).raw("waiting_bytes", view.waiting_bytes());
     let object = Object::new().text("keyspace", &keyspace.name).text("strategy", &strategy.text);
     let object = object.raw("memtable_bytes", keyspace.memtable_bytes()).raw("memtables", memtables.end());
     let object =

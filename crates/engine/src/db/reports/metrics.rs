@@ -544,7 +544,7 @@ fn keyspace_metrics(keyspace: &KeyspaceState, counting: Counting) -> KeyspaceMet
         name: keyspace.name.clone(),
         strategy: strategy.text.clone(),
         levels: view.version.levels.iter().enumerate().map(level).collect(),
-        memtable_bytes: view.active.bytes() + view.immutable.iter().map(|m| m.bytes()).sum::<u64>(),
+        memtable_bytes: view.bytes_in_memory(),
         immutable_memtables: view.immutable.len() as u64,
         active_memtable_bytes: view.active.bytes(),
         estimated_keys: estimated_keys(&view),

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
-use super::failing::Failing;
+use super::failing::{FAILURES_MAX, Failing};
 use super::keyspace_state::KeyspaceState;
 use super::priority::Priorities;
 use crate::base::class::Class;
@@ -35,9 +35,6 @@ use crate::scheduler::policy::SchedulingPolicy;
 
 /// Bytes a job may move in one step.
 pub const STEP_BYTES: u64 = 256 << 10;
-
-/// A compaction that fails so many times in a row is not waited for any longer.
-const FAILURES_MAX: u32 = 3;
 
 /// Open jobs and what the threads share.
 #[derive(Debug)]
@@ -188,10 +185,11 @@ pub struct OpenJob {
 }
 
 impl BackgroundState {
-    /// Why compactions fail, if that is everyone's: one that space does not mend may pass, and is tried again before.
-    pub fn lasting_error(&self) -> Option<&Error> {
+    /// Why compactions fail, if that is everyone's or of one that `matters`: one that space does not mend may pass, and is tried again
+    /// before.
+    pub fn lasting_error(&self, matters: impl Fn(KeyspaceId, Class) -> bool) -> Option<&Error> {
         let lasts = |e: &&Error| matches!(e, Error::NoSpace { .. }) || self.failures_in_a_row >= FAILURES_MAX;
-        self.compaction_error.as_ref().filter(lasts)
+        self.compaction_error.as_ref().filter(lasts).or_else(|| self.failing.lasting_error(matters))
     }
 }
 

@@ -11,11 +11,11 @@ use crate::base::error::Error;
 use crate::base::units::{KeyspaceId, TableId};
 
 /// After the first failure it rests this long, and twice as long after each further one.
-const REST: Duration = Duration::from_millis(500);
+pub const REST: Duration = Duration::from_millis(500);
 /// Doubled so many times: half a minute at most.
 const DOUBLED_MAX: u32 = 6;
-/// From so many failures on it is told to who waits for it.
-const FAILURES_MAX: u32 = 3;
+/// What fails so many times in a row is not waited for any longer: who does is told.
+pub const FAILURES_MAX: u32 = 3;
 /// What was not tried again for so long begins anew.
 const FORGOTTEN: Duration = Duration::from_secs(600);
 

@@ -39,6 +39,16 @@ impl ReadView {
     pub fn is_flushed(&self) -> bool {
         self.immutable.is_empty() && self.active.is_empty()
     }
+
+    /// Bytes that wait to be flushed.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.immutable.iter().map(|memtable| memtable.bytes()).sum()
+    }
+
+    /// Bytes in memtables, with the active one.
+    pub fn bytes_in_memory(&self) -> u64 {
+        self.waiting_bytes() + self.active.bytes()
+    }
 }
 
 /// A keyspace's strategy, and what the user called it.

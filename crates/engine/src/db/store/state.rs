@@ -29,7 +29,7 @@ use super::ticker_state::Ticker;
 use super::tracing::Tracing;
 use crate::base::clock::Clock;
 use crate::base::error::{Error, Result};
-use crate::base::locks::{Mutex, MutexGuard};
+use crate::base::locks::{Mutex, MutexGuard, try_lock};
 use crate::base::units::KeyspaceId;
 use crate::compaction::claims::Claims;
 use crate::execution::output::JobContext;
@@ -220,11 +220,7 @@ impl Store {
 
     /// The same if nobody has it.
     pub fn try_changing_options(&self) -> Option<MutexGuard<'_, ()>> {
-        match self.changing_options.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        try_lock(&self.changing_options)
     }
 
     /// What is in force for this open only.
@@ -265,11 +261,7 @@ impl Store {
     /// The commit lock, unless somebody has it. For background threads, which are raised before: writers wait for who has it.
     pub fn try_commit_state(&self) -> Option<MutexGuard<'_, CommitState>> {
         self.background.priorities.raise_all();
-        match self.commit.try_lock() {
-            Ok(state) => Some(state),
-            Err(TryLockError::Poisoned(state)) => Some(state.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        try_lock(&self.commit)
     }
 
     /// `Poisoned` if a failure has made the store read-only.
