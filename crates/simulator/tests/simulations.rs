@@ -77,8 +77,8 @@ fn no_key_is_lost_and_every_tree_is_whole_under_any_strategy() {
         check(tree.version(), &Claims::default().open_claims()).unwrap();
         for (key, expected) in newest.iter().enumerate() {
             let bytes = (key as u32).to_be_bytes();
-            let found = tree.version().runs_at(&bytes).find_map(|(_, run)| {
-                let entries = tree.contents().of(run.table_for(&bytes)?.id());
+            let found = tree.version().tables_at(&bytes).find_map(|table| {
+                let entries = tree.contents().of(table.id());
                 let at = entries.binary_search_by_key(&(key as u32), |e| e.key).ok()?;
                 Some((entries[at].seq, entries[at].delete))
             });

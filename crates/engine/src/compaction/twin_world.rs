@@ -281,7 +281,7 @@ impl World {
             };
             let is_over = |k: usize| {
                 let key = key(k);
-                let mut tables = self.version.runs_at(&key).filter_map(|(_, run)| run.table_for(&key));
+                let mut tables = self.version.tables_at(&key);
                 tables.any(|t| self.tables[t.id().0 as usize][k].iter().any(&hides))
             };
             (0..KEYS).filter(|k| table.bounds.contains(&key(*k))).all(is_over)
@@ -561,14 +561,14 @@ impl World {
             return value;
         }
         let key = key(k);
-        let tables = self.version.runs_at(&key).filter_map(|(_, run)| run.table_for(&key));
-        tables.into_iter().find_map(|t| newest(&self.tables[t.id().0 as usize][k])).flatten()
+        let mut tables = self.version.tables_at(&key);
+        tables.find_map(|t| newest(&self.tables[t.id().0 as usize][k])).flatten()
     }
 
     /// A look-up that its tables take note of.
     pub fn read(&mut self, k: usize) {
         let key = key(k);
-        for table in self.version.runs_at(&key).filter_map(|(_, run)| run.table_for(&key)) {
+        for table in self.version.tables_at(&key) {
             table.meta.access.add(1, self.now_ms);
         }
     }

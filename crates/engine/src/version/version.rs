@@ -3,6 +3,7 @@
 //! Read order at a key is level by level downward and, in the group that holds the key, run by run from the newest:
 //! sequence numbers of one key only fall along it (I1).
 
+use std::slice;
 use std::sync::Arc;
 
 use super::group::Group;
@@ -49,6 +50,12 @@ impl Version {
             .flat_map(|(i, group)| group.runs.iter().map(move |run| (i, run)))
     }
 
+    /// The tables over `key`, in read order.
+    #[inline]
+    pub fn tables_at<'a>(&'a self, key: &'a [u8]) -> TablesAt<'a> {
+        TablesAt { key, levels: self.levels.iter(), runs: [].iter() }
+    }
+
     /// Every run, in read order: levels downward, newest first.
     pub fn runs(&self) -> impl Iterator<Item = &Arc<SortedRun>> {
         self.levels.iter().flat_map(Level::runs)
@@ -63,5 +70,31 @@ impl Version {
     /// Visible bytes of all levels.
     pub fn bytes(&self) -> u64 {
         self.levels.iter().map(Level::bytes).sum()
+    }
+}
+
+/// The tables over one key, in read order. Written out, and not made of adapters, because every get goes through it: whether the
+/// compiler keeps those in one piece changes with code that has nothing to do with them.
+#[derive(Clone, Debug)]
+pub struct TablesAt<'a> {
+    key: &'a [u8],
+    levels: slice::Iter<'a, Level>,
+    /// What is left of the level last come to.
+    runs: slice::Iter<'a, Arc<SortedRun>>,
+}
+
+impl<'a> Iterator for TablesAt<'a> {
+    type Item = &'a TableRef;
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a TableRef> {
+        loop {
+            for run in self.runs.by_ref() {
+                if let Some(table) = run.table_for(self.key) {
+                    return Some(table);
+                }
+            }
+            self.runs = self.levels.next()?.group_for(self.key).map_or([].iter(), |group| group.runs.iter());
+        }
     }
 }

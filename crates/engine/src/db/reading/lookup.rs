@@ -139,7 +139,7 @@ fn get_in_tables(
     if counted {
         note_get(keyspace);
     }
-    let mut covering = view.version.runs_at(key).filter_map(|(_, run)| run.table_for(key));
+    let mut covering = view.version.tables_at(key);
     loop {
         let mut probes: [Option<(&TableReader, &Access, TableProbe)>; TOGETHER] = [const { None }; TOGETHER];
         let mut n = 0;
