@@ -4,12 +4,16 @@
 //! there is no further down: it is rewritten where it is, together with what lies under it in its group, so that its tombstones and
 //! what they deleted go. [`next_due_ms`] is when a clock alone will make some table ask, so that an idle store can be woken.
 
+use std::time::Duration;
+
 use super::closure::TablePos;
 use super::deadline::Deadlines;
 use super::granularity::FreeTables;
+use super::level_sizes::{bytes_of, level_below, merged_bytes};
 use super::strategy::{Strategy, Trigger};
 use super::tree_view::TreeView;
 use super::trigger::{Surroundings, part_of, table_score};
+use crate::base::units::{SeqNo, TableId};
 use crate::version::run::SortedRun;
 use crate::version::version::Version;
 
@@ -71,6 +75,60 @@ fn may_ask(trigger: Trigger, run: &SortedRun, around: &Surroundings<'_>) -> bool
         Trigger::ReadHeat { .. } => around.level < around.deepest || around.run + 1 < around.group.runs.len(),
         _ => true,
     }
+}
+
+/// What the time for deletes asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Expiring {
+    /// Bytes to read, with what they are merged with.
+    pub bytes: u64,
+    /// In what time, so that each of them is done in its own.
+    pub within: Duration,
+}
+
+/// The tables that are due to leave their level because of their deletes and that nobody `has`: each is to be done so long after it was due.
+pub fn expiring(
+    version: &Version,
+    strategy: &Strategy,
+    oldest_snapshot: SeqNo,
+    now_ms: u64,
+    work_ms: u64,
+    has: impl Fn(TableId) -> bool,
+) -> Expiring {
+    let Some(deadlines) = Deadlines::of(strategy, version) else { return Expiring::default() };
+    let levels = version.levels.len();
+    let deepest = version.levels.iter().rposition(|level| !level.is_empty()).unwrap_or(0);
+    let (mut bytes, mut bytes_per_ms) = (0.0, 0.0);
+    for (level, found) in version.levels.iter().enumerate() {
+        if strategy.levels.get(level, levels).ttl_ms().is_none() {
+            continue;
+        }
+        let due_ms = deadlines.level(level);
+        let below = level_below(&strategy.size, version, level);
+        let share = merged_bytes(strategy, version, below) as f64 / bytes_of(version, level).max(1) as f64;
+        for run in found.runs() {
+            // The earliest first: the rate is the most, over all deadlines, of the bytes due by then over the time until then.
+            let (mut so_far, mut most) = (0.0, 0.0_f64);
+            for (since_ms, table) in run.by_delete() {
+                let due_at_ms = since_ms.saturating_add(due_ms);
+                if due_at_ms > now_ms {
+                    break;
+                }
+                let is_settled = level < deepest || table.meta.seqs.1 <= oldest_snapshot;
+                if is_settled && !has(table.id()) {
+                    so_far += table.bytes() as f64 * (1.0 + share);
+                    let left_ms = due_at_ms.saturating_add(work_ms).saturating_sub(now_ms);
+                    most = most.max(so_far / left_ms.max(1) as f64);
+                }
+            }
+            bytes += so_far;
+            bytes_per_ms += most;
+        }
+    }
+    if bytes <= 0.0 {
+        return Expiring::default();
+    }
+    Expiring { bytes: bytes as u64, within: Duration::from_secs_f64(bytes / bytes_per_ms / 1000.0) }
 }
 
 /// When the next table asks though nothing changes but the time, wall milliseconds; it may be past, if jobs or snapshots hold it.

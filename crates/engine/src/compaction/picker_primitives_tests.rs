@@ -3,7 +3,7 @@
 use super::tests::{PARTIAL, Scene, check, drawn};
 use super::*;
 use crate::compaction::catalog::strategy;
-use crate::compaction::due::next_due_ms;
+use crate::compaction::due::{expiring, next_due_ms};
 use crate::compaction::twin_world::Chance;
 
 /// One trigger with saturation behind it, in levels too large for that to fire.
@@ -388,4 +388,30 @@ fn a_clock_alone_wakes_the_picker_when_the_next_table_is_due() {
     assert_eq!(due("ttl:4s", tree), Some(3070));
     assert_eq!(due("density:0.5", tree), None);
     assert_eq!(due("ttl:4s", "L0 L\nL1 L"), None);
+}
+
+/// Of 4 s three are for the levels, and half a second here for the work: each table of 100 bytes goes down with half of the one below.
+#[test]
+fn what_is_due_for_its_deletes_wants_its_bytes_in_time() {
+    let scene = quiet(
+        "ttl:4s",
+        "L0 L\nL1 L 1[a-c dels=1 deleted=70] 2[d-f dels=1 deleted=570] 3[g-h]\nL2 L 4[a-k] 5[l-z]",
+    );
+    let all = |now_ms, taken: u64| {
+        let found =
+            expiring(&scene.version, &scene.strategy, SeqNo::MAX, now_ms, 500, |table| table.0 == taken);
+        (found.bytes, found.within.as_millis())
+    };
+    let share = 100 * 200 / 300;
+    assert_eq!(all(3069, 0), (0, 0), "nothing is due");
+    assert_eq!(all(3070, 0), (100 + share, 500));
+    assert_eq!(all(3470, 0), (100 + share, 100));
+    // The first is the more urgent; together they have the time in which it is moved at the same rate.
+    assert_eq!(all(3569, 0), (100 + share, 1));
+    assert_eq!(all(3570, 0), (2 * (100 + share) + 1, 2), "late");
+    assert_eq!(all(3570, 1), (100 + share, 500), "a job has the first");
+    // At the deepest level a snapshot may still see what they hide.
+    let scene = quiet("ttl:4s", "L0 L\nL1 L 1[a-c dels=1 deleted=70]");
+    let under = |snapshot| expiring(&scene.version, &scene.strategy, snapshot, 4000, 500, |_| false).bytes;
+    assert_eq!((under(SeqNo::MAX), under(SeqNo(0))), (100, 0));
 }

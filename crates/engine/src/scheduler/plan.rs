@@ -7,6 +7,7 @@
 //! what L0 lies on     L0 is due again
 //! deeper work         the horizon
 //! an open job                                                              four horizons after it was opened, or by a quarter of the device
+//! a job, or tables that are due,
 //! where deletes have a time                                                half of what is kept for the work
 //! ```
 //! Time follows from bytes: how much may still come in, over how fast clients write, soon as now and later as in the mean. The
@@ -348,14 +349,16 @@ impl PlanState {
     }
 
     /// Of what no job has yet, in L0 and below.
-    fn of_tree(&self, tree: &TreeBacklog, horizon: Duration) -> [Demand; 2] {
+    fn of_tree(&self, tree: &TreeBacklog, horizon: Duration) -> [Demand; 3] {
         let horizon = horizon.as_secs_f64();
         let until = |bytes| self.until(tree.keyspace, bytes);
         let ttl = tree.ttl.map_or(f64::INFINITY, |ttl| ttl.as_secs_f64());
+        let expires = tree.expiring_within.as_secs_f64();
         let (l0, deep) = (tree.l0_pending as f64, tree.deep_pending as f64);
         [
             Demand::of(l0, until(tree.l0_round).min(horizon), until(tree.l0_room), ttl),
             Demand::of(deep, horizon, f64::INFINITY, ttl),
+            Demand::of(tree.expiring as f64, horizon, f64::INFINITY, expires),
         ]
     }
 

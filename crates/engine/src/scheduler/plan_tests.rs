@@ -141,6 +141,21 @@ fn deeper_work_has_the_horizon_and_what_l0_lies_on_until_l0_is_due() {
     about(mb(bench.pass(0.1, 10).rate), 3000.0 / 14.5 * MARGIN);
 }
 
+/// Tables whose deletes are due have their time before a job has them, and take what that needs, whatever clients use.
+#[test]
+fn what_expires_is_planned_before_it_has_a_place() {
+    let mut bench = Bench::new();
+    bench.pass(9.0, 990);
+    (bench.tree().expiring, bench.tree().expiring_within) = (6000 * MB, Duration::from_secs(60));
+    let plan = bench.pass(0.1, 990);
+    about(mb(plan.rate), 100.0 * MARGIN);
+    assert!(!plan.urgent);
+    bench.tree().expiring_within = Duration::from_secs(10);
+    assert!(bench.pass(0.1, 990).urgent);
+    bench.tree().expiring_within = Duration::ZERO;
+    assert_eq!(bench.pass(0.1, 990).rate, None);
+}
+
 /// What is wanted takes what clients leave, and a twentieth at least; what is needed takes that.
 #[test]
 fn deeper_work_never_takes_what_clients_use() {
@@ -327,6 +342,8 @@ fn whatever_comes_in_there_is_a_rate() {
             l0_due: any(),
             l0_pending: any(),
             deep_pending: any(),
+            expiring: any(),
+            expiring_within: Duration::from_micros(any()),
             ttl,
         };
         bench.backlog.open.clear();

@@ -92,6 +92,10 @@ pub struct TreeBacklog {
     pub l0_pending: u64,
     /// Bytes to move below L0 that are due, and no job has.
     pub deep_pending: u64,
+    /// Bytes to move because their deletes are due, that no job has.
+    pub expiring: u64,
+    /// The time in which they have to be.
+    pub expiring_within: Duration,
     /// A job may take so long where deletes have a time.
     pub ttl: Option<Duration>,
 }

@@ -78,6 +78,8 @@ pub struct SortedRun {
     totals: OnceLock<Totals>,
     /// Apart from the totals, which clients do not make.
     has_range_tombstones: OnceLock<bool>,
+    /// Apart as well: only where deletes have a time is it looked at.
+    by_delete: OnceLock<Box<[(u64, u32)]>>,
 }
 
 /// From so many tables on heads of their bounds are searched, and not the bounds.
@@ -112,7 +114,13 @@ impl Clone for SortedRun {
 impl SortedRun {
     /// A run of these tables, which ascend and do not overlap.
     pub fn new(id: RunId, tables: Vec<TableRef>) -> SortedRun {
-        SortedRun { id, tables, totals: OnceLock::new(), has_range_tombstones: OnceLock::new() }
+        SortedRun {
+            id,
+            tables,
+            totals: OnceLock::new(),
+            has_range_tombstones: OnceLock::new(),
+            by_delete: OnceLock::new(),
+        }
     }
 
     /// What its tables add up to.
@@ -136,12 +144,24 @@ impl SortedRun {
     pub fn changed(&mut self) -> &mut SortedRun {
         self.totals = OnceLock::new();
         self.has_range_tombstones = OnceLock::new();
+        self.by_delete = OnceLock::new();
         self
     }
 
     /// True if a table has range tombstones, whether they are visible or not.
     pub fn has_range_tombstones(&self) -> bool {
         *self.has_range_tombstones.get_or_init(|| self.tables.iter().any(|t| t.meta.range_tombstones > 0))
+    }
+
+    /// The tables with traces of deletes, from the oldest delete on, with when that was acknowledged, wall milliseconds.
+    pub fn by_delete(&self) -> impl Iterator<Item = (u64, &TableRef)> {
+        let found = self.by_delete.get_or_init(|| {
+            let since = self.tables.iter().zip(0_u32..).filter_map(|(t, i)| Some((t.oldest_delete_ms()?, i)));
+            let mut found: Box<[(u64, u32)]> = since.collect();
+            found.sort_unstable();
+            found
+        });
+        found.iter().filter_map(|(since, i)| Some((*since, self.tables.get(*i as usize)?)))
     }
 
     /// The table whose visible part covers `key`.

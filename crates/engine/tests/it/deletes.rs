@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use evenkeel::fs::FileSystem;
 use evenkeel::testing::{ManualClock, SimulatedFileSystem};
-use evenkeel::{Db, KeyspaceOptions, Options};
+use evenkeel::{Db, KeyspaceOptions, Options, ScanRange};
 
 /// In what time deletes are to be gone.
 const TTL: Duration = Duration::from_secs(3600);
@@ -196,6 +196,55 @@ fn a_busy_store_is_rid_of_every_delete_in_time() {
         }
         check_gone(&db, &fs, &strategy);
     }
+}
+
+/// Clients use three quarters of the device all the time, and all of the deepest level is due at once: `paced` plans for what has no place
+/// yet, and is through in time, not at once.
+#[test]
+fn a_plan_has_what_is_due_together_done_in_time() {
+    const KEYS: u64 = 30_000;
+    let ttl = Duration::from_secs(80);
+    let clock = Arc::new(ManualClock::default());
+    clock.advance(Duration::from_secs(1_000_000));
+    let options = Options {
+        schedule: "paced".to_owned(),
+        device_bytes_per_sec: 20 << 20,
+        block_bytes: 64 << 10,
+        cache_bytes: 0,
+        reserve_bytes: 0,
+        workers: 1,
+        ..Options::default()
+    };
+    let db = Db::builder("/store").options(options).set("compression", "none");
+    let db = db.file_system(Arc::new(SimulatedFileSystem::new())).clock(Arc::clone(&clock) as _);
+    let db = db.without_threads().open().unwrap();
+    db.set_strategy("when=saturation,ttl:80s how=runs:1 much=file; size: table=512KiB").unwrap();
+    let key = |n: u64| n.to_be_bytes();
+    for n in 0..KEYS {
+        db.put(&key(n), &[7; 1000]).unwrap();
+    }
+    // With a snapshot open the tombstones stay in the deepest level.
+    let snapshot = db.snapshot();
+    for n in (0..KEYS).step_by(100) {
+        db.delete(&key(n)).unwrap();
+    }
+    db.compact_range(ScanRange::all()).unwrap();
+    drop(snapshot);
+    let mut gone_after = None;
+    for step in 0..8000_u32 {
+        for get in 0..2_u64 {
+            let n = (u64::from(step) * 2 + get) * 7919 % KEYS;
+            assert_eq!(db.get(&key(n)).unwrap().is_some(), !n.is_multiple_of(100));
+        }
+        clock.advance(Duration::from_millis(10));
+        while db.step(&mut |jobs| jobs.first().map(|(i, _)| *i)) {}
+        if oldest_deletes(&db).is_empty() {
+            gone_after = Some(Duration::from_millis(10) * (step + 1));
+            break;
+        }
+    }
+    let gone_after = gone_after.expect("all deletes are gone in their time");
+    assert!(gone_after > ttl * 3 / 4 + Duration::from_secs(2), "{gone_after:?}: no plan was needed");
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::memory::in_use;
 use super::pressure::L0Debt;
-use crate::base::units::SeqNo;
+use crate::base::units::{SeqNo, TableId};
+use crate::compaction::due::{self, Expiring};
 use crate::compaction::level_sizes::{bytes_of, capacity_bytes, goal_bytes, level_below, merged_bytes};
 use crate::compaction::strategy::{Strategy, Trigger};
 use crate::db::store::background::{BackgroundState, OpenJob};
@@ -52,6 +53,7 @@ fn tree(store: &Store, keyspace: &KeyspaceState, state: &BackgroundState, share:
     let Flush { left: flush_left, room: flush_room_wanted, room_most: flush_room_needed } =
         flush(store, keyspace, &view, share);
     let ttl = strategy.ttl_ms().map(|ttl| Duration::from_millis(ttl / 8));
+    let expiring = ttl.map_or_else(Expiring::default, |ttl| expiring(store, keyspace, state, ttl));
     TreeBacklog {
         keyspace: keyspace.id,
         ingested: keyspace.ingested(),
@@ -66,6 +68,8 @@ fn tree(store: &Store, keyspace: &KeyspaceState, state: &BackgroundState, share:
         l0_due: if is_due { 0 } else { to_come.saturating_sub(in_memory).max(unit / 4) },
         l0_pending: if is_due { l0_pending(keyspace, strategy, version, state) } else { 0 },
         deep_pending: deep_pending(keyspace, strategy, version, state),
+        expiring: expiring.bytes.saturating_mul(READ_AND_WRITTEN),
+        expiring_within: expiring.within,
         ttl,
     }
 }
@@ -172,6 +176,20 @@ fn deep_pending(
         pending = pending.saturating_add((excess as f64 * (1.0 + share)) as u64 * READ_AND_WRITTEN);
     }
     pending
+}
+
+/// Tables whose deletes are due, but for those that open jobs have, or that rest after a failure: no rate brings those forward.
+fn expiring(store: &Store, keyspace: &KeyspaceState, state: &BackgroundState, work: Duration) -> Expiring {
+    let (version, strategy) = (&keyspace.view.load().version, keyspace.strategy.load());
+    let jobs = state.jobs.iter().filter(|job| job.keyspace.id == keyspace.id);
+    let mut taken: Vec<TableId> = jobs.flat_map(|job| job.compaction.tables()).map(TableRef::id).collect();
+    taken.extend(state.failing.resting(keyspace.id, store.clock.now()));
+    taken.sort_unstable();
+    let oldest_snapshot = store.snapshots.oldest().oldest.map_or(SeqNo::MAX, |(seq, _)| seq);
+    let (now_ms, work_ms) = (store.clock.wall_ms(), work.as_millis() as u64);
+    due::expiring(version, &strategy.strategy, oldest_snapshot, now_ms, work_ms, |table| {
+        taken.binary_search(&table).is_ok()
+    })
 }
 
 /// Runs of a level that open jobs take from, and the bytes that they take out of it.
