@@ -5,6 +5,8 @@
 //!                          └─► classifier ─► load ─► gates, bursts ─► what may start, who is set aside, who lets go
 //! ```
 
+use std::collections::BTreeMap;
+
 use super::budget::{Budget, BudgetState};
 use super::classifier::{Load, LoadState};
 use super::client_use::ClientUse;
@@ -49,7 +51,7 @@ pub struct Directive {
     /// True where L0 may only be merged within itself.
     pub l0_within: bool,
     /// Bursts under way, and keyspaces whose writers are slowed because of L0: there L0 may start all the same, and waits for nothing.
-    pub l0_anyway: Vec<(KeyspaceId, Phase)>,
+    pub l0_anyway: BTreeMap<KeyspaceId, Phase>,
     /// Keyspaces whose L0 has a job open.
     pub l0_open: Vec<KeyspaceId>,
     /// True if there is a place for another job of L0.
@@ -95,7 +97,7 @@ impl Directive {
 
     /// How L0 of a keyspace is to be merged now, whatever it would wait for else.
     pub fn l0_anyway_in(&self, keyspace: KeyspaceId) -> Option<Phase> {
-        self.l0_anyway.iter().find(|(id, _)| *id == keyspace).map(|(_, phase)| *phase)
+        self.l0_anyway.get(&keyspace).copied()
     }
 
     /// True if somebody who sleeps by the one `before` may go on.
@@ -139,10 +141,9 @@ pub fn decide(
     };
     let load = if backlog.waited_for { Load::Low } else { state.load.load };
     state.bursts.look(policy.burst.as_ref(), load, &backlog.l0, &backlog.slowed);
-    let mut l0_anyway: Vec<(KeyspaceId, Phase)> = state.bursts.under_way().collect();
+    let mut l0_anyway: BTreeMap<KeyspaceId, Phase> = state.bursts.under_way().collect();
     if load == Load::High && policy.delays_l0() {
         // What is delayed for the clients' sake is due where they wait for it.
-        l0_anyway.retain(|(id, _)| !backlog.slowed.contains(id));
         l0_anyway.extend(backlog.slowed.iter().map(|id| (*id, Phase::Full)));
     }
     let places = Places { policy, load, slots, open: &backlog.open };
@@ -274,11 +275,10 @@ impl Places<'_> {
     }
 
     /// Jobs of L0 that may not have started now, and hold tables that a later one will want whole (the papers are silent).
-    fn let_go(&self, l0_anyway: &[(KeyspaceId, Phase)]) -> Vec<JobId> {
+    fn let_go(&self, l0_anyway: &BTreeMap<KeyspaceId, Phase>) -> Vec<JobId> {
         let stopped = |class| self.acts_on(class).any(|act| act == Act::NoStart);
         let is_of = |job: &OpenJob, phase| phase == Phase::Full || job.class == Class::IntraL0;
-        let goes_on =
-            |job: &&OpenJob| l0_anyway.iter().any(|(id, phase)| *id == job.keyspace && is_of(job, *phase));
+        let goes_on = |job: &&OpenJob| l0_anyway.get(&job.keyspace).is_some_and(|phase| is_of(job, *phase));
         let jobs = self.open.iter().filter(|job| job.class.is_l0() && stopped(job.class) && !goes_on(job));
         jobs.map(|job| job.id).collect()
     }

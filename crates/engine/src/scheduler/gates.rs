@@ -1,6 +1,6 @@
 //! What may not start, or not go on, while the load is high; and the bursts that merge L0 all the same before it grows too tall.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::classifier::Load;
 use crate::base::class::Class;
@@ -124,13 +124,15 @@ impl BurstState {
             self.of.clear();
             return;
         };
+        let known: BTreeMap<KeyspaceId, &L0Backlog> = l0.iter().map(|(id, l0)| (*id, l0)).collect();
         if load != Load::High {
             // L0 goes down by itself: outputs of parts, which no other part takes, are counted until they are gone.
-            self.of.retain(|id, _| l0.iter().any(|(known, l0)| known == id && l0.runs > l0.flush_born));
+            self.of.retain(|id, _| known.get(id).is_some_and(|l0| l0.runs > l0.flush_born));
             self.of.values_mut().for_each(|progress| (progress.phase, progress.begun) = (None, false));
             return;
         }
-        self.of.retain(|id, _| l0.iter().any(|(known, _)| known == id));
+        self.of.retain(|id, _| known.contains_key(id));
+        let slowed: BTreeSet<KeyspaceId> = slowed.iter().copied().collect();
         for (id, backlog) in l0 {
             let progress = self.of.entry(*id).or_default();
             progress.end(burst, backlog);

@@ -453,7 +453,7 @@ impl Builder {
             let unflushed =
                 replayed.unflushed.remove(id).into_iter().flatten().rev().inspect(|m| m.charge(0));
             state.update_view(|view| view.immutable.extend(unflushed));
-            keyspaces.by_name.insert(tree.name.clone(), state);
+            keyspaces.insert(state);
             memtables.push(open);
         }
         let schedule = self.options.schedule.clone();

@@ -58,7 +58,7 @@ pub fn create(store: &Store, name: &str, options: KeyspaceOptions) -> Result<Arc
     commit.memtables.push(open);
     commit.keyspaces_changed();
     let mut keyspaces = Keyspaces::clone(&store.keyspaces.load());
-    keyspaces.by_name.insert(name.to_owned(), Arc::clone(&state));
+    keyspaces.insert(Arc::clone(&state));
     replace(store, keyspaces);
     Ok(state)
 }
@@ -87,7 +87,7 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     commit.keyspaces_changed();
     tree.claims.remove(&state.id);
     let mut keyspaces = Keyspaces::clone(&store.keyspaces.load());
-    keyspaces.by_name.remove(name);
+    keyspaces.remove(name);
     replace(store, keyspaces);
     retire(store, &state);
     let metas = tables.iter().flat_map(|v| v.tables().map(|(_, t)| Arc::clone(&t.meta)).collect::<Vec<_>>());
@@ -113,4 +113,33 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
 /// Puts other keyspaces in force.
 fn replace(store: &Store, keyspaces: Keyspaces) {
     store.keyspaces.store(Arc::new(keyspaces));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use crate::base::units::KeyspaceId;
+    use crate::db::database::Db;
+    use crate::storage::simulated::SimulatedFileSystem;
+
+    /// A name comes again, its number never does.
+    #[test]
+    fn a_keyspace_is_found_by_its_number_while_it_is_there() {
+        let builder = Db::builder(Path::new("/db")).file_system(Arc::new(SimulatedFileSystem::new()));
+        let db = builder.without_threads().open().unwrap();
+        let store = Arc::clone(&db.keyspace("default").unwrap().handle.store);
+        let create = |name: &str| db.create_keyspace(name, Default::default()).unwrap().state().id;
+        let name_of = |id: KeyspaceId| store.keyspaces.load().by_id(id).map(|found| found.name.clone());
+        let (z, a) = (create("z"), create("a"));
+        assert_eq!([z, a].map(name_of), [Some("z".to_owned()), Some("a".to_owned())]);
+        db.drop_keyspace("z").unwrap();
+        let again = create("z");
+        assert_eq!([z, a, again].map(name_of), [None, Some("a".to_owned()), Some("z".to_owned())]);
+        let keyspaces = store.keyspaces.load();
+        let is_found = |id: KeyspaceId, name: &str| name_of(id).is_some_and(|found| found == name);
+        assert!(keyspaces.by_name.iter().all(|(name, keyspace)| is_found(keyspace.id, name)));
+        assert_eq!(keyspaces.by_name.len(), 3);
+    }
 }

@@ -30,7 +30,7 @@ use super::tracing::Tracing;
 use crate::base::clock::Clock;
 use crate::base::error::{Error, Result};
 use crate::base::locks::{Mutex, MutexGuard, try_lock};
-use crate::base::units::KeyspaceId;
+use crate::base::units::{IdMap, KeyspaceId};
 use crate::compaction::claims::Claims;
 use crate::execution::output::JobContext;
 use crate::execution::rate_limiter::RateLimiter;
@@ -160,17 +160,32 @@ impl Opened {
     }
 }
 
-/// Keyspaces by name and by id.
+/// Keyspaces by name and by id: they come and go by `insert` and `remove` alone.
 #[derive(Clone, Debug, Default)]
 pub struct Keyspaces {
     /// By name.
     pub by_name: BTreeMap<String, Arc<KeyspaceState>>,
+    /// The same by id, for who asks for one after the other, as the look for work does.
+    ids: IdMap<KeyspaceId, Arc<KeyspaceState>>,
 }
 
 impl Keyspaces {
+    /// One comes.
+    pub fn insert(&mut self, keyspace: Arc<KeyspaceState>) {
+        self.ids.insert(keyspace.id, Arc::clone(&keyspace));
+        self.by_name.insert(keyspace.name.clone(), keyspace);
+    }
+
+    /// The one of this name goes.
+    pub fn remove(&mut self, name: &str) {
+        if let Some(gone) = self.by_name.remove(name) {
+            self.ids.remove(&gone.id);
+        }
+    }
+
     /// The one of this number.
     pub fn by_id(&self, id: KeyspaceId) -> Option<&Arc<KeyspaceState>> {
-        self.by_name.values().find(|keyspace| keyspace.id == id)
+        self.ids.get(&id)
     }
 
     /// False if this one was dropped, whatever has its name now.
