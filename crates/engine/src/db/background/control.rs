@@ -105,7 +105,7 @@ pub enum Fails {
 
 impl Fails {
     fn error(self, state: &BackgroundState) -> Option<Error> {
-        let flush = state.flush_error.as_ref().filter(|_| self != Fails::Nothing);
+        let flush = state.failed_flush.error().filter(|_| self != Fails::Nothing);
         let lasting = || state.lasting_error(|_, _| true).filter(|_| self == Fails::Both);
         flush.or_else(lasting).cloned()
     }
@@ -141,7 +141,8 @@ pub fn wait_until(store: &Store, fails: Fails, done: impl Fn() -> bool) -> Resul
             // The look for work that finds none does no work, and may be all that was waited for: hence the second look.
             let state = store.background.lock();
             let resting = state.failing.errors().filter(|_| fails != Fails::Flushes);
-            let error = state.flush_error.iter().chain(&state.compaction_error).chain(resting).next();
+            let flush = state.failed_flush.error().into_iter();
+            let error = flush.chain(&state.compaction_error).chain(resting).next();
             return Err(error.cloned().unwrap_or(Error::Idle));
         }
     }
@@ -168,6 +169,8 @@ pub fn flush_at_close(store: &Store, keyspace: &KeyspaceState) -> Result<()> {
         }
         commit.last_seq
     };
+    // One that has failed rests, but not for who asks for it.
+    store.background.lock().failed_flush.try_now();
     store.background.work_changed();
     wait_until(store, Fails::Flushes, || {
         // All of them are newer than the call, or there are none.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::base::class::Class;
 use crate::base::error::Error;
 use crate::base::locks::MutexGuard;
+use crate::base::units::MIB;
 use crate::db::jobs::deletes::leave_memory_in_time;
 use crate::db::jobs::install::install_flush;
 use crate::db::jobs::memory::flush_early;
@@ -27,8 +28,8 @@ use crate::table::block_cache::BlockCache;
 use crate::table::meta::Born;
 use crate::write::memtable::Memtable;
 
-/// After a failure, for instance a full disk, the lane tries again this soon.
-const RETRY_AFTER: Duration = Duration::from_millis(100);
+/// A flush that found no space looks for no less than this: so little is soon gone again.
+const ROOM_LEAST: u64 = MIB;
 
 /// A flush that is ahead of writers, and has used up its share, looks this often whether it still is.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -39,8 +40,9 @@ pub fn step(store: &Store) -> Stepped {
         return Stepped::Idle;
     }
     let Some(_step) = store.background.begin_step() else { return Stepped::Idle };
+    let resting = rests(store);
     if store.check_settled().is_err() {
-        return settle_again(store);
+        return resting.map_or_else(|| settle_again(store), Stepped::Wait);
     }
     flush_early(store);
     leave_memory_in_time(store);
@@ -72,23 +74,25 @@ pub fn step(store: &Store) -> Stepped {
                 open
             }
             None if state.flushing => return Stepped::Idle,
-            None => match next(store, &mut state) {
-                None => {
+            None => match (oldest(store), resting) {
+                (None, _) => {
                     state.flush_after_flush = false;
                     // What could not be flushed is gone with its keyspace.
-                    state.flush_error = None;
+                    state.failed_flush.clear();
                     store.background.flushes_fail.store(false, Ordering::Relaxed);
                     flushes_wait(store, false);
                     return Stepped::Idle;
                 }
-                Some(open) => {
+                (Some(_), Some(until)) => return Stepped::Wait(until),
+                (Some((keyspace, memtable)), None) => {
                     state.flushing = true;
                     // It has waited for the one before.
                     store.counters.flushes_delayed.add(u64::from(state.flush_after_flush));
                     state.flush_after_flush = true;
                     flushes_wait(store, true);
                     store.background.wake_monitor();
-                    open
+                    state.flushes_hurry = !has_rested(store, state.flush_ended_at, memtable.bytes());
+                    begin(store, &keyspace, memtable, state.flushes_hurry)
                 }
             },
         }
@@ -102,7 +106,8 @@ fn settle_again(store: &Store) -> Stepped {
     if outcome.is_ok() {
         store.lane.poke();
     }
-    finished(store, store.background.lock(), outcome)
+    let room_from = room_from(store, &outcome);
+    finished(store, store.background.lock(), outcome, room_from)
 }
 
 fn advance(store: &Store, mut open: OpenFlush) -> Stepped {
@@ -163,9 +168,10 @@ fn abandon(mut open: OpenFlush) -> Result<(), Error> {
 
 /// A flush is over; the lane is free for the next.
 fn end(store: &Store, outcome: Result<(), Error>) -> Stepped {
+    let room_from = room_from(store, &outcome);
     let mut state = store.background.lock();
     state.flushing = false;
-    let stepped = finished(store, state, outcome);
+    let stepped = finished(store, state, outcome, room_from);
     drained(store);
     stepped
 }
@@ -182,15 +188,17 @@ fn charge(store: &Store, written: u64, of_memtable: u64) {
     }
 }
 
+/// An attempt is over. Where it found no space, it is tried again at once when there is `room_from`.
 fn finished(
     store: &Store,
     mut state: MutexGuard<'_, BackgroundState>,
     outcome: Result<(), Error>,
+    room_from: Option<u64>,
 ) -> Stepped {
     store.background.flushes_fail.store(outcome.is_err(), Ordering::Relaxed);
     let stepped = match outcome {
-        Ok(_) => {
-            state.flush_error = None;
+        Ok(()) => {
+            state.failed_flush.clear();
             state.flush_ended_at = Some(store.clock.now());
             store.background.tell_none_due();
             Stepped::Worked
@@ -198,10 +206,9 @@ fn finished(
         Err(error) => {
             flush_went_on(store, 0, 0.0);
             store.event(&Event::BackgroundError { error: error.to_string() });
-            state.flush_error = Some(error);
             // It is tried again, and has not waited for another one.
             state.flush_after_flush = false;
-            Stepped::Wait(store.clock.now() + RETRY_AFTER)
+            Stepped::Wait(state.failed_flush.note(error, store.clock.now(), room_from))
         }
     };
     drop(state);
@@ -213,14 +220,39 @@ fn finished(
     stepped
 }
 
-/// The flush to begin now.
-fn next(store: &Store, state: &mut BackgroundState) -> Option<OpenFlush> {
+/// The free space from which on a flush is worth trying again that has just found none: all of the memtable fits, and did not before.
+fn room_from(store: &Store, outcome: &Result<(), Error>) -> Option<u64> {
+    if !matches!(outcome, Err(Error::NoSpace { .. })) {
+        return None;
+    }
+    let needs = oldest(store).map_or(0, |(_, memtable)| memtable.bytes()).max(ROOM_LEAST);
+    let free = free_space(store);
+    Some(if free < needs { needs } else { free.saturating_add(needs) })
+}
+
+fn free_space(store: &Store) -> u64 {
+    // Where nobody tells, only time does.
+    store.fs.free_space(&store.dir).unwrap_or(0)
+}
+
+/// When to look again at flushes that have failed, if they rest.
+fn rests(store: &Store) -> Option<Duration> {
+    // Without threads who waits for one is who steps it, and the clock may stand still.
+    let is_stepped = !store.background.threaded && store.background.is_waited_for();
+    if is_stepped || !store.background.flushes_fail.load(Ordering::Relaxed) {
+        return None;
+    }
+    let failed = store.background.lock().failed_flush.clone();
+    failed.rests(store.clock.now(), || free_space(store))
+}
+
+/// The memtable to flush next, and whose it is.
+fn oldest(store: &Store) -> Option<(Arc<KeyspaceState>, Arc<Memtable>)> {
     let keyspaces = store.keyspaces.load();
     let waiting =
         keyspaces.by_name.values().filter_map(|k| Some((k, k.view.load().immutable.last().cloned()?)));
     let (keyspace, memtable) = waiting.min_by_key(|(_, memtable)| memtable.first_seq())?;
-    state.flushes_hurry = !has_rested(store, state.flush_ended_at, memtable.bytes());
-    Some(begin(store, keyspace, memtable, state.flushes_hurry))
+    Some((Arc::clone(keyspace), memtable))
 }
 
 /// True if the lane has rested for at least as long as `bytes` will take it: as long as writers go on as they do, a flush then has
@@ -300,4 +332,117 @@ fn reason(store: &Store, keyspace: &KeyspaceState, memtable: &Memtable) -> Strin
         return format!("it holds on to the oldest part of the log, which has {}", words::bytes(log));
     }
     "it was asked for".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::base::clock::{Clock, ManualClock};
+    use crate::base::units::KIB;
+    use crate::db::database::Db;
+    use crate::db::keyspace::Keyspace;
+    use crate::options::Options;
+    use crate::storage::fault::{Fault, FaultError, FaultKind};
+    use crate::storage::simulated::SimulatedFileSystem;
+
+    /// A store that nobody waits for, with a memtable to flush.
+    struct World {
+        fs: SimulatedFileSystem,
+        clock: Arc<ManualClock>,
+        db: Db,
+        keyspace: Keyspace,
+    }
+
+    impl World {
+        fn new() -> World {
+            let (fs, clock) = (SimulatedFileSystem::new(), Arc::<ManualClock>::default());
+            let builder = Db::builder(Path::new("/db")).file_system(Arc::new(fs.clone()));
+            let options = Options { memtable_bytes: 64 * KIB, memtables: 6, ..Options::default() };
+            let builder = builder.clock(Arc::clone(&clock) as _).options(options);
+            let db = builder.without_threads().open().unwrap();
+            let keyspace = db.keyspace("default").unwrap();
+            let world = World { fs, clock, db, keyspace };
+            let mut key = 0_u32;
+            while world.is_flushed() {
+                world.db.put(&key.to_be_bytes(), &[7; 1000]).unwrap();
+                key += 1;
+            }
+            world
+        }
+
+        fn is_flushed(&self) -> bool {
+            self.keyspace.state().view.load().immutable.is_empty()
+        }
+
+        fn tables_fail(&self) {
+            let (kind, error) = (FaultKind::Write, FaultError::Eio);
+            self.fs.inject(Fault { kind, path_contains: ".sst".into(), nth: 0, error, sticky: true });
+        }
+
+        /// How often it fails in so long.
+        fn failures_in(&self, time: Duration) -> u64 {
+            let failures = || self.keyspace.handle.store.counters.background_errors.get();
+            let (before, until) = (failures(), self.clock.now() + time);
+            while self.clock.now() < until {
+                self.step();
+                self.clock.advance(Duration::from_millis(10));
+            }
+            failures() - before
+        }
+
+        /// Without any time.
+        fn step(&self) {
+            while step(&self.keyspace.handle.store) == Stepped::Worked {}
+        }
+    }
+
+    /// Once it wrote what fitted and removed it again ten times a second, for as long as a disk was full.
+    #[test]
+    fn a_flush_that_fails_is_tried_less_and_less_often() {
+        let world = World::new();
+        world.tables_fail();
+        assert_eq!(world.failures_in(Duration::from_secs(3)), 5, "after 0, 0.1, 0.3, 0.7 and 1.5 s");
+        let in_a_minute = world.failures_in(Duration::from_secs(60));
+        assert!((18..=20).contains(&in_a_minute), "{in_a_minute} times");
+        assert!(world.keyspace.handle.store.background.lock().failed_flush.error().is_some());
+        world.fs.clear_faults();
+        assert_eq!(world.failures_in(Duration::from_millis(3200)), 0);
+        assert!(world.is_flushed());
+        assert!(world.keyspace.handle.store.background.lock().failed_flush.error().is_none());
+    }
+
+    #[test]
+    fn a_flush_goes_on_as_soon_as_a_full_disk_has_room() {
+        let world = World::new();
+        world.fs.set_free_space(Some(0));
+        assert!((20..=26).contains(&world.failures_in(Duration::from_secs(60))));
+        // A little is none.
+        world.fs.set_free_space(Some(4 * KIB));
+        world.step();
+        assert!(!world.is_flushed());
+        world.fs.set_free_space(Some(8 * MIB));
+        world.step();
+        assert!(world.is_flushed());
+    }
+
+    #[test]
+    fn a_flush_that_is_asked_for_does_not_rest() {
+        let world = World::new();
+        world.tables_fail();
+        assert!(world.failures_in(Duration::from_secs(20)) < 12);
+        assert_eq!(world.db.flush().unwrap_err().kind(), "Io");
+        world.fs.clear_faults();
+        world.step();
+        assert!(!world.is_flushed(), "nobody asks");
+        drop(world.db.pause_background().unwrap());
+        world.step();
+        assert!(world.is_flushed());
+        let asked = World::new();
+        asked.tables_fail();
+        assert!(asked.failures_in(Duration::from_secs(20)) < 12);
+        asked.fs.clear_faults();
+        asked.db.flush().unwrap();
+    }
 }

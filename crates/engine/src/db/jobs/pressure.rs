@@ -194,7 +194,10 @@ impl Failures {
             return Failures { flush: told.clone(), compaction: told };
         };
         let matters = |keyspace, class: Class| Some(keyspace) == of && class.is_l0();
-        Failures { flush: state.flush_error.clone(), compaction: state.lasting_error(matters).cloned() }
+        Failures {
+            flush: state.failed_flush.error().cloned(),
+            compaction: state.lasting_error(matters).cloned(),
+        }
     }
 }
 

@@ -314,7 +314,7 @@ fn a_flush_that_is_tried_again_is_not_counted_again() {
     for _ in 0..50 {
         let _ = flushing::step(&store);
     }
-    assert!(store.background.lock().flush_error.is_some() && full() == 1);
+    assert!(store.background.lock().failed_flush.error().is_some() && full() == 1);
     assert!(store.background.flushes_fail.load(Ordering::Relaxed));
     fs.set_free_space(None);
     while full() > 0 {
@@ -339,7 +339,7 @@ fn a_flush_of_a_keyspace_that_is_dropped_is_given_up() {
     db.drop_keyspace("gone").unwrap();
     let _ = flushing::step(&store);
     let state = store.background.lock();
-    assert!(state.flush.is_none() && !state.flushing && state.flush_error.is_none());
+    assert!(state.flush.is_none() && !state.flushing && state.failed_flush.error().is_none());
     assert_eq!((flush_left(), store.counters.flushes.get()), (0, 0));
 }
 

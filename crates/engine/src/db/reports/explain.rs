@@ -121,7 +121,8 @@ pub fn gather(store: &Store, keyspace: &KeyspaceState) -> Result<Explanation> {
     let metrics = super::metrics::metrics(store);
     let state = store.background.lock();
     let failed = state.compaction_error.iter().chain(state.failing.errors());
-    let mut failures: Vec<String> = state.flush_error.iter().chain(failed).map(ToString::to_string).collect();
+    let failed = state.failed_flush.error().into_iter().chain(failed);
+    let mut failures: Vec<String> = failed.map(ToString::to_string).collect();
     failures.dedup();
     let (flushing, schedule) = (state.flushing, state.policy_text.clone());
     drop(state);

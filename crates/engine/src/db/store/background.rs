@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
-use super::failing::{FAILURES_MAX, Failing};
+use super::failing::{FAILURES_MAX, FailedFlush, Failing};
 use super::keyspace_state::KeyspaceState;
 use super::priority::Priorities;
 use crate::base::class::Class;
@@ -105,8 +105,8 @@ pub struct BackgroundState {
     pub limiter: RateLimiter,
     /// The flushes' rate, in bytes of memtables.
     pub flush_limiter: RateLimiter,
-    /// The failure of the last attempt to flush, until one succeeds.
-    pub flush_error: Option<Error>,
+    /// What keeps flushes from succeeding, until one does.
+    pub failed_flush: FailedFlush,
     /// Why compactions rest: the last failure, until they are looked for again.
     pub compaction_error: Option<Error>,
     /// Failures since a compaction succeeded.
@@ -261,7 +261,7 @@ impl Background {
                 flushes_hurry: true,
                 limiter: RateLimiter::new(None),
                 flush_limiter: RateLimiter::new(None),
-                flush_error: None,
+                failed_flush: FailedFlush::default(),
                 compaction_error: None,
                 failures_in_a_row: 0,
                 retry_at: Duration::ZERO,
@@ -475,9 +475,9 @@ impl Background {
         }
     }
 
-    /// Takes back one pause.
+    /// Takes back one pause. A flush that failed before rests no longer.
     pub fn resume(&self) {
-        drop(self.lock());
+        self.lock().failed_flush.try_now();
         self.pauses.fetch_sub(1, Ordering::Relaxed);
         self.work_changed();
     }

@@ -2,6 +2,9 @@
 //! and keeps nothing else from being done.
 //!
 //! It is known by its first input table: whatever would take that table rests.
+//!
+//! A flush that fails rests likewise, and all flushes with it, but never for long, for writers come to need them: until then, until a disk
+//! that had no room has some, or until somebody asks for one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,6 +21,11 @@ const DOUBLED_MAX: u32 = 6;
 pub const FAILURES_MAX: u32 = 3;
 /// What was not tried again for so long begins anew.
 const FORGOTTEN: Duration = Duration::from_secs(600);
+
+/// After its first failure a flush rests this long, and twice as long after each further one.
+const FLUSH_REST: Duration = Duration::from_millis(100);
+/// Doubled so many times: some three seconds at most.
+const FLUSH_DOUBLED_MAX: u32 = 5;
 
 /// What has failed.
 #[derive(Debug, Default)]
@@ -93,6 +101,57 @@ impl Failing {
     }
 }
 
+/// What keeps flushes from succeeding, until one does.
+#[derive(Clone, Debug, Default)]
+pub struct FailedFlush {
+    error: Option<Error>,
+    /// Failures in a row.
+    times: u32,
+    rests_until: Duration,
+    /// It found no space: with so many bytes free it is tried again at once.
+    room_from: Option<u64>,
+}
+
+impl FailedFlush {
+    /// The last failure.
+    pub fn error(&self) -> Option<&Error> {
+        self.error.as_ref()
+    }
+
+    /// A flush has failed; where that was for want of space, it is tried again at once with `room_from` bytes free. Answers when to look
+    /// at it again.
+    pub fn note(&mut self, error: Error, now: Duration, room_from: Option<u64>) -> Duration {
+        self.rests_until = now.saturating_add(FLUSH_REST * (1 << self.times.min(FLUSH_DOUBLED_MAX)));
+        self.times = self.times.saturating_add(1);
+        (self.error, self.room_from) = (Some(error), room_from);
+        self.look_at(now)
+    }
+
+    /// One has succeeded, or none is wanted any more.
+    pub fn clear(&mut self) {
+        *self = FailedFlush::default();
+    }
+
+    /// Somebody asks for it: it has rested for long enough.
+    pub fn try_now(&mut self) {
+        self.rests_until = Duration::ZERO;
+    }
+
+    /// When to look at it again, if it rests now, with as much space as `free` says.
+    pub fn rests(&self, now: Duration, free: impl FnOnce() -> u64) -> Option<Duration> {
+        let has_room = || self.room_from.is_some_and(|enough| free() >= enough);
+        (now < self.rests_until && !has_room()).then(|| self.look_at(now))
+    }
+
+    /// Nobody tells of space.
+    fn look_at(&self, now: Duration) -> Duration {
+        match self.room_from {
+            Some(_) => self.rests_until.min(now.saturating_add(FLUSH_REST)),
+            None => self.rests_until,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,5 +206,40 @@ mod tests {
         let mut failing = Failing::default();
         assert!(!failing.note(OF, [TableId(1)].into_iter(), now, &Error::NoSpace { context: String::new() }));
         assert_eq!(failing.errors().count(), 0);
+    }
+
+    #[test]
+    fn a_flush_that_fails_again_rests_longer_each_time() {
+        let (mut failed, mut now) = (FailedFlush::default(), Duration::from_secs(9));
+        assert_eq!(failed.rests(now, || 0), None, "nothing has failed");
+        for tenths in [1, 2, 4, 8, 16, 32, 32, 32] {
+            let until = now + FLUSH_REST * tenths;
+            assert_eq!(failed.note(error(), now, None), until);
+            let just_before = until - Duration::from_nanos(1);
+            let rests = [now, just_before, until].map(|at| failed.rests(at, || u64::MAX));
+            assert_eq!(rests, [Some(until), Some(until), None], "{tenths}: it lacks no space");
+            now = until;
+        }
+        assert!(failed.error().is_some());
+        failed.note(error(), now, None);
+        failed.try_now();
+        assert_eq!(failed.rests(now, || 0), None, "somebody asks");
+        assert_eq!(failed.note(error(), now, None), now + FLUSH_REST * 32, "in vain");
+        failed.clear();
+        assert!(failed.error().is_none());
+        assert_eq!(failed.note(error(), now, None), now + FLUSH_REST);
+    }
+
+    #[test]
+    fn a_flush_that_lacks_space_looks_for_it() {
+        let (mut failed, since) = (FailedFlush::default(), Duration::from_secs(9));
+        for _ in 0..9 {
+            failed.note(Error::NoSpace { context: String::new() }, since, Some(100));
+        }
+        let at = |tenths: u32| since + FLUSH_REST * tenths;
+        let table = [(0, 99, Some(1)), (0, 100, None), (31, 99, Some(32)), (32, 99, None)];
+        for (tenths, free, looks) in table {
+            assert_eq!(failed.rests(at(tenths), || free), looks.map(at), "{tenths} {free}");
+        }
     }
 }
