@@ -135,7 +135,8 @@ pub struct Counters {
     pub compaction_us: Histogram,
     /// Microseconds from a memtable's last write to its flush's begin.
     pub flush_wait_us: Histogram,
-    /// Microseconds from the pick of a compaction of L0 to its first step.
+    /// Microseconds that a compaction of L0 waited for its first step: from its pick, or from when L0 was due and other work had all
+    /// places. What a gate of the schedule delays on purpose does not count until it is let go.
     pub l0_wait_us: Histogram,
     /// Microseconds from a flush's begin to its end.
     pub flush_us: Histogram,

@@ -56,6 +56,8 @@ pub struct Directive {
     pub l0_open: Vec<KeyspaceId>,
     /// True if there is a place for another job of L0.
     pub l0_place: bool,
+    /// True if a gate keeps L0 from going down where it may not all the same.
+    pub l0_gated: bool,
     /// At most so many jobs bring the L0 of a keyspace down.
     pub l0_down_max: Option<u32>,
     /// Rates, and by when what is to be done.
@@ -98,6 +100,11 @@ impl Directive {
     /// How L0 of a keyspace is to be merged now, whatever it would wait for else.
     pub fn l0_anyway_in(&self, keyspace: KeyspaceId) -> Option<Phase> {
         self.l0_anyway.get(&keyspace).copied()
+    }
+
+    /// True if a gate keeps L0 of a keyspace from going down: it is delayed on purpose, and waits for nobody's place.
+    pub fn gates_l0_in(&self, keyspace: KeyspaceId) -> bool {
+        self.l0_gated && !self.l0_anyway.contains_key(&keyspace)
     }
 
     /// True if somebody who sleeps by the one `before` may go on.
@@ -153,6 +160,7 @@ pub fn decide(
         l0_anyway,
         l0_open: backlog.open.iter().filter(|job| job.class.is_l0()).map(|job| job.keyspace).collect(),
         l0_place: places.has_place(Class::L0ToL1),
+        l0_gated: places.is_gated(Class::L0ToL1),
         l0_down_max: policy.l0_down_max,
         plan,
         covers_flushes: policy.budget.covers_flushes(),
@@ -210,11 +218,15 @@ impl Places<'_> {
     }
 
     fn may_start(&self, class: Class) -> bool {
-        let gated = self.acts_on(class).any(|act| match act {
+        !self.is_gated(class) && self.has_place(class)
+    }
+
+    /// True if a gate lets no job of the class begin.
+    fn is_gated(&self, class: Class) -> bool {
+        self.acts_on(class).any(|act| match act {
             Act::Pause | Act::NoStart => true,
             Act::Max(most) => self.count(|open| open == class) >= most as usize,
-        });
-        !gated && self.has_place(class)
+        })
     }
 
     fn has_place(&self, class: Class) -> bool {

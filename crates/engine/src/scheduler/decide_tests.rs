@@ -579,3 +579,17 @@ fn odd_samples_do_no_harm() {
         assert!(directive.classes.contains(&Class::Flush), "{name}");
     }
 }
+
+/// What a gate keeps is delayed on purpose, and no longer where writers are slowed for it.
+#[test]
+fn a_gate_keeps_l0_until_writers_are_slowed_for_it() {
+    let table = [("dlc-full", true), ("dlc-part", true), ("silk", false), ("unlimited", false)];
+    for (schedule, is_gated) in table {
+        let mut bench = Bench::new(schedule);
+        let gates = |directive: &Directive| directive.gates_l0_in(KeyspaceId(0));
+        assert!(!gates(&bench.low()), "{schedule}");
+        assert_eq!(gates(&bench.high()), is_gated, "{schedule}");
+        bench.backlog.slowed = vec![KeyspaceId(0)];
+        assert!(!gates(&bench.high()), "{schedule}");
+    }
+}

@@ -171,6 +171,8 @@ fn open(
     let decided = Arc::clone(&compaction);
     let (context, piece) = (Arc::clone(&store.job_context), piece_of(&options, compaction.inputs.len()));
     let job = CompactionJob::new(context, &store.tables, compaction, snapshots, shape, piece);
+    let now = store.clock.now();
+    let wanted_at = class.is_l0().then(|| keyspace.note_l0_wait(None)).flatten().unwrap_or(now);
     let mut state = store.background.lock();
     // Who comes later has no more coming to it than the others.
     let served = served_at_first(state.jobs.iter().map(|job| (job.paused, job.served)));
@@ -185,11 +187,11 @@ fn open(
         paused: false,
         aside: None,
         served,
-        started: false,
-        picked_at: store.clock.now(),
+        waits_since: Some(wanted_at),
+        picked_at: now,
         due: Duration::MAX,
         below_l0,
-        stepped_at: store.clock.now(),
+        stepped_at: now,
         seed,
         l0_share,
         read_bytes: 0,

@@ -74,8 +74,8 @@ pub fn ask_to_let_go(store: &Store, job: &mut OpenJob, how: LetsGo) {
 
 /// Has the jobs set aside that are to be, and the others go on.
 fn set_aside(store: &Store, state: &mut BackgroundState, directive: &Directive) {
-    let running = state.jobs.iter().filter(|job| !job.paused && job.started).map(|job| job.served);
-    let least = running.min().unwrap_or(0);
+    let running = state.jobs.iter().filter(|job| !job.paused && job.waits_since.is_none());
+    let least = running.map(|job| job.served).min().unwrap_or(0);
     let keyspaces = store.keyspaces.load();
     for job in &mut state.jobs {
         // What is not wanted any more ends at its next step, whoever waits.
@@ -84,7 +84,7 @@ fn set_aside(store: &Store, state: &mut BackgroundState, directive: &Directive) 
         if job.lets_go.is_some() {
             continue;
         }
-        if let (Some(why), false, true) = (job.aside, job.paused, job.started) {
+        if let (Some(why), false, true) = (job.aside, job.paused, job.waits_since.is_none()) {
             job.paused = true;
             store.counters.jobs_preempted.add(1);
             let by = match why {

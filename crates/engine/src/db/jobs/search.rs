@@ -37,6 +37,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 pub fn look_for_work(store: &Store) -> Result<()> {
     loop {
         let (directive, on_conflict) = directive(store);
+        note_l0_waits(store, &directive);
         if directive.permits_nothing() {
             return Ok(());
         }
@@ -45,7 +46,13 @@ pub fn look_for_work(store: &Store) -> Result<()> {
         for keyspace in in_turn(store) {
             // What one tree suffers from must not keep the others waiting.
             match look_in(store, &keyspace, &directive, on_conflict) {
-                Ok(begun) => opened = begun,
+                Ok(begun) => {
+                    opened = begun;
+                    if !begun && directive.l0_place {
+                        // Whatever keeps it, it is not the place.
+                        keyspace.note_l0_wait(None);
+                    }
+                }
                 Err(error) => failure = failure.or(Some(error)),
             }
             if opened {
@@ -59,6 +66,36 @@ pub fn look_for_work(store: &Store) -> Result<()> {
         // For the other workers, and for writers that wait for L0, which a move may have emptied.
         store.background.wake();
     }
+}
+
+/// Notes since when the first level of each tree is due and waits for a place, and for nothing else: `l0_wait` begins then. Where there
+/// is a place, and no gate, the tree is looked at next, and what begins takes the note along.
+fn note_l0_waits(store: &Store, directive: &Directive) {
+    if directive.l0_place && !directive.l0_gated {
+        return;
+    }
+    let now = store.clock.now();
+    for keyspace in store.keyspaces.load().by_name.values() {
+        let is_gated = directive.gates_l0_in(keyspace.id);
+        if is_gated || !directive.l0_place {
+            let waits = !is_gated && wants_l0(store, directive, keyspace);
+            keyspace.note_l0_wait(waits.then_some(now));
+        }
+    }
+}
+
+/// True if a compaction of a tree's first level would begin if there were a place for it. One that has a job open is being served.
+fn wants_l0(store: &Store, directive: &Directive, keyspace: &KeyspaceState) -> bool {
+    if keyspace.l0_runs() == 0 || directive.l0_open.contains(&keyspace.id) {
+        return false;
+    }
+    let strategy = keyspace.strategy.load_full();
+    let tree = store.tree();
+    let Some(view) = tree_view(store, &tree, keyspace.id) else { return false };
+    let wanted = &*wanted_now(&view, &strategy.strategy, directive, keyspace);
+    let classes = vec![Class::IntraL0, Class::L0ToL1];
+    let permit = Permit { classes, ..permit_now(store, directive, keyspace) };
+    matches!(pick_among(&view, wanted, &permit).0, Pick::Run(picked) if picked.compaction.class.is_l0())
 }
 
 /// The keyspaces, those after the one that had the last turn first: one that always wants more than there are places for does not

@@ -129,10 +129,10 @@ fn take(store: &Store, state: &mut BackgroundState, chosen: usize, now: Duration
     let again = state.jobs.get(chosen).is_some_and(|open| lost_before(state, open));
     let syncs = state.syncs_done;
     let open = state.jobs.get_mut(chosen)?;
-    if !open.started && open.class.is_l0() {
-        store.counters.l0_wait_us.add(now.saturating_sub(open.picked_at).as_micros() as u64);
+    if let Some(since) = open.waits_since.take().filter(|_| open.class.is_l0()) {
+        store.counters.l0_wait_us.add(now.saturating_sub(since).as_micros() as u64);
     }
-    (open.started, open.stepped_at) = (true, now);
+    open.stepped_at = now;
     let mut job = open.job.take()?;
     state.limiter.step_begins();
     let discards = open.lets_go == Some(LetsGo::Discards);
@@ -239,7 +239,7 @@ fn hold_drains(
 /// True if this job yields at its next step.
 fn lets_go(state: &BackgroundState, index: usize) -> bool {
     let asked = state.jobs.get(index).filter(|job| job.lets_go.is_some());
-    asked.is_some_and(|job| job.started || !lost_before(state, job))
+    asked.is_some_and(|job| job.waits_since.is_none() || !lost_before(state, job))
 }
 
 /// True if this work was begun before, and let go in vain.

@@ -395,7 +395,7 @@ fn a_job_of_l0_lets_go_when_the_load_rises() {
     let mut random = Random::new(1);
     (0..2).for_each(|_| fill(&db, &mut random));
     let store = store(&db);
-    let started = || store.background.lock().jobs.first().is_some_and(|open| open.started);
+    let started = || store.background.lock().jobs.first().is_some_and(|open| open.waits_since.is_none());
     while !started() {
         db.step(&mut first);
         clock.advance(Duration::from_millis(1));

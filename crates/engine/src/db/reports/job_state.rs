@@ -66,8 +66,8 @@ fn words_for(open: &OpenJob, limited: bool) -> &'static str {
         _ if open.aside == Some(Aside::Gate) => "set aside while the load is high",
         _ if open.paused => "set aside for a more urgent job",
         _ if open.job.is_none() => "running",
-        _ if open.started && limited => "held back by the schedule",
-        _ if open.started => "waiting for its next step",
+        _ if open.waits_since.is_none() && limited => "held back by the schedule",
+        _ if open.waits_since.is_none() => "waiting for its next step",
         _ => "not begun",
     }
 }

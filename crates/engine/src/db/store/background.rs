@@ -156,8 +156,8 @@ pub struct OpenJob {
     pub waiting: bool,
     /// Asked to let go of its claims at its next step, and how.
     pub lets_go: Option<LetsGo>,
-    /// Has been stepped.
-    pub started: bool,
+    /// Since when it waits for its first step: the pick or, of L0, when it was due and lacked only a place. `None` once it has had it.
+    pub waits_since: Option<Duration>,
     /// Set aside, and counted as such, until it goes on, lets go or is thrown away.
     pub paused: bool,
     /// Why it is not to be stepped, if it is not.

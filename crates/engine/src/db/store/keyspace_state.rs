@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
@@ -86,6 +87,8 @@ pub struct KeyspaceState {
     /// Runs and bytes in L0: what admission looks at. Stored with each new tree.
     l0_runs: AtomicUsize,
     l0_bytes: AtomicU64,
+    /// Since when L0 is due and waits for a place, and for nothing else.
+    l0_waits_since: Mutex<Option<Duration>>,
     /// Bytes of memtables that have become immutable.
     sealed_bytes: AtomicU64,
     swapping: Mutex<()>,
@@ -116,6 +119,7 @@ impl KeyspaceState {
             l0_drain: DrainMeter::of_l0(),
             l0_runs: AtomicUsize::new(l0_runs(&view.version)),
             l0_bytes: AtomicU64::new(l0_bytes(&view.version)),
+            l0_waits_since: Mutex::new(None),
             sealed_bytes: AtomicU64::new(0),
             id,
             name,
@@ -209,6 +213,14 @@ impl KeyspaceState {
     pub fn set_l0(&self, version: &Version) {
         self.l0_runs.store(l0_runs(version), Ordering::Relaxed);
         self.l0_bytes.store(l0_bytes(version), Ordering::Relaxed);
+    }
+
+    /// L0 is due at this time, and waits for a place alone; or it does not. Answers since when it has until now.
+    pub fn note_l0_wait(&self, waits: Option<Duration>) -> Option<Duration> {
+        let mut since = self.l0_waits_since.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = *since;
+        *since = waits.map(|now| before.unwrap_or(now));
+        before
     }
 
     /// True if this tree has not been looked at for tables under range tombstones with these snapshots; from then on it has.

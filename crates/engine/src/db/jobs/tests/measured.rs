@@ -97,3 +97,28 @@ fn reads_that_the_page_cache_answers_use_no_device() {
     let asked = (read() - before) / seconds;
     assert!(asked > MIB && seen < asked / 4, "{seen} of {asked} bytes a second");
 }
+
+/// It waits from when it is due, though it is picked only when another tree's job has left its place.
+#[test]
+fn l0_that_finds_no_place_waits_from_when_it_is_due() {
+    let clock: Arc<ManualClock> = Arc::default();
+    let db = open_at(&clock, Options { workers: 1, schedule: "unlimited".to_owned(), ..options() });
+    let store = store(&db);
+    let other = db.create_keyspace("other", Default::default()).unwrap();
+    store.background.lock().retry_at = Duration::MAX;
+    let mut random = Random::new(1);
+    for _ in 0..2 {
+        fill(&db, &mut random);
+        [b"a", b"z"].into_iter().for_each(|key| other.put(key, &[7; 100]).unwrap());
+        other.flush().unwrap();
+    }
+    store.background.lock().retry_at = Duration::ZERO;
+    // The job of the first tree is opened, and no other one has a place.
+    db.step(&mut |_| None);
+    db.step(&mut first);
+    let waits = || (store.counters.l0_wait_us.count(), store.counters.l0_wait_us.sum());
+    assert_eq!((waits(), store.background.lock().jobs.len()), ((1, 0), 1));
+    clock.advance(Duration::from_millis(700));
+    while db.step(&mut first) {}
+    assert_eq!((waits(), db.metrics().compactions), ((2, 700_000), 2));
+}
