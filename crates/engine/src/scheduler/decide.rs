@@ -56,8 +56,8 @@ pub struct Directive {
     pub l0_open: Vec<KeyspaceId>,
     /// True if there is a place for another job of L0.
     pub l0_place: bool,
-    /// True if a gate keeps L0 from going down where it may not all the same.
-    pub l0_gated: bool,
+    /// Classes that a gate keeps from beginning, whatever places there are.
+    pub gated: Vec<Class>,
     /// At most so many jobs bring the L0 of a keyspace down.
     pub l0_down_max: Option<u32>,
     /// Rates, and by when what is to be done.
@@ -102,9 +102,11 @@ impl Directive {
         self.l0_anyway.get(&keyspace).copied()
     }
 
-    /// True if a gate keeps L0 of a keyspace from going down: it is delayed on purpose, and waits for nobody's place.
-    pub fn gates_l0_in(&self, keyspace: KeyspaceId) -> bool {
-        self.l0_gated && !self.l0_anyway.contains_key(&keyspace)
+    /// True if a gate keeps a class from beginning in a keyspace: it is delayed on purpose, and waits for nobody's place.
+    pub fn gates(&self, keyspace: KeyspaceId, class: Class) -> bool {
+        // One at a time.
+        let goes_anyway = self.l0_anyway.contains_key(&keyspace) && !self.l0_open.contains(&keyspace);
+        self.gated.contains(&class) && !(class.is_l0() && goes_anyway)
     }
 
     /// True if somebody who sleeps by the one `before` may go on.
@@ -160,7 +162,7 @@ pub fn decide(
         l0_anyway,
         l0_open: backlog.open.iter().filter(|job| job.class.is_l0()).map(|job| job.keyspace).collect(),
         l0_place: places.has_place(Class::L0ToL1),
-        l0_gated: places.is_gated(Class::L0ToL1),
+        gated: Class::ALL.into_iter().filter(|class| places.is_gated(*class)).collect(),
         l0_down_max: policy.l0_down_max,
         plan,
         covers_flushes: policy.budget.covers_flushes(),

@@ -586,7 +586,7 @@ fn a_gate_keeps_l0_until_writers_are_slowed_for_it() {
     let table = [("dlc-full", true), ("dlc-part", true), ("silk", false), ("unlimited", false)];
     for (schedule, is_gated) in table {
         let mut bench = Bench::new(schedule);
-        let gates = |directive: &Directive| directive.gates_l0_in(KeyspaceId(0));
+        let gates = |directive: &Directive| directive.gates(KeyspaceId(0), Class::L0ToL1);
         assert!(!gates(&bench.low()), "{schedule}");
         assert_eq!(gates(&bench.high()), is_gated, "{schedule}");
         bench.backlog.slowed = vec![KeyspaceId(0)];

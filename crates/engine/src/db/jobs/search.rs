@@ -71,12 +71,12 @@ pub fn look_for_work(store: &Store) -> Result<()> {
 /// Notes since when the first level of each tree is due and waits for a place, and for nothing else: `l0_wait` begins then. Where there
 /// is a place, and no gate, the tree is looked at next, and what begins takes the note along.
 fn note_l0_waits(store: &Store, directive: &Directive) {
-    if directive.l0_place && !directive.l0_gated {
+    if directive.l0_place && !directive.gated.contains(&Class::L0ToL1) {
         return;
     }
     let now = store.clock.now();
     for keyspace in store.keyspaces.load().by_name.values() {
-        let is_gated = directive.gates_l0_in(keyspace.id);
+        let is_gated = directive.gates(keyspace.id, Class::L0ToL1);
         if is_gated || !directive.l0_place {
             let waits = !is_gated && wants_l0(store, directive, keyspace);
             keyspace.note_l0_wait(waits.then_some(now));

@@ -47,8 +47,8 @@ pub struct Explanation {
     pub distance: u64,
     /// The rate that the schedule leaves background work, bytes per second; `None` without a limit.
     pub rate: Option<u64>,
-    /// True while the schedule takes the clients' load for high.
-    pub load_is_high: bool,
+    /// Open jobs that have places: of the keyspace, and of others.
+    pub placed: [u64; 2],
     /// L0 beside what its strategy wants there, and may have.
     pub l0: L0Debt,
     /// Memtables waiting for their flush, and the number in memory at which writers wait.
@@ -85,8 +85,10 @@ pub enum Verdict {
     Next(u64),
     /// Open jobs hold what it needs.
     Blocked(Vec<JobId>),
-    /// The schedule has no worker free for its class, or holds it back.
-    NotPermitted,
+    /// The schedule holds its class back while the load is high.
+    HeldBack,
+    /// Open jobs have all places.
+    NoPlace,
     /// Nothing that could be done helps it now.
     #[default]
     Nothing,
@@ -105,10 +107,11 @@ pub fn gather(store: &Store, keyspace: &KeyspaceState) -> Result<Explanation> {
         let read_as = wanted_now(&view, &strategy.strategy, &directive, keyspace);
         let wanted = candidates(&view, &read_as).into_iter().take(12).map(|candidate| {
             let verdict = match attempt(&view, &read_as, &permit, &candidate) {
-                _ if !permit.allows(candidate.class) => Verdict::NotPermitted,
                 Pick::Run(picked) => Verdict::Next(picked.compaction.input_bytes),
                 Pick::Blocked { by, .. } => Verdict::Blocked(by),
-                Pick::Nothing => Verdict::Nothing,
+                Pick::Nothing if permit.allows(candidate.class) => Verdict::Nothing,
+                Pick::Nothing if directive.gates(keyspace.id, candidate.class) => Verdict::HeldBack,
+                Pick::Nothing => Verdict::NoPlace,
             };
             Wanted { what: words_of(&candidate), verdict }
         });
@@ -124,6 +127,11 @@ pub fn gather(store: &Store, keyspace: &KeyspaceState) -> Result<Explanation> {
     let failed = state.failed_flush.error().into_iter().chain(failed);
     let mut failures: Vec<String> = failed.map(ToString::to_string).collect();
     failures.dedup();
+    let placed = |is_own: bool| {
+        let jobs = state.jobs.iter().filter(|job| job.aside.is_none());
+        jobs.filter(|job| (job.keyspace.id == keyspace.id) == is_own).count() as u64
+    };
+    let placed = [placed(true), placed(false)];
     let (flushing, schedule) = (state.flushing, state.policy_text.clone());
     drop(state);
     let age = metrics.now_ms.saturating_sub(metrics.snapshots.oldest_since_ms);
@@ -138,7 +146,7 @@ pub fn gather(store: &Store, keyspace: &KeyspaceState) -> Result<Explanation> {
         distance,
         groups,
         rate,
-        load_is_high: metrics.schedule.load_is_high == Some(true),
+        placed,
         l0: L0Debt::of(store, keyspace),
         memtables: (waiting, u64::from(options.memtables)),
         admission: [keyspace.gate.limit(), metrics.admission_bytes_per_sec],
@@ -335,19 +343,25 @@ fn wanted(e: &Explanation) -> Vec<String> {
                 let by: Vec<String> = by.iter().map(ToString::to_string).collect();
                 format!("waits for job {}, which holds what it needs", by.join(", "))
             }
-            Verdict::NotPermitted if e.load_is_high => {
-                format!("held back by {} while the load is high", e.schedule)
-            }
-            Verdict::NotPermitted if e.rate.is_some() => {
-                format!("waits for a worker: all are busy, at the rate of {}", e.schedule)
-            }
-            Verdict::NotPermitted => "waits for a worker: all are busy with work as urgent".to_owned(),
+            Verdict::HeldBack => format!("held back by {} while the load is high", e.schedule),
+            Verdict::NoPlace => format!("waits for a worker: {}", who_is_busy(e)),
             Verdict::Nothing => "nothing that may start would help it now".to_owned(),
         };
         out.push(format!("  {}", wanted.what));
         out.push(format!("    {verdict}"));
     }
     out
+}
+
+/// Whose work has the places.
+fn who_is_busy(e: &Explanation) -> String {
+    let theirs = |jobs| format!("other keyspaces' work ({})", count(jobs, "job"));
+    match (e.placed, e.rate) {
+        ([_, 0], Some(_)) => format!("all are busy, at the rate of {}", e.schedule),
+        ([_, 0], None) => "all are busy with work as urgent".to_owned(),
+        ([0, jobs], _) => format!("all are busy with {}", theirs(jobs)),
+        ([_, jobs], _) => format!("all are busy, also with {}", theirs(jobs)),
+    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,15 @@
 //! What `keel explain` says, as text.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use super::*;
 use crate::base::class::Class;
 use crate::base::key_range::KeyRange;
 use crate::base::units::KeyspaceId;
+use crate::db::database::Db;
+use crate::options::Options;
+use crate::storage::simulated::SimulatedFileSystem;
 
 #[track_caller]
 fn check(e: &Explanation, expected: &str) {
@@ -66,7 +72,7 @@ fn a_busy_store() {
             wanted("L0 (l0-to-l1): its trigger `runs`, score 2.00", Verdict::Blocked(vec![JobId(7)])),
             wanted("L1 (deep): its trigger `bytes`, score 1.50", Verdict::Next(1 << 20)),
             wanted("L2 (deep): its trigger `bytes`, score 1.10", Verdict::Next(2 << 20)),
-            wanted("L3 (upkeep): more runs than its layout allows, score 1.00", Verdict::NotPermitted),
+            wanted("L3 (upkeep): more runs than its layout allows, score 1.00", Verdict::NoPlace),
             wanted("L4 (deep): room for the level above, score 1.00", Verdict::Nothing),
         ],
         debt: (vec![3 << 20, 0, 2 << 20], 2 << 10),
@@ -128,7 +134,7 @@ fn a_schedule_is_named_as_the_brake() {
         debt: (vec![9 << 20, 3 << 20], 0),
         wanted: vec![Wanted {
             what: "L1 (deep): its trigger `bytes`, score 3.26".to_owned(),
-            verdict: Verdict::NotPermitted,
+            verdict: Verdict::NoPlace,
         }],
         ..quiet()
     };
@@ -151,6 +157,47 @@ Debt: 12.0 MiB to write until no trigger fires
   fixed:1KiB holds it to 1.0 KiB/s: about 6 h 49 min
 ",
     );
+}
+
+#[test]
+fn places_that_others_have_are_said_to_be_theirs() {
+    let says = |verdict, placed, rate| {
+        let what = "L1 (deep): its trigger `bytes`, score 3.26".to_owned();
+        let e = Explanation { wanted: vec![Wanted { what, verdict }], placed, rate, ..quiet() };
+        wanted(&e)[2].trim().to_owned()
+    };
+    assert_eq!(says(Verdict::HeldBack, [1, 1], None), "held back by unlimited while the load is high");
+    let table = [
+        ([2, 0], None, "all are busy with work as urgent"),
+        ([2, 0], Some(9), "all are busy, at the rate of unlimited"),
+        ([0, 1], Some(9), "all are busy with other keyspaces' work (1 job)"),
+        ([1, 2], None, "all are busy, also with other keyspaces' work (2 jobs)"),
+    ];
+    for (placed, rate, busy) in table {
+        assert_eq!(says(Verdict::NoPlace, placed, rate), format!("waits for a worker: {busy}"));
+    }
+}
+
+/// One worker, and two trees that want it: the second one has no job, and its own work alone tells nothing.
+#[test]
+fn a_tree_that_waits_for_anothers_job_says_so() {
+    let builder = Db::builder(Path::new("/db")).file_system(Arc::new(SimulatedFileSystem::new()));
+    let schedule = "unlimited".to_owned();
+    let options = Options { workers: 1, l0_trigger: 2, reserve_bytes: 0, schedule, ..Options::default() };
+    let db = builder.options(options).without_threads().open().unwrap();
+    let [a, b] = ["a", "b"].map(|name| db.create_keyspace(name, Default::default()).unwrap());
+    let store = &a.handle.store;
+    store.background.lock().retry_at = Duration::MAX;
+    for keyspace in [&a, &b, &a, &b] {
+        [b"a", b"z"].into_iter().for_each(|key| keyspace.put(key, b"value").unwrap());
+        keyspace.flush().unwrap();
+    }
+    store.background.lock().retry_at = Duration::ZERO;
+    db.step(&mut |_| None);
+    let says = |keyspace: &KeyspaceState| wanted(&gather(store, keyspace).unwrap());
+    assert_eq!(says(a.state()), ["Wanted: nothing beyond what is under way"]);
+    let waits = "waits for a worker: all are busy with other keyspaces' work (1 job)";
+    assert_eq!(says(b.state())[2].trim(), waits);
 }
 
 #[test]
