@@ -77,6 +77,10 @@ pub struct Counters {
     pub wal_made_by_writer: Counter,
     /// Flushes installed.
     pub flushes: Counter,
+    /// Bytes that their memtables had.
+    pub flushed_memtable_bytes: Counter,
+    /// Bytes of the tables that those became.
+    pub flushed_table_bytes: Counter,
     /// Compactions finished, trivial moves left out.
     pub compactions: Counter,
     /// Tables moved by metadata alone, and their bytes.

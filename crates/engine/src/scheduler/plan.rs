@@ -19,7 +19,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::estimator::{Estimator, Usage};
+use super::estimator::Estimator;
 use super::situation::{Backlog, OpenJob, Sample, TreeBacklog};
 use crate::base::class::Class;
 use crate::base::error::{Error, Result};
@@ -63,6 +63,10 @@ const KEPT_FREE: f64 = 0.2;
 const WANTED_LEAST: f64 = 0.05;
 /// No rate is below this: what is nearly done is not drawn out.
 const PLAN_RATE_MIN: u64 = MIB / 2;
+/// What was flushed last says as much of how memtables pack as all that was before, byte by byte.
+const PACKING_KEPT: f64 = 0.5;
+/// No table is expected to take less than this part of its memtable: what comes next may pack worse.
+const PACKED_LEAST: f64 = 0.125;
 /// What is due is not planned closer than this.
 const SOON: f64 = 0.01;
 /// When a job has read all, so much of its input stands for what it still has to write, and this at most.
@@ -101,13 +105,15 @@ impl Plan {
 /// What is remembered between two plans.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlanState {
-    before: Option<(Duration, Usage, Duration)>,
+    before: Option<Sample>,
     writes: BTreeMap<KeyspaceId, (u64, Pace)>,
     /// What clients do, by the estimator: it tells how busy they are.
     client: Pace,
     /// What they use of the device, and what flushes do.
     device: Pace,
     flushes: Pace,
+    /// Bytes of memtables that were flushed of late, and of the tables that they became.
+    flushed: (f64, f64),
     /// Bytes that compactions move in a second of CPU.
     bytes_per_cpu: f64,
     rates: [Option<u64>; 2],
@@ -277,18 +283,18 @@ impl PlanState {
     }
 
     fn measure(&mut self, by: &Estimator, sample: &Sample, backlog: &Backlog) {
-        let Some((since, used, cpu)) = self.before else {
-            self.before = Some((sample.now, sample.used, sample.compaction_cpu));
+        let Some(before) = self.before else {
+            self.before = Some(*sample);
             self.writes = backlog.trees.iter().map(|t| (t.keyspace, (t.ingested, Pace::default()))).collect();
             return;
         };
-        let elapsed = sample.now.saturating_sub(since);
+        let elapsed = sample.now.saturating_sub(before.now);
         if elapsed < Duration::from_millis(1) {
             return;
         }
-        self.before = Some((sample.now, sample.used, sample.compaction_cpu));
+        self.before = Some(*sample);
         let elapsed = elapsed.as_secs_f64();
-        let grown = sample.used.since(&used);
+        let grown = sample.used.since(&before.used);
         self.client.moved(by.bytes(&grown), elapsed, END_OF_REST);
         self.device.moved(Estimator::Device.bytes(&grown), elapsed, RISE);
         self.flushes.moved(grown.internal[Class::Flush as usize] as f64, elapsed, RISE);
@@ -302,7 +308,13 @@ impl PlanState {
             let known: BTreeSet<KeyspaceId> = backlog.trees.iter().map(|tree| tree.keyspace).collect();
             self.writes.retain(|id, _| known.contains(id));
         }
-        let cpu = sample.compaction_cpu.saturating_sub(cpu).as_secs_f64();
+        let memtables = sample.flushed_memtables.saturating_sub(before.flushed_memtables);
+        let tables = sample.flushed_tables.saturating_sub(before.flushed_tables);
+        if memtables > 0 {
+            let kept = |bytes: f64, more: u64| bytes * PACKING_KEPT + more as f64;
+            self.flushed = (kept(self.flushed.0, memtables), kept(self.flushed.1, tables));
+        }
+        let cpu = sample.compaction_cpu.saturating_sub(before.compaction_cpu).as_secs_f64();
         let moved: u64 = Class::ALL.iter().zip(grown.internal).skip(1).map(|(_, bytes)| bytes).sum();
         if cpu > 0.0 && moved > 0 {
             let kept = (-cpu / CPU_SMOOTH.as_secs_f64()).exp();
@@ -394,8 +406,18 @@ impl PlanState {
         };
         let (wanted, needed) =
             (in_time(|tree| tree.flush_room_wanted), in_time(|tree| tree.flush_room_needed));
+        // What is left of the device is bytes of files.
+        let packing = self.packing();
+        let (left, rest) = (left.map(|left| left / packing), rest / packing);
         let planned = needed.max(left.map_or(wanted, |left| wanted.min(left)));
         self.settle(1, if backlog.flushes_waited_for { f64::INFINITY } else { planned.max(rest) })
+    }
+
+    /// The part of a memtable's bytes that its tables take of the device: there is less beside an entry there, and blocks are compressed.
+    /// By what was flushed of late; never more than all, so that no flush goes slower for it.
+    fn packing(&self) -> f64 {
+        let (memtables, tables) = self.flushed;
+        if memtables > 0.0 { (tables / memtables).clamp(PACKED_LEAST, 1.0) } else { 1.0 }
     }
 
     /// What compactions can move at most, with all the CPU they may have.

@@ -219,6 +219,33 @@ fn a_full_memtable_is_gone_when_its_room_is() {
     assert_eq!(bench.pass(0.1, 10).flush_rate, None);
 }
 
+/// What clients leave is bytes of files, and a memtable becomes fewer of those: by what was flushed of late, and never slower for it.
+#[test]
+fn a_memtable_that_packs_well_goes_as_much_faster() {
+    let table: [(&[(u64, u64)], f64); 6] = [
+        (&[], 1.0),
+        (&[(64, 32)], 0.5),
+        (&[(64, 80)], 1.0),
+        (&[(64, 1)], PACKED_LEAST),
+        // Half of the one before counts, and little says little.
+        (&[(64, 32), (64, 64)], (16.0 + 64.0) / (32.0 + 64.0)),
+        (&[(64, 32), (2, 0)], 16.0 / (32.0 + 2.0)),
+    ];
+    for (flushes, part) in table {
+        let mut bench = Bench::new();
+        bench.pass(5.0, 10);
+        (bench.tree().flush_left, bench.tree().flush_room_wanted, bench.tree().flush_room_needed) =
+            (64 * MB, MB, 320 * MB);
+        bench.sample.device = Some(40 * MB);
+        for (memtable, tables) in flushes {
+            bench.sample.flushed_memtables += memtable * MB;
+            bench.sample.flushed_tables += tables * MB;
+            bench.pass(0.01, 10);
+        }
+        about(mb(bench.pass(0.1, 10).flush_rate), (40.0 * (1.0 - KEPT_FREE) - 10.0) / part);
+    }
+}
+
 /// Memtables become tables in the order of their writes: what lies before one counts, whoseever it is.
 #[test]
 fn a_memtable_waits_for_those_before_it() {
@@ -326,6 +353,7 @@ fn whatever_comes_in_there_is_a_rate() {
         bench.sample.device = Some(any()).filter(|speed| speed % 3 > 0);
         bench.sample.used.write_bytes = any();
         bench.sample.compaction_cpu = Duration::from_nanos(any());
+        (bench.sample.flushed_memtables, bench.sample.flushed_tables) = (any(), any());
         bench.sample.used.internal[Class::Deep as usize] = any();
         let ttl = Some(Duration::from_micros(any())).filter(|ttl| ttl.as_micros() % 2 == 0);
         bench.backlog.trees[0] = TreeBacklog {

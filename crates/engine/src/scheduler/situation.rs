@@ -9,7 +9,7 @@ use crate::base::units::{JobId, KeyspaceId, SeqNo};
 
 /// What is known of the load at a moment: counters since the store was opened. What an interval used is told from two of these,
 /// so that one that comes late, or not at all, is no error.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
     /// The moment.
     pub now: Duration,
@@ -21,6 +21,10 @@ pub struct Sample {
     pub drains: u64,
     /// CPU time of compactions.
     pub compaction_cpu: Duration,
+    /// Bytes of memtables that flushes have brought to tables.
+    pub flushed_memtables: u64,
+    /// Bytes of those tables, as they lie in files.
+    pub flushed_tables: u64,
 }
 
 /// An open job.

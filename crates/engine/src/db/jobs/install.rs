@@ -73,6 +73,8 @@ pub fn install_flush(
         store.wal_files.release_before(tree.versions.wal_from());
     }
     store.counters.flushes.add(1);
+    store.counters.flushed_memtable_bytes.add(memtable.bytes());
+    store.counters.flushed_table_bytes.add(bytes);
     store.counters.entries_in.add(entries);
     let micros = store.clock.now().saturating_sub(begun_at).as_micros() as u64;
     store.counters.flush_us.add(micros);

@@ -121,6 +121,8 @@ fn sample(store: &Store, state: &BackgroundState, share: &mut DeviceShare) -> Sa
         used: used.map_or_else(Usage::default, |used| share.count(now, &used, || reads(store))),
         drains: state.limiter.drains(),
         compaction_cpu: compaction_cpu(store),
+        flushed_memtables: store.counters.flushed_memtable_bytes.get(),
+        flushed_tables: store.counters.flushed_table_bytes.get(),
     }
 }
 
