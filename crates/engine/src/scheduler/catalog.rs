@@ -5,7 +5,7 @@ use super::budget::{ARTIFACT_FLOOR, Budget, RATE_MIN, SILK_EPSILON, SILK_FLOOR, 
 use super::classifier::{ARTIFACT_HIGH, DLC_HIGH, DLC_LOW, DLC_SOFTNESS, LoadRule};
 use super::client_use::{DLC_EVERY, SILK_EVERY};
 use super::estimator::Estimator;
-use super::gates::{Act, BURST_PARTS, BURST_RUNS, Burst, DEEP_AT_HIGH, Gate};
+use super::gates::{Act, BURST_PARTS, BURST_RUNS, Burst, DEEP_AT_HIGH, Gates};
 use super::order::{BYTES_PER_SLOT, L0Room, OnConflict, Order, Slots, Victim};
 use super::parameters::{change, rate};
 use super::plan::{HORIZON, PLAN_EVERY};
@@ -50,8 +50,9 @@ const PRESETS: [Preset; 13] = [
     ),
     row("dlc-full", "DLC: no compaction of L0 at high load", dlc),
     row("dlc-part", "DLC: at high load L0 is merged within itself only", || {
-        let gates = dlc().gates.into_iter().filter(|gate| gate.class != Class::IntraL0);
-        SchedulingPolicy { gates: gates.collect(), ..dlc() }
+        let mut policy = dlc();
+        policy.gates.set(Class::IntraL0, None);
+        policy
     }),
     row("dlc-burst-full", "dlc-full, but L0 goes down when it has 20 runs", || burst(None)),
     row(
@@ -141,7 +142,7 @@ pub fn unlimited() -> SchedulingPolicy {
         every: None,
         budget: Budget::Unlimited,
         load: None,
-        gates: Vec::new(),
+        gates: Gates::default(),
         burst: None,
         order: Order::Strict,
         on_conflict: OnConflict::Yield,
@@ -166,7 +167,7 @@ fn silk() -> SchedulingPolicy {
             min_change: Rate::OfDevice(SILK_MIN_CHANGE),
         },
         load: Some(LoadRule { low: high, high, softness: 1 }),
-        gates: vec![at_high(Class::Deep, Act::Pause), at_high(Class::Upkeep, Act::Pause)],
+        gates: Gates::of(&[(Class::Deep, Act::Pause), (Class::Upkeep, Act::Pause)]),
         burst: None,
         order: Order::Fair,
         on_conflict: OnConflict::Discard,
@@ -184,7 +185,7 @@ fn silk_bandwidth() -> SchedulingPolicy {
         on_conflict: OnConflict::Wait,
         l0_room: L0Room::Waits,
         load: None,
-        gates: Vec::new(),
+        gates: Gates::default(),
         ..silk()
     }
 }
@@ -195,7 +196,7 @@ fn silk_priority() -> SchedulingPolicy {
         every: None,
         budget: Budget::Unlimited,
         load: None,
-        gates: Vec::new(),
+        gates: Gates::default(),
         slots: Slots::Workers,
         ..silk()
     }
@@ -214,7 +215,7 @@ fn silk_artifact() -> SchedulingPolicy {
             min_change: Rate::OfDevice(SILK_MIN_CHANGE),
         },
         load: Some(LoadRule { low: high, high, softness: 1 }),
-        gates: vec![at_high(Class::Deep, Act::Pause), at_high(Class::Upkeep, Act::Pause)],
+        gates: Gates::of(&[(Class::Deep, Act::Pause), (Class::Upkeep, Act::Pause)]),
         order: Order::Equal,
         on_conflict: OnConflict::Wait,
         l0_room: L0Room::Extra,
@@ -235,12 +236,12 @@ fn dlc() -> SchedulingPolicy {
             min_change: Rate::OfDevice(SILK_MIN_CHANGE),
         },
         load: Some(LoadRule { low, high, softness: DLC_SOFTNESS }),
-        gates: vec![
-            at_high(Class::IntraL0, Act::NoStart),
-            at_high(Class::L0ToL1, Act::NoStart),
-            at_high(Class::Deep, Act::Max(DEEP_AT_HIGH)),
-            at_high(Class::Upkeep, Act::Pause),
-        ],
+        gates: Gates::of(&[
+            (Class::IntraL0, Act::NoStart),
+            (Class::L0ToL1, Act::NoStart),
+            (Class::Deep, Act::Max(DEEP_AT_HIGH)),
+            (Class::Upkeep, Act::Pause),
+        ]),
         burst: None,
         order: Order::Strict,
         on_conflict: OnConflict::Yield,
@@ -267,10 +268,6 @@ fn paced() -> SchedulingPolicy {
 /// DLC §5: L0 goes down all the same, at once or after so many parts.
 fn burst(parts: Option<u32>) -> SchedulingPolicy {
     SchedulingPolicy { burst: Some(Burst { runs: Some(BURST_RUNS), bytes: None, parts }), ..dlc() }
-}
-
-fn at_high(class: Class, act: Act) -> Gate {
-    Gate { class, act }
 }
 
 #[cfg(test)]

@@ -158,7 +158,7 @@ pub fn decide(
     let places = Places { policy, load, slots, open: &backlog.open };
     let mut directive = Directive {
         classes: Class::ALL.into_iter().filter(|class| places.may_start(*class)).collect(),
-        l0_within: places.acts_on(Class::L0ToL1).any(|act| act == Act::NoStart),
+        l0_within: places.act_on(Class::L0ToL1) == Some(Act::NoStart),
         l0_anyway,
         l0_open: backlog.open.iter().filter(|job| job.class.is_l0()).map(|job| job.keyspace).collect(),
         l0_place: places.has_place(Class::L0ToL1),
@@ -209,10 +209,9 @@ struct Places<'a> {
 }
 
 impl Places<'_> {
-    /// What gates now do to a class.
-    fn acts_on(&self, class: Class) -> impl Iterator<Item = Act> {
-        let high = self.load == Load::High;
-        self.policy.gates.iter().filter(move |gate| high && gate.class == class).map(|gate| gate.act)
+    /// What is done to a class now.
+    fn act_on(&self, class: Class) -> Option<Act> {
+        self.policy.gates.on(class).filter(|_| self.load == Load::High)
     }
 
     fn count(&self, of: impl Fn(Class) -> bool) -> usize {
@@ -225,10 +224,8 @@ impl Places<'_> {
 
     /// True if a gate lets no job of the class begin.
     fn is_gated(&self, class: Class) -> bool {
-        self.acts_on(class).any(|act| match act {
-            Act::Pause | Act::NoStart => true,
-            Act::Max(most) => self.count(|open| open == class) >= most as usize,
-        })
+        let beside = self.count(|open| open == class);
+        self.act_on(class).is_some_and(|act| beside >= act.starts_beside())
     }
 
     fn has_place(&self, class: Class) -> bool {
@@ -250,47 +247,34 @@ impl Places<'_> {
     }
 
     fn is_paused(&self, class: Class) -> bool {
-        self.acts_on(class).any(|act| act == Act::Pause)
+        self.act_on(class) == Some(Act::Pause)
     }
 
     /// Jobs that are not to be stepped.
     fn aside(&self) -> Vec<(JobId, Aside)> {
-        let mut aside = Vec::new();
+        let mut aside: Vec<(JobId, Aside)> = Vec::new();
         for class in Class::ALL {
-            let of = || self.open.iter().filter(move |job| job.class == class);
-            for act in self.acts_on(class) {
-                let most = match act {
-                    Act::Pause => 0,
-                    Act::Max(most) => most as usize,
-                    Act::NoStart => continue,
-                };
-                // Who is set aside stays so, the youngest before the others.
-                let mut jobs: Vec<&OpenJob> = of().collect();
-                jobs.sort_by_key(|job| (job.paused, job.id));
-                let beyond =
-                    jobs.into_iter().skip(most).filter(|job| aside.iter().all(|(id, _)| *id != job.id));
-                aside.extend(beyond.map(|job| (job.id, Aside::Gate)).collect::<Vec<_>>());
-            }
+            let Some(most) = self.act_on(class).and_then(Act::goes_on) else { continue };
+            // Who is set aside stays so, the youngest before the others.
+            let mut jobs: Vec<&OpenJob> = self.open.iter().filter(|job| job.class == class).collect();
+            jobs.sort_by_key(|job| (job.paused, job.id));
+            aside.extend(jobs.into_iter().skip(most).map(|job| (job.id, Aside::Gate)));
         }
-        let victim = match self.policy.l0_room {
-            L0Room::Preempts(victim) => victim,
-            L0Room::Extra | L0Room::Waits => Victim::Youngest,
-        };
-        let left = match self.policy.l0_room {
-            L0Room::Preempts(_) => self.slots.saturating_sub(self.count(Class::is_l0)),
-            L0Room::Extra | L0Room::Waits => self.slots,
+        // Who makes room for L0, and how many places that leaves to the others.
+        let (victim, left) = match self.policy.l0_room {
+            L0Room::Preempts(victim) => (victim, self.slots.saturating_sub(self.count(Class::is_l0))),
+            L0Room::Extra | L0Room::Waits => (Victim::Youngest, self.slots),
         };
         let is_free = |job: &&OpenJob| !job.class.is_l0() && aside.iter().all(|(id, _)| *id != job.id);
         let mut rest: Vec<&OpenJob> = self.open.iter().filter(is_free).collect();
         rest.sort_by_key(|job| (job.class, job.paused, victim.keeps(job.id, job.read, job.left)));
-        let beyond: Vec<JobId> = rest.into_iter().skip(left).map(|job| job.id).collect();
-        aside.extend(beyond.into_iter().map(|id| (id, Aside::Place)));
+        aside.extend(rest.into_iter().skip(left).map(|job| (job.id, Aside::Place)));
         aside
     }
 
     /// Jobs of L0 that may not have started now, and hold tables that a later one will want whole (the papers are silent).
     fn let_go(&self, l0_anyway: &BTreeMap<KeyspaceId, Phase>) -> Vec<JobId> {
-        let stopped = |class| self.acts_on(class).any(|act| act == Act::NoStart);
+        let stopped = |class| self.act_on(class) == Some(Act::NoStart);
         let is_of = |job: &OpenJob, phase| phase == Phase::Full || job.class == Class::IntraL0;
         let goes_on = |job: &&OpenJob| l0_anyway.get(&job.keyspace).is_some_and(|phase| is_of(job, *phase));
         let jobs = self.open.iter().filter(|job| job.class.is_l0() && stopped(job.class) && !goes_on(job));

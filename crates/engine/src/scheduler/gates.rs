@@ -14,24 +14,62 @@ pub const BURST_PARTS: u32 = 4;
 /// DLC §4.1: only one low-level compaction runs at high load.
 pub const DEEP_AT_HIGH: u32 = 1;
 
-/// A rule for one class at high load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gate {
-    /// For whom.
-    pub class: Class,
-    /// What it does.
-    pub act: Act,
-}
-
-/// What a gate does.
+/// What is done to a class at high load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// Open jobs are set aside, all of the class, and none starts.
     Pause,
-    /// None starts. One that is open commits what it has and lets go.
+    /// None starts. One of L0 that is open commits what it has and lets go.
     NoStart,
     /// At most so many run; others are set aside.
     Max(u32),
+}
+
+impl Act {
+    /// Another job of the class may start beside fewer than these.
+    pub fn starts_beside(self) -> usize {
+        match self {
+            Act::Pause | Act::NoStart => 0,
+            Act::Max(most) => most as usize,
+        }
+    }
+
+    /// So many of the class go on and the others are set aside; `None`: all go on.
+    pub fn goes_on(self) -> Option<usize> {
+        match self {
+            Act::Pause => Some(0),
+            Act::NoStart => None,
+            Act::Max(most) => Some(most as usize),
+        }
+    }
+}
+
+/// The gates of a schedule: what is done to each class at high load, one act at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gates([Option<Act>; Class::ALL.len()]);
+
+impl Gates {
+    /// For these classes, and for no other.
+    pub fn of(acts: &[(Class, Act)]) -> Gates {
+        let mut gates = Gates::default();
+        acts.iter().for_each(|(class, act)| gates.set(*class, Some(*act)));
+        gates
+    }
+
+    /// What is done to a class.
+    pub fn on(&self, class: Class) -> Option<Act> {
+        self.0[class as usize]
+    }
+
+    /// Changes that.
+    pub fn set(&mut self, class: Class, act: Option<Act>) {
+        self.0[class as usize] = act;
+    }
+
+    /// All there are, by class.
+    pub fn acts(&self) -> impl Iterator<Item = (Class, Act)> {
+        Class::ALL.into_iter().zip(self.0).filter_map(|(class, act)| Some((class, act?)))
+    }
 }
 
 /// When L0 is merged in spite of a gate (DLC §5).

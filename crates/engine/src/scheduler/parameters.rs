@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::admission::{STEP_RATE, Slowing};
 use super::budget::Budget;
 use super::estimator::{BYTES_PER_GET, Estimator};
-use super::gates::{Act, Burst, Gate};
+use super::gates::{Act, Burst};
 use super::order::{L0Room, OnConflict, Order, Slots, Victim};
 use super::policy::SchedulingPolicy;
 use super::rate::Rate;
@@ -127,25 +127,21 @@ fn set_deep(policy: &mut SchedulingPolicy, value: &str) -> Option<bool> {
         "pause" => Some(Act::Pause),
         n => Some(Act::Max(n.parse().ok()?)),
     };
-    policy.gates.retain(|gate| gate.class < Class::Deep);
-    policy.gates.extend(act.map(|act| Gate { class: Class::Deep, act }));
+    policy.gates.set(Class::Deep, act);
     // Nothing waits for upkeep.
-    policy.gates.extend(act.map(|_| Gate { class: Class::Upkeep, act: Act::Pause }));
-    policy.gates.sort_by_key(|gate| gate.class);
+    policy.gates.set(Class::Upkeep, act.map(|_| Act::Pause));
     Some(policy.load.is_some())
 }
 
 fn set_l0(policy: &mut SchedulingPolicy, value: &str) -> Option<bool> {
-    let classes: &[Class] = match value {
-        "run" => &[],
-        "within" => &[Class::L0ToL1],
-        "delay" => &[Class::IntraL0, Class::L0ToL1],
+    let [within, down] = match value {
+        "run" => [None, None],
+        "within" => [None, Some(Act::NoStart)],
+        "delay" => [Some(Act::NoStart); 2],
         _ => return None,
     };
-    policy.gates.retain(|gate| gate.class >= Class::Deep);
-    let gate = |class: &Class| Gate { class: *class, act: Act::NoStart };
-    policy.gates.extend(classes.iter().map(gate));
-    policy.gates.sort_by_key(|gate| gate.class);
+    policy.gates.set(Class::IntraL0, within);
+    policy.gates.set(Class::L0ToL1, down);
     Some(policy.load.is_some())
 }
 

@@ -8,7 +8,7 @@ use super::budget::{Budget, TUNE_EVERY};
 use super::classifier::LoadRule;
 use super::client_use::check_every;
 use super::estimator::Estimator;
-use super::gates::{Act, Burst, Gate};
+use super::gates::{Act, Burst, Gates};
 use super::order::{L0Room, OnConflict, Order, Slots};
 use super::plan;
 use super::rate::Rate;
@@ -26,8 +26,8 @@ pub struct SchedulingPolicy {
     pub budget: Budget,
     /// When the load is high; `None`: it is never judged, and counts as low.
     pub load: Option<LoadRule>,
-    /// What may not run then.
-    pub gates: Vec<Gate>,
+    /// What each class may not do then.
+    pub gates: Gates,
     /// When L0 is merged although a gate says no.
     pub burst: Option<Burst>,
     /// Which open job is stepped next.
@@ -71,12 +71,12 @@ impl SchedulingPolicy {
 
     /// True if there are gates: then what is due is not always permitted.
     pub fn holds_back(&self) -> bool {
-        !self.gates.is_empty()
+        self.gates.acts().next().is_some()
     }
 
     /// True if there are gates that keep work in L0 from starting.
     pub fn delays_l0(&self) -> bool {
-        self.gates.iter().any(|gate| gate.act == Act::NoStart)
+        self.gates.acts().any(|(_, act)| act == Act::NoStart)
     }
 
     /// True if the clients' operations have to be counted one by one.
@@ -120,30 +120,24 @@ impl SchedulingPolicy {
     }
 
     fn check_gates(&self) -> Result<()> {
-        let of = |class: Class| self.gates.iter().filter(move |gate| gate.class == class);
-        for class in Class::ALL {
-            if class == Class::Flush && of(class).next().is_some() {
+        for (class, act) in self.gates.acts() {
+            if class == Class::Flush {
                 return Err(Error::invalid(
                     "a flush cannot be held back: nothing else makes room for writes",
                 ));
             }
-            if of(class).any(|gate| gate.act == Act::Max(0)) {
+            if act == Act::Max(0) {
                 return Err(Error::invalid(format!(
                     "at most 0 jobs of class {class} at high load is a pause: pause it instead"
                 )));
             }
-            if class < Class::Deep && of(class).any(|gate| gate.act == Act::Pause) {
+            if class < Class::Deep && act == Act::Pause {
                 return Err(Error::invalid(format!(
                     "{class} cannot be paused: L0 would fill and stop writes; `l0=delay` keeps it from starting"
                 )));
             }
-            if of(class).count() > 1 {
-                return Err(Error::invalid(format!(
-                    "two gates for {class} at high load contradict each other"
-                )));
-            }
         }
-        let delayed = |class| of(class).any(|gate| gate.act == Act::NoStart);
+        let delayed = |class| self.gates.on(class) == Some(Act::NoStart);
         match &self.burst {
             Some(_) if !delayed(Class::L0ToL1) => Err(Error::invalid(
                 "a burst resumes what `l0=delay` or `l0=within` delays, and neither is set",
