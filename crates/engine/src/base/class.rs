@@ -33,6 +33,12 @@ impl Class {
     pub fn is_l0(self) -> bool {
         matches!(self, Class::IntraL0 | Class::L0ToL1)
     }
+
+    /// True if work of this class should not wait for an open job of that one (SILK §5.1): the first level before deeper ones, and
+    /// anything before upkeep.
+    pub fn is_ahead_of(self, holder: Class) -> bool {
+        self < holder && holder >= Class::Deep
+    }
 }
 
 impl fmt::Display for Class {

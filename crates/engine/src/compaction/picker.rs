@@ -210,13 +210,7 @@ pub fn pick_among(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit) -> 
 /// True if an open job should let go for work of this class and urgency. One that was more urgent when it began would be so again as
 /// soon as it has let go, begin anew, and be sent away: for ever, a table of a few keys each time.
 fn gives_way(holder: &Compaction, want: Class, urgency: f64) -> bool {
-    is_ahead(want, holder.class) && (holder.class == Class::Upkeep || urgency > holder.urgency)
-}
-
-/// True if work of class `want` should not wait for an open job of class `holder` (SILK §5.1): the first level before
-/// deeper ones, and anything before upkeep.
-fn is_ahead(want: Class, holder: Class) -> bool {
-    want < holder && holder >= Class::Deep
+    want.is_ahead_of(holder.class) && (holder.class == Class::Upkeep || urgency > holder.urgency)
 }
 
 /// What a candidate comes to.
@@ -231,7 +225,7 @@ pub fn attempt(view: &TreeView<'_>, strategy: &Strategy, permit: &Permit, candid
             let holders = || by.iter().filter_map(|job| view.claims.compaction(*job));
             // One merge within L0 after the other, each in the way of the next one down, would keep the way out shut for ever.
             let one_goes_down = holders().any(|holder| holder.class == Class::L0ToL1);
-            if !one_goes_down || holders().any(|holder| is_ahead(Class::L0ToL1, holder.class)) {
+            if !one_goes_down || holders().any(|holder| Class::L0ToL1.is_ahead_of(holder.class)) {
                 return first;
             }
             let least = INTRA_L0_FACTOR * view.policy(strategy, 0).layout.max_runs().max(2) as usize;

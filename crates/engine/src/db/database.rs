@@ -23,14 +23,14 @@ use super::reading::verify::{VerifyReport, verify, verify_all};
 use super::reports::metrics::{Metrics, metrics};
 use super::reports::properties;
 use super::snapshot::Snapshot;
-#[cfg(any(test, feature = "testing"))]
-use super::store::background::LetsGo;
 use super::store::keyspace_state::DEFAULT_NAME;
 use super::writing::bulk_load::BulkLoad;
 use super::writing::commit::commit;
 use crate::base::durability::Durability;
 use crate::base::error::{Error, Result};
 use crate::options::{KeyspaceOptions, Options};
+#[cfg(any(test, feature = "testing"))]
+use crate::scheduler::conflict::LetsGo;
 use crate::write::batch::WriteBatch;
 
 /// An open store. Cheap to clone; the last clone to go closes it.

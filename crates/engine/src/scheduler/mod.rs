@@ -5,6 +5,7 @@ pub mod budget;
 pub mod catalog;
 pub mod classifier;
 pub mod client_use;
+pub mod conflict;
 pub mod decide;
 pub mod device_share;
 pub mod estimator;

@@ -26,17 +26,6 @@ pub enum Order {
     Deadline,
 }
 
-/// What becomes of a job whose tables a more urgent one needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnConflict {
-    /// It goes on, and the other waits.
-    Wait,
-    /// It commits what it has and lets go, if the other is more urgent than it was.
-    Yield,
-    /// What it has not committed is thrown away, whatever its urgency was (SILK §5.2.2).
-    Discard,
-}
-
 /// Which deep job is set aside for one of L0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victim {

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use super::admission::{STEP_RATE, Slowing};
 use super::budget::Budget;
+use super::conflict::OnConflict;
 use super::estimator::{BYTES_PER_GET, Estimator};
 use super::gates::{Act, Burst};
-use super::order::{L0Room, OnConflict, Order, Slots, Victim};
+use super::order::{L0Room, Order, Slots, Victim};
 use super::policy::SchedulingPolicy;
 use super::rate::Rate;
 use crate::base::class::Class;

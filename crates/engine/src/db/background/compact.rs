@@ -20,9 +20,10 @@ use crate::db::jobs::begin::{Begun, begin};
 use crate::db::jobs::install::tree_view;
 use crate::db::jobs::scheduling::ask_to_let_go;
 use crate::db::reading::scan::ScanRange;
-use crate::db::store::background::{JobWatch, LetsGo, Watched};
+use crate::db::store::background::{JobWatch, Watched};
 use crate::db::store::keyspace_state::KeyspaceState;
 use crate::db::store::state::Store;
+use crate::scheduler::conflict::LetsGo;
 use crate::version::version::Version;
 
 /// What to compact, for [`crate::Db::compact`]: at first everything, from L0 down to the deepest level that holds data.

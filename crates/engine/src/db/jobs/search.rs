@@ -23,15 +23,12 @@ use crate::compaction::picker::{Pick, Rejected, candidates, pick_among};
 use crate::compaction::placement::Picked;
 use crate::compaction::strategy::{Strategy, Trigger};
 use crate::compaction::tree_view::TreeView;
-use crate::db::store::background::{LetsGo, OpenJob};
+use crate::db::store::background::OpenJob;
 use crate::db::store::failing::REST;
 use crate::db::store::keyspace_state::KeyspaceState;
 use crate::db::store::state::{Store, TreeState};
+use crate::scheduler::conflict::{Holder, OnConflict};
 use crate::scheduler::decide::{Aside, Directive};
-use crate::scheduler::order::OnConflict;
-
-/// A job that has been paused this long lets go of its claims if others want them.
-const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// Opens jobs while the schedule permits and the trees want it.
 pub fn look_for_work(store: &Store) -> Result<()> {
@@ -145,17 +142,13 @@ fn look_in(
     let permit = &permit_now(store, directive, keyspace);
     let wanted = &*wanted_now(&view, &strategy.strategy, directive, keyspace);
     // Where what is in L0's way is thrown away, L0 is looked at first: else what was more urgent would be begun again, and again in vain.
-    let first = (on_conflict == OnConflict::Discard).then(|| only_l0(permit));
-    let first = first.map(|permit| pick_among(&view, wanted, &permit));
-    let (picked, rejected) = match first {
-        Some((picked @ Pick::Run(_), rejected)) => (picked, rejected),
-        Some((Pick::Blocked { want, by, less_urgent }, rejected))
-            if is_deeper(store, &by, want.compaction.class) =>
-        {
-            (Pick::Blocked { want, by, less_urgent }, rejected)
-        }
-        _ => pick_among(&view, wanted, permit),
-    };
+    let first = (on_conflict == OnConflict::Discard).then(|| pick_among(&view, wanted, &only_l0(permit)));
+    let first = first.filter(|(pick, _)| match pick {
+        Pick::Run(_) => true,
+        Pick::Blocked { want, by, .. } => is_deeper(store, by, want.compaction.class),
+        Pick::Nothing => false,
+    });
+    let (picked, rejected) = first.unwrap_or_else(|| pick_among(&view, wanted, permit));
     match picked {
         Pick::Run(picked) => begin_if_there_is_space(store, tree, keyspace, *picked, &rejected, permit.l0),
         Pick::Blocked { want, by, less_urgent } => {
@@ -252,15 +245,10 @@ fn only_l0(permit: &Permit) -> Permit {
 /// True if all these jobs serve deeper levels than work of class `want` does.
 fn is_deeper(store: &Store, by: &[JobId], want: Class) -> bool {
     let state = store.background.lock();
-    state.jobs.iter().filter(|job| by.contains(&job.id)).all(|job| gives_way(job.class, want))
+    state.jobs.iter().filter(|job| by.contains(&job.id)).all(|job| want.is_ahead_of(job.class))
 }
 
-/// SILK §5.2.2: L0 before deeper levels, and anything before upkeep.
-fn gives_way(holder: Class, want: Class) -> bool {
-    want < holder && holder >= Class::Deep
-}
-
-/// Has the jobs `by` let go, if the schedule wants that of each of them, or it has been set aside for long; true if they do.
+/// Has the jobs `by` let go, if the schedule wants that of all of them; true if they do.
 fn make_way(
     store: &Store,
     on_conflict: OnConflict,
@@ -269,23 +257,17 @@ fn make_way(
     less_urgent: &[JobId],
 ) -> bool {
     let now = store.clock.now();
-    let mut state = store.background.lock();
-    let forgotten = |job: &OpenJob| job.job.is_some() && now.saturating_sub(job.stepped_at) >= PAUSE_MAX;
-    // While it is paused for the load, L0 would wait for the load too.
-    let is_gated = |job: &OpenJob| job.aside == Some(Aside::Gate) && gives_way(job.class, want);
-    let lets_go = |job: &OpenJob| match on_conflict {
-        OnConflict::Wait => is_gated(job),
-        OnConflict::Yield => less_urgent.contains(&job.id) || is_gated(job),
-        OnConflict::Discard => gives_way(job.class, want),
+    let holder = |job: &OpenJob| Holder {
+        class: job.class,
+        is_less_urgent: less_urgent.contains(&job.id),
+        is_gated: job.aside == Some(Aside::Gate),
+        idle: if job.job.is_some() { now.saturating_sub(job.stepped_at) } else { Duration::ZERO },
     };
-    // Work that only waits, as a merge within L0 does for one out of it, must not send away what it waits for.
-    if !state.jobs.iter().filter(|job| by.contains(&job.id)).all(|job| lets_go(job) || forgotten(job)) {
-        return false;
-    }
-    for job in state.jobs.iter_mut().filter(|job| by.contains(&job.id)) {
-        let discards = on_conflict == OnConflict::Discard && gives_way(job.class, want);
-        ask_to_let_go(store, job, if discards { LetsGo::Discards } else { LetsGo::Yields });
-    }
+    let mut state = store.background.lock();
+    let jobs: Vec<&mut OpenJob> = state.jobs.iter_mut().filter(|job| by.contains(&job.id)).collect();
+    let holders: Vec<Holder> = jobs.iter().map(|job| holder(job)).collect();
+    let Some(ways) = on_conflict.make_way(want, &holders) else { return false };
+    jobs.into_iter().zip(ways).for_each(|(job, how)| ask_to_let_go(store, job, how));
     drop(state);
     // They may be set aside, and all workers asleep.
     store.background.wake();

@@ -9,10 +9,10 @@ use crate::db::background::unlinks::unlink_unless_paused;
 use crate::db::jobs::pressure::retire;
 use crate::db::jobs::scheduling::ask_to_let_go;
 use crate::db::settings::strategies::{change_settings, creation, resolve, stored};
-use crate::db::store::background::LetsGo;
 use crate::db::store::keyspace_state::{DEFAULT_NAME, KeyspaceState};
 use crate::db::store::state::{Keyspaces, Store};
 use crate::options::{KeyspaceOptions, TableStyle};
+use crate::scheduler::conflict::LetsGo;
 use crate::version::manifest::ManifestRecord;
 
 /// Longest name in bytes.

@@ -29,6 +29,7 @@ use crate::compaction::compaction::Compaction;
 use crate::execution::compaction_job::CompactionJob;
 use crate::execution::flush_job::FlushJob;
 use crate::execution::rate_limiter::RateLimiter;
+use crate::scheduler::conflict::LetsGo;
 use crate::scheduler::decide::{Aside, Directive, State};
 use crate::scheduler::device_share::DeviceShare;
 use crate::scheduler::policy::SchedulingPolicy;
@@ -198,17 +199,6 @@ impl OpenJob {
     pub fn bytes_left(&self) -> u64 {
         self.compaction.input_bytes.saturating_sub(self.read_bytes)
     }
-}
-
-/// What becomes of the work of a job that lets go of its claims; where several ask, the last of these holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LetsGo {
-    /// What is finished is committed, and the open table unless it holds little.
-    Yields,
-    /// All is committed.
-    KeepsAll,
-    /// Nothing is kept.
-    Discards,
 }
 
 /// What a job that was asked for has come to so far.
