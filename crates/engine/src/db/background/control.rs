@@ -189,7 +189,7 @@ pub fn wait_idle(store: &Store) -> Result<()> {
         let state = store.background.lock();
         let looked = !state.look_for_work && state.looking == 0;
         let rests = state.failing.errors().next().is_some();
-        flushed && looked && state.jobs.is_empty() && !state.flushing && !rests
+        flushed && looked && state.jobs.is_empty() && state.flush.is_free() && !rests
     })?;
     maintain_all(store);
     Ok(())

@@ -16,7 +16,8 @@ use crate::db::jobs::planning::flushes_are_behind;
 use crate::db::jobs::pressure::{drained, flush_went_on, flushes_wait};
 use crate::db::jobs::stepping::{Stepped, count_cpu};
 use crate::db::recovery::settling::settle;
-use crate::db::store::background::{BackgroundState, OpenFlush, STEP_BYTES};
+use crate::db::store::background::{BackgroundState, STEP_BYTES};
+use crate::db::store::flush_slot::{FlushSlot, OpenFlush};
 use crate::db::store::keyspace_state::KeyspaceState;
 use crate::db::store::state::Store;
 use crate::execution::flush_job::FlushJob;
@@ -68,12 +69,12 @@ pub fn step(store: &Store) -> Stepped {
                 flushes_wait(store, held_up.is_none());
                 if let Some(when) = held_up {
                     let looks = state.directive.covers_flushes.then(|| store.clock.now() + LOOK_AGAIN);
-                    state.flush = Some(open);
+                    state.flush = FlushSlot::Waits(open);
                     return Stepped::Wait(looks.map_or(when, |at| at.min(when)));
                 }
                 open
             }
-            None if state.flushing => return Stepped::Idle,
+            None if !state.flush.is_free() => return Stepped::Idle,
             None => match (oldest(store), resting) {
                 (None, _) => {
                     state.flush_after_flush = false;
@@ -85,7 +86,7 @@ pub fn step(store: &Store) -> Stepped {
                 }
                 (Some(_), Some(until)) => return Stepped::Wait(until),
                 (Some((keyspace, memtable)), None) => {
-                    state.flushing = true;
+                    state.flush = FlushSlot::InHands;
                     // It has waited for the one before.
                     store.counters.flushes_delayed.add(u64::from(state.flush_after_flush));
                     state.flush_after_flush = true;
@@ -110,7 +111,7 @@ fn settle_again(store: &Store) -> Stepped {
     finished(store, store.background.lock(), outcome, room_from)
 }
 
-fn advance(store: &Store, mut open: OpenFlush) -> Stepped {
+fn advance(store: &Store, mut open: Box<OpenFlush>) -> Stepped {
     let (now, cpu) = (store.clock.now(), evenkeel_sys::thread_cpu_time());
     let syncs = store.background.lock().syncs_done;
     let left = open.job.bytes_left();
@@ -144,7 +145,7 @@ fn advance(store: &Store, mut open: OpenFlush) -> Stepped {
         }
         Ok((progress, _)) => {
             let mut state = store.background.lock();
-            state.flush = Some(open);
+            state.flush = FlushSlot::Waits(open);
             let waiting = progress == Progress::Waiting && state.syncs_done == syncs;
             count_cpu(store, Class::Flush, cpu);
             return if waiting { Stepped::Wait(now + Duration::from_millis(100)) } else { Stepped::Worked };
@@ -160,7 +161,7 @@ fn advance(store: &Store, mut open: OpenFlush) -> Stepped {
 }
 
 /// What it has written goes, and its memtable waits for a flush again.
-fn abandon(mut open: OpenFlush) -> Result<(), Error> {
+fn abandon(mut open: Box<OpenFlush>) -> Result<(), Error> {
     let removed = open.job.abandon();
     open.job.memtable().set_being_flushed(false);
     removed
@@ -170,7 +171,7 @@ fn abandon(mut open: OpenFlush) -> Result<(), Error> {
 fn end(store: &Store, outcome: Result<(), Error>) -> Stepped {
     let room_from = room_from(store, &outcome);
     let mut state = store.background.lock();
-    state.flushing = false;
+    state.flush = FlushSlot::Free;
     let stepped = finished(store, state, outcome, room_from);
     drained(store);
     stepped
@@ -268,7 +269,7 @@ fn begin(
     keyspace: &Arc<KeyspaceState>,
     memtable: Arc<Memtable>,
     in_a_hurry: bool,
-) -> OpenFlush {
+) -> Box<OpenFlush> {
     let shape = OutputShape {
         cache: cache_for(store, &memtable),
         ..shape_of(store, keyspace, &memtable, in_a_hurry)
@@ -281,7 +282,7 @@ fn begin(
     let begun_at = store.clock.now();
     store.counters.flush_wait_us.add(begun_at.saturating_sub(memtable.full_at()).as_micros() as u64);
     let job = FlushJob::new(Arc::clone(&store.job_context), memtable, snapshots, shape);
-    OpenFlush { keyspace: Arc::clone(keyspace), job, begun_at }
+    Box::new(OpenFlush { keyspace: Arc::clone(keyspace), job, begun_at })
 }
 
 /// The block cache, if it should keep what a flush of `memtable` writes: clients have read from it, once for so many blocks, and will

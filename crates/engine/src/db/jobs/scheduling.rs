@@ -266,7 +266,7 @@ pub fn look(store: &Store) -> Option<Duration> {
     let mut state = store.background.lock();
     let every = state.policy.decides_each()?;
     let mut before = decide_now(store, &mut state);
-    let is_at_rest = state.jobs.is_empty() && !state.flushing;
+    let is_at_rest = state.jobs.is_empty() && state.flush.is_free();
     let next = if is_at_rest { every.max(AT_REST) } else { every };
     let after = &state.directive;
     if *after == before {

@@ -132,7 +132,7 @@ pub fn gather(store: &Store, keyspace: &KeyspaceState) -> Result<Explanation> {
         jobs.filter(|job| (job.keyspace.id == keyspace.id) == is_own).count() as u64
     };
     let placed = [placed(true), placed(false)];
-    let (flushing, schedule) = (state.flushing, state.policy_text.clone());
+    let (flushing, schedule) = (!state.flush.is_free(), state.policy_text.clone());
     drop(state);
     let age = metrics.now_ms.saturating_sub(metrics.snapshots.oldest_since_ms);
     let waiting = keyspace.view.load().immutable.len() as u64;

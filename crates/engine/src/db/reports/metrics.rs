@@ -427,7 +427,7 @@ pub fn metrics(store: &Store) -> Metrics {
     let used = usage_by_all(store);
     let (jobs_open, flushes_running, schedule) = {
         let state = store.background.lock();
-        (state.jobs.len() as u64, u64::from(state.flushing), schedule(store, &state, used))
+        (state.jobs.len() as u64, u64::from(!state.flush.is_free()), schedule(store, &state, used))
     };
     let views: Vec<_> = store.keyspaces.load().by_name.values().map(|k| k.view.load_full()).collect();
     let counting = store.options.load().heat_counts;

@@ -16,6 +16,7 @@ use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 use super::failing::{FAILURES_MAX, FailedFlush, Failing};
+use super::flush_slot::FlushSlot;
 use super::keyspace_state::KeyspaceState;
 use super::priority::Priorities;
 use crate::base::class::Class;
@@ -27,7 +28,6 @@ use crate::base::locks::{
 use crate::base::units::{JobId, KeyspaceId, TableId};
 use crate::compaction::compaction::Compaction;
 use crate::execution::compaction_job::CompactionJob;
-use crate::execution::flush_job::FlushJob;
 use crate::execution::rate_limiter::RateLimiter;
 use crate::scheduler::conflict::LetsGo;
 use crate::scheduler::decide::{Aside, Directive, State};
@@ -116,10 +116,8 @@ pub struct BackgroundState {
     pub retry_at: Duration,
     /// Syncs that the lane has finished.
     pub syncs_done: u64,
-    /// The flush under way, while nobody steps it, and whether there is one.
-    pub flush: Option<OpenFlush>,
-    /// True while a flush is under way or being stepped.
-    pub flushing: bool,
+    /// The flush under way.
+    pub flush: FlushSlot,
     /// Steps under way.
     stepping: u32,
     /// First input tables of jobs that yielded without committing anything: their next attempt gets on by a step and
@@ -127,17 +125,6 @@ pub struct BackgroundState {
     pub lost_work: HashSet<TableId>,
     /// Work that failed, and rests.
     pub failing: Failing,
-}
-
-/// A flush under way.
-#[derive(Debug)]
-pub struct OpenFlush {
-    /// Whose memtable.
-    pub keyspace: Arc<KeyspaceState>,
-    /// The flush.
-    pub job: FlushJob,
-    /// When it began.
-    pub begun_at: Duration,
 }
 
 /// A job that holds its claims.
@@ -256,8 +243,7 @@ impl Background {
                 failures_in_a_row: 0,
                 retry_at: Duration::ZERO,
                 syncs_done: 0,
-                flush: None,
-                flushing: false,
+                flush: FlushSlot::Free,
                 stepping: 0,
                 lost_work: HashSet::new(),
                 failing: Failing::default(),

@@ -5,6 +5,7 @@ pub mod commit_queue;
 pub mod commit_state;
 pub mod decisions;
 pub mod failing;
+pub mod flush_slot;
 pub mod gate;
 pub mod heat;
 pub mod journal;

@@ -51,7 +51,7 @@ fn is_due(store: &Store) -> bool {
     }
     let memtable = store.keyspaces.load().by_name.values().any(|k| !k.view.load().immutable.is_empty());
     let state = store.background.lock();
-    let flush = (memtable || state.flushing) && state.failed_flush.error().is_none();
+    let flush = (memtable || !state.flush.is_free()) && state.failed_flush.error().is_none();
     let compaction = state.look_for_work || state.looking > 0 || !state.jobs.is_empty();
     flush || (compaction && state.compaction_error.is_none())
 }
