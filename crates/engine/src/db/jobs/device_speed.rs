@@ -10,9 +10,7 @@ use crate::base::clock::Clock;
 use crate::base::error::{Error, Result};
 use crate::base::random::mix;
 use crate::base::units::{KIB, MIB};
-use crate::observe::event::Event;
 use crate::options::Options;
-use crate::scheduler::catalog::parse;
 use crate::storage::file_name::FileName;
 use crate::storage::file_system::FileSystem;
 
@@ -26,6 +24,9 @@ const CACHED_MAX: u64 = 8 * MIB;
 const BLOCK: usize = 4 * KIB as usize;
 /// Room that must be left for it, beside the reserve.
 const ROOM: u64 = 4 * WRITTEN_MAX;
+
+/// The option that holds what was measured.
+pub const MEASURED: &str = "device_measured_bytes_per_sec";
 
 /// The device's speed, if it is known: what was set, else what was measured.
 pub fn known(options: &Options) -> Option<u64> {
@@ -94,39 +95,4 @@ fn write(fs: &Arc<dyn FileSystem>, clock: &dyn Clock, path: &Path) -> Result<u64
     }
     let read = reads_before.zip(fs.device_reads()).map_or(0, |(before, now)| now.saturating_sub(before));
     Ok(((written + read) as f64 / took.as_secs_f64()) as u64)
-}
-
-/// The option that holds what was measured.
-pub const MEASURED: &str = "device_measured_bytes_per_sec";
-
-/// Measures the speed, if the schedule of these options goes by it and nobody knows it, and has them say it. Answers what is to be told. A
-/// schedule that needs no speed does without one that cannot be measured.
-///
-/// # Errors
-/// As [`measure`], where the schedule needs it.
-pub fn find(options: &mut Options, measure: impl FnOnce() -> Result<u64>) -> Result<Option<Event>> {
-    let policy = parse(&options.schedule)?;
-    if known(options).is_some() || !options.device_test || !policy.wants_device() {
-        return Ok(None);
-    }
-    let speed = match measure() {
-        Ok(speed) => speed,
-        Err(error) if policy.needs_device() => return Err(error),
-        Err(error) => {
-            let error = format!("{error}; `{}` goes on without it", options.schedule);
-            return Ok(Some(Event::BackgroundError { error }));
-        }
-    };
-    let row = Options::info(MEASURED)?;
-    let was = row.value(options);
-    options.device_measured_bytes_per_sec = speed;
-    Ok(Some(Event::OptionChanged { name: MEASURED.to_owned(), was, now: row.value(options) }))
-}
-
-/// The same when a store is opened. A device that cannot be measured keeps none closed.
-pub fn find_at_open(options: &mut Options, measure: impl FnOnce() -> Result<u64>) -> Option<Event> {
-    find(options, measure).unwrap_or_else(|error| {
-        let error = format!("{error}; until it is known the schedule limits nothing");
-        Some(Event::BackgroundError { error })
-    })
 }

@@ -8,8 +8,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::device_speed::{self, MEASURED};
+use super::planning;
 use super::pressure::{L0Debt, let_drain};
-use super::{device_speed, planning};
 use crate::base::class::{Class, IoClass};
 use crate::base::error::{Error, Result};
 use crate::db::store::background::{BackgroundState, OpenJob};
@@ -25,6 +26,7 @@ use crate::scheduler::decide::{self, Directive, State};
 use crate::scheduler::device_share::{DeviceShare, Reads};
 use crate::scheduler::estimator::{Estimator, Usage};
 use crate::scheduler::gates::{L0Backlog, Phase};
+use crate::scheduler::policy::SchedulingPolicy;
 use crate::scheduler::situation::{self, Backlog, Sample};
 use crate::table::block_cache::BlockCache;
 use crate::table::meta::Born;
@@ -222,11 +224,11 @@ fn l0_of(keyspace: &KeyspaceState, state: &BackgroundState) -> L0Backlog {
     l0
 }
 
-/// Refuses a schedule that these options cannot have. One that needs the device's speed may still lack it.
+/// The schedule of these options. Refuses one that they cannot have; one that needs the device's speed may still lack it.
 ///
 /// # Errors
 /// `InvalidArgument` with the reason.
-pub fn check_schedule(options: &Options) -> Result<()> {
+pub fn check_schedule(options: &Options) -> Result<SchedulingPolicy> {
     let policy = parse(&options.schedule)?;
     let device = device_speed::known(options);
     if policy.needs_device() && device.is_none() && !options.device_test {
@@ -235,7 +237,40 @@ pub fn check_schedule(options: &Options) -> Result<()> {
             options.schedule
         )));
     }
-    policy.check(device)
+    policy.check(device)?;
+    Ok(policy)
+}
+
+/// The same, and has the speed measured that the schedule goes by and nobody knows: the options say it then, and answers what is to be
+/// told. A device that cannot be measured is told too, where the schedule needs no speed, or a store is opened: it keeps none closed.
+///
+/// # Errors
+/// `InvalidArgument` with the reason, also where what was measured is it; those of [`device_speed::measure`].
+pub fn settle_schedule(
+    options: &mut Options,
+    at_open: bool,
+    measure: impl FnOnce() -> Result<u64>,
+) -> Result<Option<Event>> {
+    let policy = check_schedule(options)?;
+    if device_speed::known(options).is_some() || !options.device_test || !policy.wants_device() {
+        return Ok(None);
+    }
+    let speed = match measure() {
+        Ok(speed) => speed,
+        Err(error) if policy.needs_device() && !at_open => return Err(error),
+        Err(error) => {
+            let without = match policy.needs_device() {
+                true => "until it is known the schedule limits nothing".to_owned(),
+                false => format!("`{}` goes on without it", options.schedule),
+            };
+            return Ok(Some(Event::BackgroundError { error: format!("{error}; {without}") }));
+        }
+    };
+    let row = Options::info(MEASURED)?;
+    let was = row.value(options);
+    options.device_measured_bytes_per_sec = speed;
+    check_schedule(options)?;
+    Ok(Some(Event::OptionChanged { name: MEASURED.to_owned(), was, now: row.value(options) }))
 }
 
 /// Changes the schedule; the next decision is made by it.

@@ -245,12 +245,11 @@ impl Builder {
         let (mut options, mut told) = in_force::settle(&self.options, &self.by_name, persisted.as_ref())?;
         let measured_before = options.device_measured_bytes_per_sec;
         if !self.read_only {
-            scheduling::check_schedule(&options)?;
             let reserve = options.reserve_bytes;
-            told.extend(device_speed::find_at_open(&mut options, || {
+            let found = scheduling::settle_schedule(&mut options, true, || {
                 device_speed::measure(&self.fs, &*self.clock, &self.path, versions.ids().file(), reserve)
-            }));
-            scheduling::check_schedule(&options)?;
+            })?;
+            told.extend(found);
         }
         let policy = parse_schedule(&options.schedule)?;
         let mut passing = match persisted.as_ref().filter(|_| !self.remember) {

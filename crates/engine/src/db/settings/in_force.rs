@@ -18,7 +18,7 @@ use crate::compaction::catalog::DEFAULT;
 use crate::db::jobs::device_speed::{self, MEASURED};
 use crate::db::jobs::memory::fit_cache;
 use crate::db::jobs::pressure::sample_all;
-use crate::db::jobs::scheduling::{check_schedule, set_schedule};
+use crate::db::jobs::scheduling::{check_schedule, set_schedule, settle_schedule};
 use crate::db::store::keyspace_state::{DEFAULT_NAME, KeyspaceState, NamedStrategy};
 use crate::db::store::state::{Passing, Store};
 use crate::observe::event::Event;
@@ -119,17 +119,17 @@ fn change_alone(store: &Store, name: &str, value: &str) -> Result<()> {
     let mut after = Options::clone(&before);
     after.set(name, value)?;
     after.validate()?;
-    check_schedule(&after)?;
     let matters = ["schedule", "device_bytes_per_sec", MEASURED].contains(&row.name);
-    let mut untold = None;
-    if matters {
-        untold = device_speed::find(&mut after, || {
+    let untold = if matters {
+        settle_schedule(&mut after, false, || {
             store.check_writable()?;
             let number = store.tree().versions.ids().file();
             device_speed::measure(&store.fs, &*store.clock, &store.dir, number, before.reserve_bytes)
-        })?;
+        })?
+    } else {
         check_schedule(&after)?;
-    }
+        None
+    };
     if row.name != MEASURED && after.device_measured_bytes_per_sec != before.device_measured_bytes_per_sec {
         store.passing().options.remove(MEASURED);
     }
