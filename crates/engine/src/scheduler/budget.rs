@@ -73,7 +73,7 @@ impl Budget {
         let rates = match *self {
             Budget::Unlimited | Budget::Paced { .. } => [None; 3],
             Budget::Fixed(rate) | Budget::AutoTuned { max: rate } => [Some(("the rate", rate)), None, None],
-            Budget::Leftover { epsilon, floor, min_change, .. } => {
+            Budget::Leftover { epsilon, floor, min_change } => {
                 [Some(("epsilon", epsilon)), Some(("floor", floor)), Some(("min-change", min_change))]
             }
         };

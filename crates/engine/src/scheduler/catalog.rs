@@ -216,7 +216,6 @@ fn silk_artifact() -> SchedulingPolicy {
             min_change: Rate::OfDevice(SILK_MIN_CHANGE),
         },
         load: Some(LoadRule { low: high, high, softness: 1 }),
-        gates: Gates::of(&[(Class::Deep, Act::Pause), (Class::Upkeep, Act::Pause)]),
         order: Order::Equal,
         on_conflict: OnConflict::Wait,
         l0_room: L0Room::Extra,
@@ -225,17 +224,12 @@ fn silk_artifact() -> SchedulingPolicy {
     }
 }
 
-/// DLC §3 and §4, delay full. What is paced and by how much is as in SILK, on which DLC is built (§4).
+/// DLC §3 and §4, delay full. All else, as what is paced and by how much, is as in SILK, on which DLC is built (§4).
 fn dlc() -> SchedulingPolicy {
     let (low, high) = (Rate::OfDevice(DLC_LOW), Rate::OfDevice(DLC_HIGH));
     SchedulingPolicy {
         estimator: Estimator::CacheFills { gamma: None },
         every: Some(DLC_EVERY),
-        budget: Budget::Leftover {
-            epsilon: Rate::OfDevice(SILK_EPSILON),
-            floor: Rate::OfDevice(SILK_FLOOR),
-            min_change: Rate::OfDevice(SILK_MIN_CHANGE),
-        },
         load: Some(LoadRule { low, high, softness: DLC_SOFTNESS }),
         gates: Gates::of(&[
             (Class::IntraL0, Act::NoStart),
@@ -243,13 +237,11 @@ fn dlc() -> SchedulingPolicy {
             (Class::Deep, Act::Max(DEEP_AT_HIGH)),
             (Class::Upkeep, Act::Pause),
         ]),
-        burst: None,
         order: Order::Strict,
         on_conflict: OnConflict::Yield,
         l0_room: L0Room::Preempts(Victim::Youngest),
         slots: Slots::Workers,
-        l0_down_max: Some(1),
-        admission: Slowing::Slope,
+        ..silk()
     }
 }
 

@@ -138,7 +138,7 @@ fn gates_that_cannot_be_are_refused_with_the_reason() {
 type Change = (&'static str, fn(&mut SchedulingPolicy));
 
 fn leftover(policy: &mut SchedulingPolicy) -> [&mut Rate; 3] {
-    let Budget::Leftover { epsilon, floor, min_change, .. } = &mut policy.budget else { panic!() };
+    let Budget::Leftover { epsilon, floor, min_change } = &mut policy.budget else { panic!() };
     [epsilon, floor, min_change]
 }
 

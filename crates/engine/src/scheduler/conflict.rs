@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::base::class::Class;
 
-/// A job that nobody has stepped for this long lets go of what others want, whatever the schedule says. It commits what it has, so that
-/// little is lost by it, and nobody has to choose the time: longer than peaks of a real load are, 10 to 20 s (SILK Fig. 7), after which
-/// what was set aside for one goes on; and under a load that stays high others wait no longer than that.
-pub const IDLE_MAX: Duration = Duration::from_secs(30);
+/// A job that nobody has stepped for this long lets go of what others want, whatever the schedule says. It is no knob: the job commits what
+/// it has, so little is lost whatever the time is. Peaks of a real load are shorter, 10 to 20 s (SILK Fig. 7), and what was set aside for
+/// one goes on after it; under a load that stays high nobody waits longer.
+const IDLE_MAX: Duration = Duration::from_secs(30);
 
 /// What becomes of a job whose tables a more urgent one needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

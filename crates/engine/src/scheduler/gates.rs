@@ -79,8 +79,8 @@ pub struct Burst {
     pub runs: Option<u32>,
     /// Or from so many bytes on.
     pub bytes: Option<u64>,
-    /// So many merges of flushed tables among themselves before all of L0 goes down; `None`: all goes down at once. Only flushed tables
-    /// count then.
+    /// So many merges of flushed tables among themselves before all of L0 goes down, and flushed tables alone count; `None`: all goes down
+    /// at once.
     pub parts: Option<u32>,
 }
 

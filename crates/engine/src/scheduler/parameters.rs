@@ -113,7 +113,7 @@ fn set(policy: &mut SchedulingPolicy, name: &str, value: &str) -> Option<bool> {
 }
 
 fn set_budget(policy: &mut SchedulingPolicy, name: &str, rate: Rate) -> Option<bool> {
-    let Budget::Leftover { epsilon, floor, min_change, .. } = &mut policy.budget else { return Some(false) };
+    let Budget::Leftover { epsilon, floor, min_change } = &mut policy.budget else { return Some(false) };
     *(match name {
         "epsilon" => epsilon,
         "floor" => floor,

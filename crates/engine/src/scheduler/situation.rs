@@ -38,9 +38,9 @@ pub struct OpenJob {
     pub class: Class,
     /// True while it is set aside.
     pub paused: bool,
-    /// Bytes of its input that it has read, and has not.
+    /// Bytes of its input that it has read.
     pub read: u64,
-    /// Those.
+    /// Bytes of its input that it has not read.
     pub left: u64,
     /// When it was opened.
     pub opened_at: Duration,

@@ -25,6 +25,7 @@ use crate::observe::event::Event;
 use crate::options::Options;
 use crate::scheduler::order::served_at_first;
 use crate::table::meta::Born;
+use crate::version::run::TableRef;
 
 /// What came of a decided compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,14 +157,14 @@ fn open(
         let below = level_below(&strategy.strategy.size, &view.version, 0);
         compaction.inputs.iter().any(|run| run.level == below)
     };
-    let (class, seed) = (compaction.class, compaction.tables().next().map(crate::version::run::TableRef::id));
+    let (class, seed) = (compaction.class, compaction.tables().next().map(TableRef::id));
     // Bytes moved are read and written.
     let of_l0: u64 = compaction
         .inputs
         .iter()
         .filter(|run| run.level == 0)
         .flat_map(|run| &run.tables)
-        .map(crate::version::run::TableRef::bytes)
+        .map(TableRef::bytes)
         .sum();
     let l0_share = of_l0 as f64 / compaction.input_bytes.max(1) as f64 / 2.0;
     // Listed now: the inputs are claimed, and hold only what was published before.

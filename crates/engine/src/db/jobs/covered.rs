@@ -11,7 +11,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::install::{publish_version, record_change};
+use super::install::change_tree;
 use crate::base::class::{Class, IoClass};
 use crate::base::error::Result;
 use crate::base::units::{SeqNo, TableId};
@@ -22,7 +22,6 @@ use crate::merge::range_tombstones::RangeSource;
 use crate::observe::event::Event;
 use crate::table::meta::TableMeta;
 use crate::table::table_cache::TableCache;
-use crate::version::manifest::ManifestRecord;
 use crate::version::run::TableRef;
 use crate::version::version::Version;
 
@@ -59,10 +58,8 @@ pub fn drop_covered_tables(store: &Store, keyspace: &KeyspaceState) -> Result<()
             return Ok(());
         }
         let edit = drop_covered(&current.version, claims, &covered)?.edit;
-        let edits = vec![(keyspace.id, edit)];
-        record_change(store, tree, ManifestRecord { edits, ..ManifestRecord::default() })?;
+        change_tree(store, tree, keyspace, edit)?;
         tree.obsolete.extend(dropped.iter().cloned());
-        publish_version(store, tree, keyspace);
         dropped
     };
     let bytes = dropped.iter().map(|t| t.bytes).sum();

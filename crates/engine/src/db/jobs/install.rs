@@ -6,6 +6,7 @@
 //! A flush is installed only when the log covers, or tables hold, every older write of every other keyspace: otherwise a power cut
 //! could keep it and lose what came before (`docs/durability.md`, C1). A keyspace without a log is its own world.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use super::pressure::{drained, l0_changed};
 use crate::base::error::{Error, Result};
 use crate::base::units::{JobId, KeyspaceId, SeqNo, TableId};
 use crate::compaction::bulk::load;
+use crate::compaction::claims::Claims;
 use crate::compaction::commit::{CommitPart, commit_part, end_job, flush};
 use crate::compaction::compaction::Compaction;
 use crate::compaction::tree_view::{Ids, TreeView};
@@ -23,6 +25,7 @@ use crate::observe::event::Event;
 use crate::table::meta::TableMeta;
 use crate::version::edit::{EditStep, VersionEdit};
 use crate::version::manifest::ManifestRecord;
+use crate::version::version_set::Tree;
 use crate::write::memtable::Memtable;
 
 /// Makes the tables of a flushed memtable a new run of L0, in place of the memtable.
@@ -193,7 +196,7 @@ fn ids_for_picker(tree: &TreeState) -> Ids {
 }
 
 /// Records a job's edit, swaps the view, and keeps the books of claims and files. The tree lock is held.
-pub fn apply_job_edit(
+fn apply_job_edit(
     store: &Store,
     tree: &mut TreeState,
     keyspace: &KeyspaceState,
@@ -218,7 +221,7 @@ pub fn apply_job_edit(
 }
 
 /// Gives readers the tree as it is now.
-pub fn publish_version(store: &Store, tree: &TreeState, keyspace: &KeyspaceState) {
+fn publish_version(store: &Store, tree: &TreeState, keyspace: &KeyspaceState) {
     if let Some(current) = tree.versions.trees().get(&keyspace.id) {
         let version = Arc::clone(&current.version);
         keyspace.set_l0(&version);
@@ -280,16 +283,13 @@ fn others_lag_behind(store: &Store, keyspace: KeyspaceId) -> bool {
     others.any(|k| k.oldest_logged().is_some())
 }
 
-fn parts(
-    tree: &TreeState,
-    id: KeyspaceId,
-) -> Result<(&crate::version::version_set::Tree, &crate::compaction::claims::Claims)> {
+fn parts(tree: &TreeState, id: KeyspaceId) -> Result<(&Tree, &Claims)> {
     let current = tree.versions.trees().get(&id);
     current.zip(tree.claims.get(&id)).ok_or_else(|| Error::invalid(format!("keyspace {id} was dropped")))
 }
 
 fn dropped(compaction: &Compaction, edit: &VersionEdit) -> Vec<Arc<TableMeta>> {
-    let ids: std::collections::HashSet<_> = edit
+    let ids: HashSet<_> = edit
         .steps
         .iter()
         .filter_map(|step| match step {
@@ -298,7 +298,7 @@ fn dropped(compaction: &Compaction, edit: &VersionEdit) -> Vec<Arc<TableMeta>> {
         })
         .collect();
     // A table that only moved is dropped in one place and added in another.
-    let added: std::collections::HashSet<_> = edit
+    let added: HashSet<_> = edit
         .steps
         .iter()
         .filter_map(|step| match step {

@@ -1,8 +1,8 @@
 //! How hard writers press on what drains: measures debt, room and drain, and steers the limits at the gates.
 //!
-//! Called by the leader each time a memtable has grown by a part, and by writers at a pressed gate, once a millisecond. Flushes and
-//! compactions only note what they drain. Those who wait are in `admission.rs`, the arithmetic in
-//! `scheduler/admission.rs`.
+//! Called by the leader each time a memtable has grown by a part, by writers at a pressed gate, once a millisecond, and once a second while
+//! anybody is slowed. Flushes and compactions only note what they drain. Those who wait are in `db/writing/admission.rs`, the arithmetic
+//! in `scheduler/admission.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -34,8 +34,7 @@ pub fn resample(store: &Store, gate: &Gate, keyspace: Option<&Arc<KeyspaceState>
     }
 }
 
-/// Measures the debt of a keyspace and steers its limit. Whoever changes the debt calls this: the leader each time a memtable
-/// has grown by a part, flushes and compactions as they go.
+/// Measures the debt of a keyspace and steers its limit.
 pub fn sample(store: &Store, keyspace: &KeyspaceState) {
     if !store.admission.timed.load(Ordering::Relaxed) {
         return;

@@ -30,6 +30,8 @@ use crate::scheduler::policy::SchedulingPolicy;
 use crate::scheduler::situation::{self, Backlog, Sample};
 use crate::table::block_cache::BlockCache;
 use crate::table::meta::Born;
+use crate::version::level::Level;
+use crate::version::run::TableRef;
 
 /// Where no background work is open there is nothing to pace: the monitor looks this seldom, and is woken for the first work.
 const AT_REST: Duration = Duration::from_millis(100);
@@ -211,8 +213,8 @@ fn l0_of(keyspace: &KeyspaceState, state: &BackgroundState) -> L0Backlog {
     let of_l0 = |job: &&OpenJob| job.keyspace.id == keyspace.id && job.class.is_l0();
     let mut l0 = L0Backlog { jobs: state.jobs.iter().filter(of_l0).count() as u32, ..L0Backlog::default() };
     let view = keyspace.view.load();
-    for run in view.version.levels.first().into_iter().flat_map(crate::version::level::Level::runs) {
-        let bytes: u64 = run.tables.iter().map(crate::version::run::TableRef::bytes).sum();
+    for run in view.version.levels.first().into_iter().flat_map(Level::runs) {
+        let bytes: u64 = run.tables.iter().map(TableRef::bytes).sum();
         if run.tables.is_empty() {
             continue;
         }
@@ -296,7 +298,7 @@ pub fn set_schedule(store: &Store, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// An interval may be over: decides anew. Answers how soon the next one is; `None` if the schedule never looks at the load.
+/// An interval may be over: decides anew. Answers how soon the next one is; `None` where the schedule never decides because of the time.
 pub fn look(store: &Store) -> Option<Duration> {
     let mut state = store.background.lock();
     let every = state.policy.decides_each()?;
@@ -324,10 +326,11 @@ pub fn look(store: &Store) -> Option<Duration> {
 /// The same where a test steps, once an interval.
 pub fn look_if_due(store: &Store) {
     let now = store.clock.now();
-    let due = |state: &BackgroundState| state.policy.decides_each().filter(|_| now >= state.look_at);
-    let every = due(&store.background.lock());
-    if let Some(every) = every {
-        store.background.lock().look_at = now.saturating_add(every);
+    let mut state = store.background.lock();
+    let due = state.policy.decides_each().filter(|_| now >= state.look_at);
+    if let Some(every) = due {
+        state.look_at = now.saturating_add(every);
+        drop(state);
         look(store);
     }
 }

@@ -158,19 +158,17 @@ fn run(store: &Store, taken: Taken, began: Duration) {
     let (cpu_before, moved_before) = (evenkeel_sys::thread_cpu_time(), job.bytes_moved());
     let outcome = job.step(STEP_BYTES);
     let on_disk = job.bytes_moved().saturating_sub(moved_before);
-    let outcome = match outcome {
-        Ok((Progress::TableDone, moved)) if sliced || job.ready_parts() >= TABLES_PER_PART => {
-            match job.take_commit(false, false).map(|part| install_part(store, &keyspace, id, part)) {
-                None => Ok((Progress::TableDone, moved)),
-                Some(Ok(())) => {
-                    let_go(store, &keyspace, id, &mut job);
-                    Ok((Progress::TableDone, moved))
-                }
-                Some(Err(error)) => Err(error),
-            }
+    let outcome = outcome.and_then(|(progress, moved)| {
+        let is_enough = sliced || job.ready_parts() >= TABLES_PER_PART;
+        if progress == Progress::TableDone
+            && is_enough
+            && let Some(part) = job.take_commit(false, false)
+        {
+            install_part(store, &keyspace, id, part)?;
+            let_go(store, &keyspace, id, &mut job);
         }
-        other => other,
-    };
+        Ok((progress, moved))
+    });
     // Before the job goes from the list of open jobs, which is what is waited for.
     let cpu = count_cpu(store, class, cpu_before);
     store.counters.step_us.add((store.clock.now().saturating_sub(began)).as_micros() as u64);

@@ -45,7 +45,7 @@ pub enum Outcome {
         /// For more urgent work.
         yielded: bool,
     },
-    /// It failed, and threw so many bytes away.
+    /// So many bytes of it were thrown away: for a more urgent one, or because nobody wants it any more.
     Discarded(u64),
     /// It failed, and lost so many bytes of work.
     Failed(u64),
