@@ -23,6 +23,9 @@ mod kill;
 /// `kill -9` at the n-th call of a kind.
 #[cfg(target_os = "linux")]
 mod kill_calls;
+/// `kill -9` amid preemptions.
+#[cfg(unix)]
+mod kill_preempted;
 /// `lab`.
 mod lab;
 /// `stats`, `levels`, `explain`, `schedule`: of a store at rest and of one that another process has open.
