@@ -262,3 +262,7 @@ fn ahead_loop(store: &Store) {
     };
     store.ahead.run(&*store.clock, begin, || (), upkeep);
 }
+
+#[cfg(test)]
+#[path = "threads_tests.rs"]
+mod tests;

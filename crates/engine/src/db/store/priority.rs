@@ -114,6 +114,13 @@ impl Priorities {
         self.add(ThreadPriority::new(WhenNeeded::Wakes(thread::current())))
     }
 
+    /// How many there are, and how many of them are raised.
+    #[cfg(test)]
+    pub fn count(&self) -> [usize; 2] {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        [all.len(), all.iter().filter(|thread| thread.is_raised()).count()]
+    }
+
     fn add(&self, own: ThreadPriority) -> Arc<ThreadPriority> {
         let own = Arc::new(own);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&own));
