@@ -1,4 +1,4 @@
-//! What a full or failing disk does to the manifest: a change is either made or not, and a reopen agrees.
+//! What a full or failing disk does to the manifest: a change is either made or not, and a reopen agrees. And one that ends early.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::VersionSet;
 use crate::base::units::{COUNT_MAX, KeyspaceId, SeqNo};
 use crate::storage::fault::{Fault, FaultError, FaultKind};
+use crate::storage::file_name::FileName;
 use crate::storage::file_system::FileSystem;
 use crate::storage::simulated::SimulatedFileSystem;
 use crate::version::edit::VersionEdit;
@@ -120,5 +121,41 @@ fn counts_that_no_store_gets_to_are_damage() {
     for (good, bad) in records(max).iter().zip(&records(max + 1)) {
         assert!(read(good).is_ok(), "{good:?}");
         assert!(matches!(read(bad), Err(BadEdit::Damaged(_))), "{bad:?}");
+    }
+}
+
+/// Of one that is cut its whole records hold, whatever zeros a file system leaves behind the cut; without the first of them it is damage.
+/// What was read is not appended to.
+#[test]
+fn a_manifest_that_ends_early_is_read_up_to_there() {
+    let (fs, mut set) = new_store();
+    let path = FileName::Manifest(set.manifest_number().unwrap()).path(Path::new(DIR));
+    let len = || fs.contents(&path).unwrap().len();
+    // Where each record ends, and what the tree holds from there on.
+    let mut ends = vec![(len(), None)];
+    for byte in 1..=4 {
+        set.commit(change(byte, 40)).unwrap();
+        ends.push((len(), Some(byte)));
+    }
+    let whole = fs.contents(&path).unwrap();
+    for at in 0..=whole.len() {
+        for zeros in [0, 1, 30, 4096] {
+            let (disk, mut cut) = (fs.process_kill(), whole[..at].to_vec());
+            cut.resize(at + zeros, 0);
+            disk.set_contents(&path, &cut).unwrap();
+            let read = VersionSet::recover(Arc::new(disk.clone()), Path::new(DIR));
+            // Where zeros were cut off they may stand again.
+            let is_there = |(end, _): &&(usize, Option<u8>)| cut.get(..*end) == Some(&whole[..*end]);
+            let Some((_, held)) = ends.iter().rev().find(is_there) else {
+                assert_eq!(read.unwrap_err().kind(), "Corruption", "cut to {at}, {zeros} zeros");
+                continue;
+            };
+            let mut set = read.unwrap().unwrap();
+            assert_eq!(cursor(&set), *held, "cut to {at}, {zeros} zeros");
+            set.begin_manifest().unwrap();
+            set.commit(change(9, 10)).unwrap();
+            assert_eq!((cursor(&set), cursor(&reopened(&disk))), (Some(9), Some(9)));
+            assert_eq!(disk.contents(&path), Some(cut));
+        }
     }
 }

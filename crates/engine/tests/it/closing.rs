@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use evenkeel::fs::Class;
+use evenkeel::fs::{Class, FileSystem};
+use evenkeel::inspect::{ManifestItem, manifest};
 use evenkeel::testing::SimulatedFileSystem;
-use evenkeel::{Db, Event, KeyspaceOptions, Options};
+use evenkeel::{Db, Event, KeyspaceOptions, Options, ScanRange};
 
 const DIR: &str = "/store";
 
@@ -105,4 +106,98 @@ fn a_store_can_be_closed_while_its_space_is_measured() {
         db.close().unwrap();
         assert_eq!(measuring.join().unwrap(), Some("Poisoned"));
     });
+}
+
+/// Records of the only manifest that is there.
+fn records(fs: &SimulatedFileSystem) -> u64 {
+    let names = fs.list(Path::new(DIR)).unwrap();
+    let manifests: Vec<&String> = names.iter().filter(|name| name.starts_with("MANIFEST-")).collect();
+    let [name] = manifests[..] else { panic!("{names:?}") };
+    let fs: Arc<dyn FileSystem> = Arc::new(fs.clone());
+    let key = |key: &[u8]| format!("{key:?}");
+    let report = manifest(&fs, &Path::new(DIR).join(name), &key, &mut |_: &ManifestItem| Ok(())).unwrap();
+    assert!(report.damage.is_empty(), "{:?}", report.damage);
+    report.records
+}
+
+/// What was begun before comes too late, and so does whatever is asked of handles that are left: the record that says how long the logs are
+/// stays the only one.
+#[test]
+fn nothing_follows_the_end_of_a_manifest() {
+    let fs = SimulatedFileSystem::new();
+    let open = |fs: SimulatedFileSystem| {
+        Db::builder(Path::new(DIR)).file_system(Arc::new(fs)).without_threads().open().unwrap()
+    };
+    let db = open(fs.clone());
+    let (keyspace, again) = (db.keyspace("default").unwrap(), db.clone());
+    db.create_keyspace("other", KeyspaceOptions::default()).unwrap();
+    keyspace.put(b"in memory", b"1").unwrap();
+    let mut load = keyspace.bulk_load().unwrap();
+    load.put(b"loaded", b"1").unwrap();
+    db.close().unwrap();
+    assert_eq!(records(&fs), 1);
+    let closed = fs.call_count() as usize;
+    let late = [
+        ("put", keyspace.put(b"late", b"1")),
+        ("flush", again.flush()),
+        ("set_strategy", again.set_strategy("tier")),
+        ("set_option", again.set_option("level_ratio", "8")),
+        ("create_keyspace", again.create_keyspace("late", KeyspaceOptions::default()).map(drop)),
+        ("drop_keyspace", again.drop_keyspace("other")),
+        ("bulk load", load.finish()),
+        ("compact_range", again.compact_range(ScanRange::all())),
+    ];
+    for (what, outcome) in late {
+        assert_eq!(outcome.map_err(|error| error.kind()), Err("Poisoned"), "{what}");
+    }
+    let calls = fs.calls().split_off(closed);
+    let of_the_store = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("MANIFEST-") || name == "CURRENT" || name.ends_with(".log")
+    };
+    assert!(!calls.iter().any(|call| of_the_store(&call.path)), "{calls:?}");
+    assert_eq!(records(&fs), 1);
+    let db = open(fs.process_kill());
+    assert_eq!(db.keyspaces(), ["default", "other"]);
+    assert_eq!(db.get(b"in memory").unwrap().as_deref(), Some(&b"1"[..]));
+    assert_eq!(db.scan(ScanRange::all()).unwrap().count(), 1);
+}
+
+/// With threads that make keyspaces and flush them meanwhile: each of these changes comes before the end of the manifest, and is kept, or is
+/// refused.
+#[test]
+fn what_is_changed_beside_a_close_is_kept_or_refused() {
+    for round in 0..20 {
+        let fs = SimulatedFileSystem::new();
+        let builder = Db::builder(Path::new(DIR)).options(Options { reserve_bytes: 0, ..Options::default() });
+        let db = builder.clone().file_system(Arc::new(fs.clone())).open().unwrap();
+        let made = std::thread::scope(|scope| {
+            let threads = [0, 1].map(|thread| {
+                let db = db.clone();
+                scope.spawn(move || {
+                    let mut made = Vec::new();
+                    loop {
+                        let name = format!("{thread}-{}", made.len());
+                        let Ok(keyspace) = db.create_keyspace(&name, KeyspaceOptions::default()) else {
+                            return made;
+                        };
+                        made.push(name);
+                        if keyspace.put(b"key", b"value").and_then(|()| keyspace.flush()).is_err() {
+                            return made;
+                        }
+                    }
+                })
+            });
+            while db.keyspaces().len() < 4 + round {
+                std::thread::yield_now();
+            }
+            db.close().unwrap();
+            threads.map(|thread| thread.join().unwrap()).concat()
+        });
+        let killed = fs.process_kill();
+        assert_eq!(records(&killed), 1, "round {round}");
+        let db = builder.file_system(Arc::new(killed)).without_threads().open().unwrap();
+        let there = db.keyspaces();
+        assert!(made.iter().all(|name| there.contains(name)), "round {round}: {made:?}, and {there:?}");
+    }
 }

@@ -21,6 +21,8 @@ mod deletes;
 mod device;
 /// Durability modes and the log.
 mod durability;
+/// Manifests that end early.
+mod early_ends;
 /// What estimators make of clients' reads on a real store.
 mod estimates;
 /// What failures may do and what not.
