@@ -33,6 +33,32 @@ fn cache_fills_tell_what_clients_read() {
     }
 }
 
+/// The same of a whole minute, all estimates of one and the same: DLC's bound for Eq 6, and that SILK's formula does not keep it.
+#[test]
+fn over_a_minute_cache_fills_are_what_clients_read() {
+    const SECONDS: u64 = 60;
+    for compression in ["none", "lz4"] {
+        let mut options = options("dlc-full:estimator=op-bytes");
+        options.set("compression", compression).unwrap();
+        options.set("readahead_bytes", "0").unwrap();
+        let mut world = World::with(options, 23);
+        world.settle();
+        let before = world.metrics().schedule.used;
+        for tick in 0..SECONDS * 100 {
+            scan(&world, tick);
+            world.tick(0, 20);
+        }
+        let used = world.metrics().schedule.used.since(&before);
+        world.finish();
+        let fills = Estimator::CacheFills { gamma: None }.bytes(&used);
+        let (operations, device) = (Estimator::OpBytes.bytes(&used), Estimator::Device.bytes(&used));
+        let is_near = device > (SECONDS * 50_000) as f64 && (fills / device - 1.0).abs() < 0.1;
+        assert!(is_near, "{compression}: {fills} of {device}");
+        let is_off = (operations / device - 1.0).abs() > 0.3;
+        assert!(is_off || compression != "none", "{compression}: {operations} of {device}");
+    }
+}
+
 /// Weights that were fitted while clients did this and that tell what they read when they do something else, within 15 %.
 #[test]
 fn fitted_weights_tell_what_clients_read() {

@@ -31,6 +31,8 @@ mod failures;
 mod fault_sweep;
 /// Failing disks, damaged and newer files, second openers.
 mod faults;
+/// What flushes and L0 have at least.
+mod floor;
 /// Stores that released formats have written.
 mod golden;
 /// Levels in groups of keys by heat.
