@@ -19,6 +19,7 @@ const HALVES: Row = Row {
     strategy: STRATEGY,
     memory: 1,
     zipfian: false,
+    hurried: "",
 };
 /// The production load of Figure 7.
 const NUTANIX: Row =

@@ -121,13 +121,13 @@ impl Cell {
         let mut words = vec!["bench".to_owned(), row.workload.to_owned()];
         words.extend(self.common(divide, row.memory));
         let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
-        flag("--threads", row.setup.threads.to_string());
+        flag("--threads", row.threads(divide).to_string());
         flag("--seconds", row.seconds(divide).to_string());
         if row.setup.warm_seconds > 0 && find(row.workload).is_some_and(Workload::reads) {
             flag("--warm", row.setup.warm_seconds.to_string());
         }
         flag("--device", row.setup.device(divide).to_string());
-        flag("--schedule", row.schedule.to_owned());
+        flag("--schedule", row.schedule(divide));
         // Both papers ask for records evenly, but for sysbench's transactions, the latest of YCSB D, and half of SILK's Figure 12.
         let evenly = |workload: &Workload| {
             !row.zipfian && workload.transaction.reads == 0 && workload.distribution != Distribution::Latest

@@ -23,6 +23,8 @@ pub struct Setup {
     pub aging_ops: u64,
     /// Reads and writes together, a second.
     pub device_bytes_per_sec: u64,
+    /// So many seconds of a whole run are one where all is divided: data are fewer, and the device is slower by that much less.
+    pub hurry: u64,
     /// Memtables.
     pub memtable_bytes: u64,
     /// The first level below L0.
@@ -57,6 +59,8 @@ pub const S: Setup = Setup {
     filler: "fillrandom",
     aging_ops: 0,
     device_bytes_per_sec: 100 * MIB,
+    // With more, queues of a peak are over before a second shows them.
+    hurry: 2,
     memtable_bytes: 32 * MIB,
     base_bytes: 128 * MIB,
     ratio: 8,
@@ -83,6 +87,8 @@ pub const D: Setup = Setup {
     value_mean: 184,
     filler: "oltp-writes",
     aging_ops: 10_000_000 / 3,
+    // Six minutes in one. With two, the fourth memtable, from which on L0 goes down, is full after 64 seconds, and nobody has trouble.
+    hurry: 6,
     base_bytes: 512 * MIB,
     ratio: 10,
     table_bytes: 16 * MIB,
@@ -131,6 +137,11 @@ const PEAK_MIN: f64 = 1.6;
 /// What bursts move for a byte written, by what their probe moves: as measured, with all data (1.00 to 1.08 in five runs) and with an
 /// eighth. What the same load moves differs by 2 %, what a probe does by 10 %, by how many of its few large merges it is through with.
 const MOVED: [f64; 2] = [1.03, 0.9];
+/// The same for bursts. They move 1.11 times what their probe does with all data and with an eighth, so peaks are of 1.78 and of 1.70 W*.
+const MOVED_BY_BURSTS: [f64; 2] = [1.03, 1.08];
+/// Threads that serve bursts where all is divided: half as many. What clients get of a device beside two merges goes by how many of them
+/// ask at a time; 32 get 2.0 W*, which no valid peak is above, and nobody who merges at will has trouble.
+const THREADS_OF_BURSTS: u64 = 16;
 /// The mean that is aimed at, likewise, and the most that it may be: by what is moved under the load it is a twentieth more.
 const MEAN: f64 = 0.8;
 const MEAN_MAX: f64 = 0.93;
@@ -174,6 +185,8 @@ pub struct Row {
     pub memory: u64,
     /// Records as YCSB chooses them, a few of them mostly, and not evenly.
     pub zipfian: bool,
+    /// What the schedule is told besides where all is divided: knobs with times, which are shorter there.
+    pub hurried: &'static str,
 }
 
 /// The strategy of both papers: one table at a time to the next level, round robin; L0 of several runs.
@@ -182,12 +195,17 @@ pub const STRATEGY: &str = "1-leveling";
 impl Row {
     /// This load under another schedule, which is called the same.
     pub const fn under(self, schedule: &'static str) -> Row {
-        Row { name: schedule, schedule, ..self }
+        Row { name: schedule, schedule, hurried: "", ..self }
     }
 
     /// The same under another name.
     pub const fn named(self, name: &'static str) -> Row {
         Row { name, ..self }
+    }
+
+    /// The same with these knobs besides where all is divided.
+    pub const fn hurried(self, knobs: &'static str) -> Row {
+        Row { hurried: knobs, ..self }
     }
 
     /// Of what all schedules are under the same load: setup, workload and load.
@@ -222,20 +240,39 @@ impl Row {
         self.schedule == "unlimited"
     }
 
-    /// How long it is measured where all is divided.
+    /// How long it is measured where all is divided. A probe is as long for the store as a whole one: with more merges than that has X_max
+    /// would be less, and nine tenths of it would trouble nobody.
     pub fn seconds(&self, divide: u64) -> f64 {
         if divide == 1 {
-            self.seconds
-        } else {
-            self.seconds.min(QUICK_SECONDS * 8.0 / divide.max(8) as f64).max(3.0)
+            return self.seconds;
         }
+        let hurry = if self.load == Load::Probe { self.setup.hurry as f64 } else { 1.0 };
+        (self.seconds / hurry).min(QUICK_SECONDS * 8.0 / divide.max(8) as f64).max(3.0)
+    }
+
+    /// Threads that serve requests where all is divided.
+    pub fn threads(&self, divide: u64) -> u64 {
+        match self.load {
+            Load::Bursts { .. } if divide > 1 => THREADS_OF_BURSTS,
+            _ => self.setup.threads,
+        }
+    }
+
+    /// The schedule where all is divided, as `--schedule` takes it.
+    pub fn schedule(&self, divide: u64) -> String {
+        if divide == 1 || self.hurried.is_empty() {
+            return self.schedule.to_owned();
+        }
+        let before = if self.schedule.contains(':') { ',' } else { ':' };
+        format!("{}{before}{}", self.schedule, self.hurried)
     }
 
     /// The words of `--shape`; nothing for a closed loop.
     pub fn shape(&self, found: Option<Found>, divide: u64, seed: u64) -> Option<String> {
         let found = found.unwrap_or(Found { ops_per_sec: 1.0, sustained_ops_per_sec: 1.0 });
         let whole = |rate: f64| rate.round().max(1.0);
-        let sustained = found.sustained_ops_per_sec / MOVED[usize::from(divide > 1)];
+        let moved = if matches!(self.load, Load::Bursts { .. }) { MOVED_BY_BURSTS } else { MOVED };
+        let sustained = found.sustained_ops_per_sec / moved[usize::from(divide > 1)];
         let (peak, high) = (PEAK * sustained, HIGH * found.ops_per_sec);
         // A short run has as many peaks, each as much shorter.
         let shrunk = |seconds: f64| (seconds * self.seconds(divide) / self.seconds * 100.0).round() / 100.0;
@@ -312,10 +349,10 @@ impl Setup {
         (self.records / divide).max(1000)
     }
 
-    /// The device where data are divided: it slows down by half as many powers of two and one more, so by 4 for 8.
+    /// The device where data are divided: slower by as much, but for the hurry.
     pub fn device(&self, divide: u64) -> u64 {
-        let slower = if divide == 1 { 1 } else { (divide / 2).max(2) };
-        (self.device_bytes_per_sec / slower).max(4 * MIB)
+        let bytes_per_sec = self.device_bytes_per_sec * self.hurry / divide.max(1);
+        bytes_per_sec.clamp(4 * MIB, self.device_bytes_per_sec)
     }
 
     /// The engine's options.
@@ -353,6 +390,7 @@ mod tests {
         strategy: STRATEGY,
         memory: 1,
         zipfian: false,
+        hurried: "",
     };
 
     #[test]
@@ -360,7 +398,7 @@ mod tests {
         let found = Some(Found { ops_per_sec: 1000.0, sustained_ops_per_sec: 400.0 });
         let shape = |load, divide| Row { load, ..ROW }.shape(found, divide, 42);
         assert_eq!(shape(ROW.load, 1).as_deref(), Some("peaks:641,64,10,20"));
-        assert_eq!(shape(ROW.load, 8).as_deref(), Some("peaks:733,73,2.5,5"));
+        assert_eq!(shape(ROW.load, 8).as_deref(), Some("peaks:611,61,2.5,5"));
         let nutanix = shape(Load::Nutanix, 1).unwrap();
         let peak: f64 = nutanix.trim_start_matches("nutanix:").split(',').next().unwrap().parse().unwrap();
         assert!((621.0..=641.0).contains(&peak) && nutanix.matches(',').count() == 1, "{nutanix}");
@@ -394,8 +432,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_quick_is_an_eighth_on_a_quarter_of_the_device() {
+    fn what_is_quick_is_an_eighth_on_a_part_of_the_device() {
         assert_eq!((S.records(8), S.device(8), S.device(1)), (500_000, 25 * MIB, 100 * MIB));
+        assert_eq!((D.device(8), D.device(2), D.device(10_000)), (75 * MIB, 100 * MIB, 4 * MIB));
         let options = S.options(8, 1);
         assert!(options.contains(&("memtable_bytes", (4 * MIB).to_string())));
         assert_eq!((ROW.seconds(1), ROW.seconds(8), ROW.seconds(10_000)), (240.0, 60.0, 3.0));
@@ -403,5 +442,20 @@ mod tests {
         assert_eq!(ROW.under("unlimited").group(), ROW.group());
         assert_eq!(ROW.probe().id(), "s-ycsb-a-probe-120s-unlimited");
         assert_eq!(Row { zipfian: true, ..ROW }.probe().id(), "s-ycsb-a-zipfian-probe-120s-unlimited");
+    }
+
+    #[test]
+    fn what_is_quick_has_constants_of_its_own() {
+        let probe = |setup| Row { setup, ..ROW }.probe().seconds(8);
+        assert_eq!((ROW.probe().seconds(1), probe(&S), probe(&D)), (120.0, 60.0, 20.0));
+        let endless = Row { load: Load::Endless, ..ROW };
+        assert_eq!((ROW.threads(1), ROW.threads(8), endless.threads(8)), (32, 16, 32));
+        let told = |row: Row, divide| (row.schedule(divide), row.id() == ROW.id());
+        let hurried = ROW.hurried("every=2s");
+        assert_eq!(told(hurried, 1), ("silk".to_owned(), true));
+        assert_eq!(told(hurried, 8), ("silk:every=2s".to_owned(), true));
+        let knobs = Row { schedule: "silk:floor=5%", ..hurried };
+        assert_eq!(told(knobs, 8), ("silk:floor=5%,every=2s".to_owned(), true));
+        assert_eq!(told(hurried.under("paced"), 8), ("paced".to_owned(), false));
     }
 }

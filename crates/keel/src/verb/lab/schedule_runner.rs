@@ -145,3 +145,19 @@ impl ScheduleRunner<'_> {
         Stores::below(self.folder.out)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_lab::experiments::SCHEDULES;
+    use evenkeel_lab::scheduling::cells::plan;
+
+    /// Also with the knobs that it has besides where all is divided.
+    #[test]
+    fn every_row_has_a_schedule_that_there_is() {
+        for cell in plan(SCHEDULES, 1..=1) {
+            for schedule in [1, 8].map(|divide| cell.row.schedule(divide)) {
+                assert!(evenkeel::schedule::check(&schedule).is_ok(), "{schedule}");
+            }
+        }
+    }
+}
