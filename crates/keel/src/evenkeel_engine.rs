@@ -169,7 +169,7 @@ impl Answers for EvenkeelEngine {
 /// Classes of bytes but for what clients read.
 const INTERNAL: [&str; 7] = ["wal", "manifest", "flush", "intra-l0", "l0-to-l1", "deep", "upkeep"];
 
-/// The figures by their names in the engine's JSON; levels and debt are those of the keyspace that is measured.
+/// The figures by their names in the engine's JSON; levels, memtables and debt are those of the keyspace that is measured.
 fn figures(json: &Value, keyspace: &str) -> Figures {
     let number = |path: &str| json.pointer(path).and_then(Value::as_f64);
     let whole = |path: &str| json.pointer(path).and_then(Value::as_u64);
@@ -182,6 +182,7 @@ fn figures(json: &Value, keyspace: &str) -> Figures {
     let keyspaces = json.get("keyspaces").and_then(Value::as_array);
     let mine = keyspaces.and_then(|all| all.iter().find(of_keyspace));
     let levels = mine.and_then(|keyspace| keyspace.get("levels"));
+    let of_mine = |name: &str| mine.and_then(|keyspace| keyspace.get(name)).and_then(Value::as_u64);
     Figures {
         write_amplification: number("/amplification/write"),
         read_amplification: number("/amplification/read"),
@@ -199,7 +200,8 @@ fn figures(json: &Value, keyspace: &str) -> Figures {
         client_estimate: number("/schedule/client_bytes_per_sec"),
         flushes_delayed: whole("/schedule/flushes_delayed"),
         jobs_open: whole("/jobs/open"),
-        debt_bytes: mine.and_then(|keyspace| keyspace.get("debt_bytes")).and_then(Value::as_u64),
+        memtables_full: of_mine("immutable_memtables"),
+        debt_bytes: of_mine("debt_bytes"),
         monitor_cpu_seconds: number("/schedule/monitor_cpu_seconds"),
         flush_bytes: whole("/io/flush/written"),
         l0_bytes: sum(&["/io/intra-l0/written", "/io/l0-to-l1/written"]),
@@ -229,7 +231,7 @@ mod tests {
         let json = serde_json::json!({
             "amplification": {"write": 4.5}, "compactions": {"count": 3},
             "io": {"deep": {"written": 10}, "upkeep": {"written": 1}, "intra-l0": {"written": 5}},
-            "keyspaces": [{"name": "other"}, {"name": "default", "debt_bytes": 7, "levels": [
+            "keyspaces": [{"name": "other"}, {"name": "default", "debt_bytes": 7, "immutable_memtables": 1, "levels": [
                 {"runs": 2, "bytes": 1}, {"bytes": 20}, {"bytes": 300}, {"bytes": 4000}, {"bytes": 50000},
             ]}],
         });
@@ -237,6 +239,6 @@ mod tests {
         assert_eq!((seen.write_amplification, seen.compactions), (Some(4.5), Some(3)));
         assert_eq!((seen.deep_bytes, seen.l0_bytes, seen.flush_bytes), (Some(11), None, None));
         assert_eq!((seen.l0_runs, seen.level_bytes), (Some(2), Some([1, 20, 300, 54_000])));
-        assert_eq!(seen.debt_bytes, Some(7));
+        assert_eq!((seen.debt_bytes, seen.memtables_full), (Some(7), Some(1)));
     }
 }

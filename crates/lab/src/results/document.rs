@@ -158,6 +158,8 @@ pub struct WindowRow {
     #[serde(default)]
     pub jobs_open: Option<u64>,
     #[serde(default)]
+    pub memtables_full: Option<u64>,
+    #[serde(default)]
     pub debt_bytes: Option<u64>,
     pub others_cores: Option<f64>,
     #[serde(default)]
@@ -422,6 +424,7 @@ fn windows(outcome: &Outcome) -> Vec<WindowRow> {
             flushes_delayed: sample.flushes_delayed,
             stall_seconds: sample.stall_seconds,
             jobs_open: sample.jobs_open,
+            memtables_full: sample.memtables_full,
             debt_bytes: sample.debt_bytes,
             others_cores,
             stolen_seconds,

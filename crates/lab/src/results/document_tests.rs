@@ -56,6 +56,7 @@ fn every_field_is_documented() {
         flushes_delayed: None,
         stall_seconds: None,
         jobs_open: None,
+        memtables_full: None,
         debt_bytes: None,
         others_cores: None,
         stolen_seconds: None,
@@ -152,6 +153,16 @@ fn every_field_is_documented() {
     for field in fields {
         assert!(documentation.contains(&format!("`{field}`")), "docs/bench_json.md lacks `{field}`");
     }
+}
+
+#[test]
+fn a_document_from_before_memtables_were_counted_is_read() {
+    let mut old = serde_json::to_value(sample::document("x", 2)).unwrap();
+    for row in old["windows"].as_array_mut().unwrap() {
+        assert!(row.as_object_mut().unwrap().remove("memtables_full").is_some());
+    }
+    let read = Document::from_json(&old.to_string()).unwrap();
+    assert!(read.windows.len() == 2 && read.windows.iter().all(|row| row.memtables_full.is_none()));
 }
 
 #[test]

@@ -165,6 +165,8 @@ pub struct Figures {
     pub flushes_delayed: Option<u64>,
     /// Compactions that are open now, those set aside among them.
     pub jobs_open: Option<u64>,
+    /// Full memtables that are not in tables yet, the one that is being flushed among them.
+    pub memtables_full: Option<u64>,
     /// Bytes that compactions would have to move now for the tree to be in shape.
     pub debt_bytes: Option<u64>,
     /// CPU seconds of what looks at the load for the schedule.

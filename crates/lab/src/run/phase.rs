@@ -97,7 +97,7 @@ impl Watch for Crash<'_> {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
     /// What the engine did in it, by its own account: differences, but for `l0_runs`, `level_bytes`, `jobs_open`,
-    /// `debt_bytes`, `client_estimate` and `internal_limit`.
+    /// `memtables_full`, `debt_bytes`, `client_estimate` and `internal_limit`.
     pub figures: Figures,
     /// Cores that other processes used in it.
     pub others_cores: Option<f64>,

@@ -231,9 +231,10 @@ pub fn reset(document: &Document) -> Option<f64> {
     ratio(*fewest as f64, most as f64)
 }
 
-/// Compactions that were open at the end of a second: the most.
-pub fn most_jobs(document: &Document) -> Option<f64> {
-    seconds(document).filter_map(|window| window.jobs_open).max().map(|jobs| jobs as f64)
+/// Compactions that were open at the end of a second, and full memtables but for the one that was being flushed: the most.
+pub fn longest_queue(document: &Document) -> Option<f64> {
+    let queue = |window: &WindowRow| Some(window.jobs_open? + window.memtables_full?.saturating_sub(1));
+    seconds(document).filter_map(queue).max().map(|queue| queue as f64)
 }
 
 /// What flushes and compactions moved.
@@ -410,6 +411,18 @@ mod tests {
         assert_eq!(lost(&d), Some(0.05));
         d.compaction.wasted_bytes = None;
         assert_eq!(lost(&d), None);
+    }
+
+    #[test]
+    fn a_memtable_waits_behind_the_one_that_is_being_flushed() {
+        let queue = |full: fn(u64) -> Option<u64>| {
+            longest_queue(&document(|second, window| {
+                (window.jobs_open, window.memtables_full) = (Some(second % 2), full(second));
+            }))
+        };
+        assert_eq!(queue(|second| Some(second % 2)), Some(1.0));
+        assert_eq!(queue(|second| Some(if second == 6 { 4 } else { 0 })), Some(3.0));
+        assert_eq!(queue(|_| None), None, "who does not tell of memtables has no queue to tell of");
     }
 
     #[test]

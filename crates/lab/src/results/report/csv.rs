@@ -66,7 +66,7 @@ const SUMMARY: &str = "engine settings workload version records ops seconds thro
     halted_seconds left_out_seconds steady_p50_us steady_p99_us steady_p999_us steady_max_us steady_worst_second_p99_us";
 
 const WINDOWS: &str = "engine settings second offered achieved queue p99_us max_us client_bytes flush_bytes \
-    l0_bytes deep_bytes l0_runs level0_bytes level1_bytes level2_bytes deeper_bytes internal_limit internal_bytes client_read_bytes client_estimate flushes_delayed stall_seconds jobs_open debt_bytes others_cores \
+    l0_bytes deep_bytes l0_runs level0_bytes level1_bytes level2_bytes deeper_bytes internal_limit internal_bytes client_read_bytes client_estimate flushes_delayed stall_seconds jobs_open memtables_full debt_bytes others_cores \
     stolen_seconds";
 
 fn summary_row(run: &Run) -> Vec<String> {
@@ -127,6 +127,7 @@ fn window_rows(doc: &Document) -> impl Iterator<Item = Vec<String>> {
             whole(w.flushes_delayed),
             maybe(w.stall_seconds),
             whole(w.jobs_open),
+            whole(w.memtables_full),
             whole(w.debt_bytes),
             maybe(w.others_cores),
             maybe(w.stolen_seconds),
@@ -237,13 +238,13 @@ mod tests {
         assert_eq!(rows.len(), 3);
         assert!(
             rows[1].ends_with(
-                ",x=1,0,,19000,3,35,5000,20971520,10485760,8388608,31457280,0,0,16777216,104857600,0,100000000,73400320,31457280,31000000,0,0,2,0,0.01,0"
+                ",x=1,0,,19000,3,35,5000,20971520,10485760,8388608,31457280,0,0,16777216,104857600,0,100000000,73400320,31457280,31000000,0,0,2,1,0,0.01,0"
             ),
             "{windows}"
         );
         assert!(
             rows[2].ends_with(
-                ",x=1,1,20000,19500,3,36,5000,20971520,,8388608,31457280,1,4194304,16777216,105906176,0,100000000,73400320,31457280,31000000,0,0,2,1048576,0.01,0.1"
+                ",x=1,1,20000,19500,3,36,5000,20971520,,8388608,31457280,1,4194304,16777216,105906176,0,100000000,73400320,31457280,31000000,0,0,2,1,1048576,0.01,0.1"
             ),
             "{windows}"
         );

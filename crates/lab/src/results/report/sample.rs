@@ -155,6 +155,7 @@ fn window(second: u64) -> WindowRow {
         flushes_delayed: Some(0),
         stall_seconds: Some(0.0),
         jobs_open: Some(2),
+        memtables_full: Some(1),
         debt_bytes: Some((second % 7) << 20),
         others_cores: Some(0.01),
         stolen_seconds: Some(if second == 1 { 0.1 } else { 0.0 }),
