@@ -75,12 +75,12 @@ fn with_a_deep_job(clock: &Arc<ManualClock>, random: &mut Random) -> Db {
 }
 
 /// A worker has all jobs in its hands, and has used up what compactions may move in a minute.
-fn take_all_jobs(store: &Store) -> Vec<Box<CompactionJob>> {
+fn take_all_jobs(store: &Store) -> Vec<CompactionJob> {
     let mut state = store.background.lock();
     state.limiter.step_begins();
     state.limiter.charge(120 * MIB);
-    state.jobs.iter_mut().for_each(|open| open.started = true);
-    state.jobs.iter_mut().filter_map(|open| open.job.take()).collect()
+    state.jobs.iter_mut().for_each(|open| open.waits_since = None);
+    state.jobs.iter_mut().filter_map(|open| open.job.take().map(|job| *job)).collect()
 }
 
 /// The lane as its thread has it: step after step, and then a sleep that ends at its time or with the next change.
