@@ -18,37 +18,42 @@ const SEED: u64 = 82;
 /// Preemptions of each life.
 const PREEMPTED: u64 = 3;
 
-/// So small that several levels are full within a second, on a device so slow that a job takes many steps.
-const SIZES: [&str; 11] = [
+/// Of three levels, the last of which is never full, on a device so slow that a job takes many steps.
+const SIZES: [&str; 10] = [
     "memtable_bytes=16KiB",
     "memtables=4",
     "table_bytes=16KiB",
-    "level_base_bytes=64KiB",
-    "level_ratio=3",
+    "level_ratio=1000",
     "l0_trigger=4",
     "l0_limit=200",
     "compression=none",
     "wal_bytes_max=1MiB",
     "reserve_bytes=0",
-    "device_bytes_per_sec=2MiB",
+    "device_bytes_per_sec=1MiB",
 ];
+/// At first all fits into the level below L0, and later next to nothing: from then on there is a deep job, which takes seconds.
+const FILLED: &str = "level_base_bytes=64MiB";
+const TOO_FULL: &str = "level_base_bytes=64KiB";
+/// Lines that come before each life.
+const FILL: usize = 4000;
 
 /// Whole levels at a time: deep jobs are long enough to be set aside, and have parts to commit on their way.
 const STRATEGY: &str =
     "when=saturation how=runs:1 much=level; L0: when=runs how=runs:4 much=runs; size: sizes=fixed";
+/// The same where L0 is left alone, whose jobs are set aside for no load.
+const DEEP: &str =
+    "when=saturation how=runs:1 much=level; L0: when=runs how=runs:100 much=runs; size: sizes=fixed";
 /// What wants nothing done about the tables that the other one leaves.
 const AT_REST: &str = "when=runs how=runs:100 much=runs; size: sizes=fixed";
 
-/// Any read makes the load high, and a rest makes it low. The first pauses deep jobs and throws their work away where L0 needs their
-/// tables; under the other one jobs of L0 let go and keep what they have.
-const SCHEDULES: [(&str, fn(&Jobs) -> bool); 2] = [
-    ("silk:estimator=op-bytes,low=2KiB,high=4KiB,jobs=2", leaves_some_paused),
-    ("dlc-full:estimator=op-bytes,low=2KiB,high=4KiB,every=10ms,softness=1", has_committed_parts),
-];
+/// Any read makes the load high, and deep jobs are set aside; a rest makes it low.
+const SCHEDULE: &str = "silk:estimator=op-bytes,low=2KiB,high=4KiB,jobs=1";
+/// What a life waits for.
+const ENOUGH: [fn(&Jobs) -> bool; 2] = [leaves_some_paused, has_committed_parts];
 
 /// Lines of a batch, and batches between two rests.
-const BATCH: usize = 100;
-const BATCHES: usize = 4;
+const BATCH: usize = 20;
+const BATCHES: usize = 1;
 /// Lines that are on their way when the process is killed.
 const UNANSWERED: usize = 20;
 
@@ -96,8 +101,8 @@ fn tables(keel: &Keel) -> Vec<String> {
     list(&keel.db()).into_iter().filter(|name| name.ends_with(".sst")).collect()
 }
 
-fn start(keel: &Keel, strategy: &str, schedule: &str) -> Shell {
-    let sizes = SIZES.map(|size| ["--set", size]).concat();
+fn start(keel: &Keel, base: &str, strategy: &str, schedule: &str) -> Shell {
+    let sizes = SIZES.iter().chain([&base]).flat_map(|size| ["--set", *size]).collect::<Vec<_>>();
     Shell::start(keel, &[&sizes[..], &["--strategy", strategy, "--schedule", schedule]].concat())
 }
 
@@ -124,14 +129,19 @@ impl Life<'_> {
         assert_eq!(self.shell.ask(command), "ok", "{command}");
     }
 
+    /// Writes so many lines, a batch after the other.
+    fn write(&mut self, lines: usize) {
+        for _ in 0..lines / BATCH {
+            self.shell.say("batch");
+            self.say(BATCH);
+            self.ok("commit");
+        }
+    }
+
     /// Clients write, rest and come back, until the store tells of enough.
     fn until(&mut self, enough: fn(&Jobs) -> bool) -> Jobs {
         for round in 0..ROUNDS_MAX {
-            for _ in 0..BATCHES {
-                self.shell.say("batch");
-                self.say(BATCH);
-                self.ok("commit");
-            }
+            self.write(BATCHES * BATCH);
             // Nobody asks for anything: what was set aside goes on, and what may not begin at high load does.
             let mut jobs = Jobs::of(&mut self.shell);
             for _ in 0..RESTS_MAX {
@@ -160,7 +170,7 @@ impl Life<'_> {
 
 /// Opens the store to be written to, with nothing to compact, and answers what tables are there then: the tree's, and no other.
 fn opened(keel: &Keel, story: &str) -> Vec<String> {
-    let mut shell = start(keel, AT_REST, "unlimited");
+    let mut shell = start(keel, TOO_FULL, AT_REST, "unlimited");
     assert_eq!(shell.ask("verify"), "ok", "{story}");
     let left = tables(keel);
     let live = stats(&mut shell).pointer("/files/live").and_then(serde_json::Value::as_u64);
@@ -174,24 +184,42 @@ fn opened(keel: &Keel, story: &str) -> Vec<String> {
     left
 }
 
+/// More lines, and as much to compact as there is with the level below L0 of this size.
+fn fill<'a>(keel: &Keel, truth: &mut Truth<'a>, all: &[&'a [u8]], base: &str) {
+    let begin = truth.taken;
+    let mut life = Life { shell: start(keel, base, STRATEGY, "unlimited"), lines: all, written: begin };
+    life.write(FILL);
+    life.ok("flush");
+    let debt = |shell: &mut Shell| stats(shell).pointer("/keyspaces/0/debt_bytes").unwrap().as_u64();
+    while debt(&mut life.shell) != Some(0) || Jobs::of(&mut life.shell).open > 0 {
+        life.ok("sleep 2");
+    }
+    life.ok("quit");
+    life.shell.wait();
+    let held = dump(keel, &keel.db(), base);
+    assert!(truth.find(&held, begin + FILL, begin + FILL).is_some(), "{base}");
+}
+
 #[test]
 fn a_kill_amid_preemptions_leaves_the_first_lines_and_no_orphan() {
     let (keel, text) = (Keel::new(), generated(SEED));
     let all = lines(&text);
     let mut truth = Truth::new(&all);
     let (mut preempted, mut orphans) = (0, 0);
+    // Deeper levels have something to be merged with.
+    fill(&keel, &mut truth, &all, TOO_FULL);
     for kill in 0..KILLS {
-        let (schedule, enough) = SCHEDULES[kill % SCHEDULES.len()];
+        fill(&keel, &mut truth, &all, FILLED);
+        let enough = ENOUGH[kill % ENOUGH.len()];
         let begin = truth.taken;
-        let mut life = Life { shell: start(&keel, STRATEGY, schedule), lines: &all, written: begin };
+        let mut life = Life { shell: start(&keel, TOO_FULL, DEEP, SCHEDULE), lines: &all, written: begin };
         let jobs = life.until(enough);
         let acked = life.written;
         life.say(UNANSWERED);
         let fed = life.written;
         // A shell that is dropped is killed.
         drop(life);
-        let story =
-            format!("kill {kill}, {schedule}, lines {begin} to {fed}, {acked} acknowledged, {jobs:?}");
+        let story = format!("kill {kill}, lines {begin} to {fed}, {acked} acknowledged, {jobs:?}");
         let before = tables(&keel);
         let held = dump(&keel, &keel.db(), &story);
         assert!(truth.find(&held, acked, fed).is_some(), "{story}: not the first P lines for any P");
