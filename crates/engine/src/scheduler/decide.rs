@@ -109,6 +109,11 @@ impl Directive {
         self.gated.contains(&class) && !(class.is_l0() && goes_anyway)
     }
 
+    /// True if a job of a class that may not begin in a keyspace would, had it a place.
+    pub fn lacks_place(&self, keyspace: KeyspaceId, class: Class) -> bool {
+        !(self.gates(keyspace, class) || class.is_l0() && self.l0_place)
+    }
+
     /// True if somebody who sleeps by the one `before` may go on.
     pub fn frees_more_than(&self, before: &Directive) -> bool {
         self.plan.is_faster_than(&before.plan)

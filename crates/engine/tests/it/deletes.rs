@@ -218,7 +218,10 @@ fn a_plan_has_what_is_due_together_done_in_time() {
     let db = Db::builder("/store").options(options).set("compression", "none");
     let db = db.file_system(Arc::new(SimulatedFileSystem::new())).clock(Arc::clone(&clock) as _);
     let db = db.without_threads().open().unwrap();
-    db.set_strategy("when=ttl:80s,saturation how=runs:1 much=file which=expired,least-overlap-parent; size: table=512KiB").unwrap();
+    db.set_strategy(
+        "when=ttl:80s,saturation how=runs:1 much=file which=expired,least-overlap-parent; size: table=512KiB",
+    )
+    .unwrap();
     let key = |n: u64| n.to_be_bytes();
     for n in 0..KEYS {
         db.put(&key(n), &[7; 1000]).unwrap();

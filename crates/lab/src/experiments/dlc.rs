@@ -40,8 +40,10 @@ const UNRESUMED: Row =
 const BURSTS: Row = Row { load: Load::Sustained, seconds: 600.0, ..OLTP };
 const FULL: Row =
     BURSTS.under("dlc-burst-full:low=45%,high=70%,burst-runs=4").named("dlc-burst-full").hurried(HURRIED);
-const PARTS: Row =
-    BURSTS.under("dlc-burst-part:low=45%,high=70%,burst-runs=4,parts=2").named("dlc-burst-part").hurried(HURRIED);
+const PARTS: Row = BURSTS
+    .under("dlc-burst-part:low=45%,high=70%,burst-runs=4,parts=2")
+    .named("dlc-burst-part")
+    .hurried(HURRIED);
 const THRESHOLD: u64 = 4;
 
 /// SILK with DLC's estimate.

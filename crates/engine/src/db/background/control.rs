@@ -104,8 +104,9 @@ pub enum Fails {
 }
 
 impl Fails {
-    fn error(self, state: &BackgroundState) -> Option<Error> {
-        let flush = state.failed_flush.error().filter(|_| self != Fails::Nothing);
+    /// What is told to who waits, of flushes only what failed since so many had.
+    fn error(self, state: &BackgroundState, flushes: u64) -> Option<Error> {
+        let flush = state.failed_flush.error_after(flushes).filter(|_| self != Fails::Nothing);
         let lasting = || state.lasting_error(|_, _| true).filter(|_| self == Fails::Both);
         flush.or_else(lasting).cloned()
     }
@@ -115,6 +116,8 @@ impl Fails {
 pub fn wait_until(store: &Store, fails: Fails, done: impl Fn() -> bool) -> Result<()> {
     let _waits = store.background.caller_waits(fails != Fails::Flushes);
     let mut choose = stepping::by_schedule();
+    // What has failed rests, but not for who waits for it.
+    let flushes = if fails == Fails::Nothing { 0 } else { store.background.flush_now() };
     loop {
         store.check_writable()?;
         let told = store.background.told();
@@ -131,7 +134,7 @@ pub fn wait_until(store: &Store, fails: Fails, done: impl Fn() -> bool) -> Resul
         }
         if store.background.threaded {
             let state = store.background.lock();
-            if let Some(error) = fails.error(&state) {
+            if let Some(error) = fails.error(&state, flushes) {
                 return Err(error);
             }
             store.background.priorities.raise_all();
@@ -169,8 +172,6 @@ pub fn flush_at_close(store: &Store, keyspace: &KeyspaceState) -> Result<()> {
         }
         commit.last_seq
     };
-    // One that has failed rests, but not for who asks for it.
-    store.background.lock().failed_flush.try_now();
     store.background.work_changed();
     wait_until(store, Fails::Flushes, || {
         // All of them are newer than the call, or there are none.

@@ -84,7 +84,11 @@ pub fn step(store: &Store) -> Stepped {
                     flushes_wait(store, false);
                     return Stepped::Idle;
                 }
-                (Some(_), Some(until)) => return Stepped::Wait(until),
+                (Some(_), Some(until)) => {
+                    // It moves nothing, and is no measure of how fast flushes go.
+                    flushes_wait(store, false);
+                    return Stepped::Wait(until);
+                }
                 (Some((keyspace, memtable)), None) => {
                     state.flush = FlushSlot::InHands;
                     // It has waited for the one before.
@@ -206,6 +210,7 @@ fn finished(
         }
         Err(error) => {
             flush_went_on(store, 0, 0.0);
+            flushes_wait(store, false);
             store.event(&Event::BackgroundError { error: error.to_string() });
             // It is tried again, and has not waited for another one.
             state.flush_after_flush = false;
@@ -243,7 +248,13 @@ fn rests(store: &Store) -> Option<Duration> {
     if is_stepped || !store.background.flushes_fail.load(Ordering::Relaxed) {
         return None;
     }
-    let failed = store.background.lock().failed_flush.clone();
+    let failed = {
+        let state = store.background.lock();
+        if !state.flush.is_free() {
+            return None;
+        }
+        state.failed_flush.clone()
+    };
     failed.rests(store.clock.now(), || free_space(store))
 }
 

@@ -7,7 +7,7 @@ use crate::base::clock::{Clock, ManualClock};
 use crate::base::units::KIB;
 use crate::db::database::Db;
 use crate::db::keyspace::Keyspace;
-use crate::options::Options;
+use crate::options::{KeyspaceOptions, Options};
 use crate::storage::fault::{Fault, FaultError, FaultKind};
 use crate::storage::simulated::SimulatedFileSystem;
 
@@ -108,4 +108,26 @@ fn a_flush_that_is_asked_for_does_not_rest() {
     assert!(asked.failures_in(Duration::from_secs(20)) < 12);
     asked.fs.clear_faults();
     asked.db.flush().unwrap();
+}
+
+/// What has failed before tells nothing of the attempt that is asked for, however many failed: of that one alone.
+#[test]
+fn who_asks_is_told_of_the_next_attempt() {
+    let fs = SimulatedFileSystem::new();
+    let db = Db::builder(Path::new("/db")).file_system(Arc::new(fs.clone())).open().unwrap();
+    let options = KeyspaceOptions { no_wal: true, ..KeyspaceOptions::default() };
+    let unlogged = db.create_keyspace("unlogged", options).unwrap();
+    for round in 0..3_u32 {
+        let (kind, error) = (FaultKind::Write, FaultError::Eio);
+        fs.inject(Fault { kind, path_contains: ".sst".into(), nth: 0, error, sticky: true });
+        unlogged.put(&round.to_be_bytes(), b"value").unwrap();
+        (0..6).for_each(|_| drop(unlogged.flush().unwrap_err()));
+        fs.clear_faults();
+        match round {
+            0 => unlogged.flush().unwrap(),
+            1 => db.wait_idle().unwrap(),
+            _ => {}
+        }
+    }
+    db.close().unwrap();
 }

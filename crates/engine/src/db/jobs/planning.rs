@@ -53,7 +53,9 @@ fn tree(store: &Store, keyspace: &KeyspaceState, state: &BackgroundState, share:
     let Flush { left: flush_left, room: flush_room_wanted, room_most: flush_room_needed } =
         flush(store, keyspace, &view, share);
     let ttl = strategy.ttl_ms().map(|ttl| Duration::from_millis(ttl / 8));
-    let expiring = ttl.map_or_else(Expiring::default, |ttl| expiring(store, keyspace, state, ttl));
+    let expiring = ttl.map_or_else(Expiring::default, |ttl| {
+        keyspace.expiring(store.clock.now(), || expiring(store, keyspace, state, ttl))
+    });
     TreeBacklog {
         keyspace: keyspace.id,
         ingested: keyspace.ingested(),
@@ -178,13 +180,16 @@ fn deep_pending(
     pending
 }
 
-/// Tables whose deletes are due, but for those that open jobs have, or that rest after a failure: no rate brings those forward.
+/// Tables whose deletes are due, but for those that open jobs have. None while something of the tree rests after a failure, or nothing
+/// begins for want of space: what waits for that would soon be late, and no rate brings it forward.
 fn expiring(store: &Store, keyspace: &KeyspaceState, state: &BackgroundState, work: Duration) -> Expiring {
     let (version, strategy) = (&keyspace.view.load().version, keyspace.strategy.load());
     let jobs = state.jobs.iter().filter(|job| job.keyspace.id == keyspace.id);
     let mut taken: Vec<TableId> = jobs.flat_map(|job| job.compaction.tables()).map(TableRef::id).collect();
-    taken.extend(state.failing.resting(keyspace.id, store.clock.now()));
     taken.sort_unstable();
+    if state.compaction_error.is_some() || !state.failing.resting(keyspace.id, store.clock.now()).is_empty() {
+        return Expiring::default();
+    }
     let oldest_snapshot = store.snapshots.oldest().oldest.map_or(SeqNo::MAX, |(seq, _)| seq);
     let (now_ms, work_ms) = (store.clock.wall_ms(), work.as_millis() as u64);
     due::expiring(version, &strategy.strategy, oldest_snapshot, now_ms, work_ms, |table| {

@@ -50,7 +50,10 @@ pub fn look_for_work(store: &Store) -> Result<()> {
                         keyspace.note_l0_wait(None);
                     }
                 }
-                Err(error) => failure = failure.or(Some(error)),
+                Err(error) => {
+                    failure = failure.or(Some(error));
+                    keyspace.note_l0_wait(None);
+                }
             }
             if opened {
                 store.background.lock().begun_last = Some(keyspace.id);
@@ -75,7 +78,8 @@ fn note_l0_waits(store: &Store, directive: &Directive) {
     for keyspace in store.keyspaces.load().by_name.values() {
         let is_gated = directive.gates(keyspace.id, Class::L0ToL1);
         if is_gated || !directive.l0_place {
-            let waits = !is_gated && wants_l0(store, directive, keyspace);
+            // One that waits goes on to until there is a place: to ask each time what would be picked is much work for many trees.
+            let waits = !is_gated && (keyspace.l0_waits() || wants_l0(store, directive, keyspace));
             keyspace.note_l0_wait(waits.then_some(now));
         }
     }

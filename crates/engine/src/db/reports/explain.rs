@@ -110,8 +110,8 @@ pub fn gather(store: &Store, keyspace: &KeyspaceState) -> Result<Explanation> {
                 Pick::Run(picked) => Verdict::Next(picked.compaction.input_bytes),
                 Pick::Blocked { by, .. } => Verdict::Blocked(by),
                 Pick::Nothing if permit.allows(candidate.class) => Verdict::Nothing,
-                Pick::Nothing if directive.gates(keyspace.id, candidate.class) => Verdict::HeldBack,
-                Pick::Nothing => Verdict::NoPlace,
+                Pick::Nothing if directive.lacks_place(keyspace.id, candidate.class) => Verdict::NoPlace,
+                Pick::Nothing => Verdict::HeldBack,
             };
             Wanted { what: words_of(&candidate), verdict }
         });
@@ -357,6 +357,7 @@ fn wanted(e: &Explanation) -> Vec<String> {
 fn who_is_busy(e: &Explanation) -> String {
     let theirs = |jobs| format!("other keyspaces' work ({})", count(jobs, "job"));
     match (e.placed, e.rate) {
+        ([0, 0], _) => "the jobs that are set aside have all places".to_owned(),
         ([_, 0], Some(_)) => format!("all are busy, at the rate of {}", e.schedule),
         ([_, 0], None) => "all are busy with work as urgent".to_owned(),
         ([0, jobs], _) => format!("all are busy with {}", theirs(jobs)),

@@ -80,6 +80,7 @@ fn a_busy_store() {
         l0: L0Debt { runs: 16, wanted: 4, debt: 12 << 20, slack: 16 << 20, ..L0Debt::default() },
         memtables: (1, 2),
         admission: [Some(2_097_152.0), None],
+        placed: [1, 0],
         flushing: true,
         waiting: 2,
         failures: vec!["no space left".to_owned()],
@@ -131,6 +132,7 @@ fn a_schedule_is_named_as_the_brake() {
     let slow = Explanation {
         schedule: "fixed:1KiB".to_owned(),
         rate: Some(1024),
+        placed: [1, 0],
         debt: (vec![9 << 20, 3 << 20], 0),
         wanted: vec![Wanted {
             what: "L1 (deep): its trigger `bytes`, score 3.26".to_owned(),

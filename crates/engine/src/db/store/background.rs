@@ -453,9 +453,19 @@ impl Background {
 
     /// Takes back one pause. A flush that failed before rests no longer.
     pub fn resume(&self) {
-        self.lock().failed_flush.try_now();
         self.pauses.fetch_sub(1, Ordering::Relaxed);
+        self.flush_now();
         self.work_changed();
+    }
+
+    /// A flush that has failed rests no longer. Answers how many have failed until now.
+    pub fn flush_now(&self) -> u64 {
+        let mut state = self.lock();
+        let failures = state.failed_flush.try_now();
+        if state.failed_flush.error().is_some() {
+            self.tell_change(state);
+        }
+        failures
     }
 
     /// Pauses in force.

@@ -110,6 +110,8 @@ pub struct FailedFlush {
     rests_until: Duration,
     /// It found no space: with so many bytes free it is tried again at once.
     room_from: Option<u64>,
+    /// Failures since the store was opened.
+    failures: u64,
 }
 
 impl FailedFlush {
@@ -118,23 +120,30 @@ impl FailedFlush {
         self.error.as_ref()
     }
 
+    /// The last failure, if it came after so many others.
+    pub fn error_after(&self, failures: u64) -> Option<&Error> {
+        self.error().filter(|_| self.failures > failures)
+    }
+
     /// A flush has failed; where that was for want of space, it is tried again at once with `room_from` bytes free. Answers when to look
     /// at it again.
     pub fn note(&mut self, error: Error, now: Duration, room_from: Option<u64>) -> Duration {
         self.rests_until = now.saturating_add(FLUSH_REST * (1 << self.times.min(FLUSH_DOUBLED_MAX)));
         self.times = self.times.saturating_add(1);
+        self.failures += 1;
         (self.error, self.room_from) = (Some(error), room_from);
         self.look_at(now)
     }
 
     /// One has succeeded, or none is wanted any more.
     pub fn clear(&mut self) {
-        *self = FailedFlush::default();
+        *self = FailedFlush { failures: self.failures, ..FailedFlush::default() };
     }
 
-    /// Somebody asks for it: it has rested for long enough.
-    pub fn try_now(&mut self) {
+    /// Somebody asks for it: it has rested for long enough. Answers how many have failed until now, which tells nothing of the next.
+    pub fn try_now(&mut self) -> u64 {
         self.rests_until = Duration::ZERO;
+        self.failures
     }
 
     /// When to look at it again, if it rests now, with as much space as `free` says.
@@ -222,9 +231,10 @@ mod tests {
         }
         assert!(failed.error().is_some());
         failed.note(error(), now, None);
-        failed.try_now();
-        assert_eq!(failed.rests(now, || 0), None, "somebody asks");
+        let before = failed.try_now();
+        assert!(failed.rests(now, || 0).is_none() && failed.error_after(before).is_none(), "somebody asks");
         assert_eq!(failed.note(error(), now, None), now + FLUSH_REST * 32, "in vain");
+        assert!(failed.error_after(before).is_some());
         failed.clear();
         assert!(failed.error().is_none());
         assert_eq!(failed.note(error(), now, None), now + FLUSH_REST);

@@ -14,6 +14,7 @@ use super::heat::Heat;
 use super::snapshots::{Kept, Snapshots};
 use crate::base::locks::{Mutex, others_may_go_on};
 use crate::base::units::{KeyspaceId, SeqNo};
+use crate::compaction::due::Expiring;
 use crate::compaction::duplicates::space_amplification;
 use crate::compaction::strategy::Strategy;
 use crate::hotness::access_window::Operations;
@@ -23,6 +24,9 @@ use crate::write::memtable::Memtable;
 
 /// The name of the keyspace that always exists.
 pub const DEFAULT_NAME: &str = "default";
+
+/// How often it is found out what a time for deletes asks for: a tenth of a second is little of any.
+const EXPIRING_EVERY: Duration = Duration::from_millis(100);
 
 /// All there is to read of a keyspace at a moment.
 #[derive(Clone, Debug)]
@@ -89,6 +93,8 @@ pub struct KeyspaceState {
     l0_bytes: AtomicU64,
     /// Since when L0 is due and waits for a place, and for nothing else.
     l0_waits_since: Mutex<Option<Duration>>,
+    /// What its time for deletes asks for, and when that was found out.
+    expiring: Mutex<Option<(Duration, Expiring)>>,
     /// Bytes of memtables that have become immutable.
     sealed_bytes: AtomicU64,
     swapping: Mutex<()>,
@@ -120,6 +126,7 @@ impl KeyspaceState {
             l0_runs: AtomicUsize::new(l0_runs(&view.version)),
             l0_bytes: AtomicU64::new(l0_bytes(&view.version)),
             l0_waits_since: Mutex::new(None),
+            expiring: Mutex::new(None),
             sealed_bytes: AtomicU64::new(0),
             id,
             name,
@@ -221,6 +228,24 @@ impl KeyspaceState {
         let before = *since;
         *since = waits.map(|now| before.unwrap_or(now));
         before
+    }
+
+    /// True if L0 is noted to wait for a place.
+    pub fn l0_waits(&self) -> bool {
+        self.l0_waits_since.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// What its time for deletes asks for, found out again each tenth of a second: many tables may have to be looked at for it.
+    pub fn expiring(&self, now: Duration, find: impl FnOnce() -> Expiring) -> Expiring {
+        let mut known = self.expiring.lock().unwrap_or_else(PoisonError::into_inner);
+        match *known {
+            Some((since, expiring)) if now.saturating_sub(since) < EXPIRING_EVERY => expiring,
+            _ => {
+                let expiring = find();
+                *known = Some((now, expiring));
+                expiring
+            }
+        }
     }
 
     /// True if this tree has not been looked at for tables under range tombstones with these snapshots; from then on it has.
