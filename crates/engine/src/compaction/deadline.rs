@@ -46,7 +46,7 @@ pub fn shortest_ms(bytes: u64, levels: usize, bytes_per_sec: Option<u64>) -> u64
 impl Deadlines {
     /// The split of `strategy`'s time over the levels of a tree that hold data; `None` if it has no such time.
     pub fn of(strategy: &Strategy, version: &Version) -> Option<Deadlines> {
-        let levels = version.levels.iter().rposition(|l| !l.is_empty()).map_or(1, |deepest| deepest + 1);
+        let levels = version.deepest().map_or(1, |deepest| deepest + 1);
         strategy.ttl_ms().map(|ttl_ms| Deadlines::split(ttl_ms, strategy.size.level_ratio, levels))
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::closure::TablePos;
 use super::deadline::Deadlines;
 use super::granularity::FreeTables;
-use super::level_sizes::{bytes_of, level_below, merged_bytes};
+use super::level_sizes::merged_share;
 use super::strategy::{Strategy, Trigger};
 use super::tree_view::TreeView;
 use super::trigger::{Surroundings, part_of, table_score};
@@ -97,15 +97,14 @@ pub fn expiring(
 ) -> Expiring {
     let Some(deadlines) = Deadlines::of(strategy, version) else { return Expiring::default() };
     let levels = version.levels.len();
-    let deepest = version.levels.iter().rposition(|level| !level.is_empty()).unwrap_or(0);
+    let deepest = version.deepest().unwrap_or(0);
     let (mut bytes, mut bytes_per_ms) = (0.0, 0.0);
     for (level, found) in version.levels.iter().enumerate() {
         if strategy.levels.get(level, levels).ttl_ms().is_none() {
             continue;
         }
         let due_ms = deadlines.level(level);
-        let below = level_below(&strategy.size, version, level);
-        let share = merged_bytes(strategy, version, below) as f64 / bytes_of(version, level).max(1) as f64;
+        let share = merged_share(strategy, version, level);
         for run in found.runs() {
             // The earliest first: the rate is the most, over all deadlines, of the bytes due by then over the time until then.
             let (mut so_far, mut most) = (0.0, 0.0_f64);
@@ -134,7 +133,7 @@ pub fn expiring(
 /// When the next table asks though nothing changes but the time, wall milliseconds; it may be past, if jobs or snapshots hold it.
 pub fn next_due_ms(version: &Version, strategy: &Strategy) -> Option<u64> {
     let deadlines = Deadlines::of(strategy, version);
-    let deepest = version.levels.iter().rposition(|l| !l.is_empty())?;
+    let deepest = version.deepest()?;
     let mut next: Option<u64> = None;
     for (level, found) in version.levels.iter().enumerate() {
         let stays_ms =

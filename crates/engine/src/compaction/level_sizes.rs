@@ -18,7 +18,7 @@ use crate::version::version::Version;
 
 /// The deepest level that holds data, at least 1: all goals are measured from it.
 fn bottom(version: &Version) -> usize {
-    version.levels.iter().rposition(|l| !l.is_empty()).unwrap_or(0).max(1)
+    version.deepest().unwrap_or(0).max(1)
 }
 
 /// The bytes of a level; 0 if there is none.
@@ -78,6 +78,12 @@ pub fn merged_bytes(strategy: &Strategy, version: &Version, level: usize) -> u64
     let layout = strategy.levels.get(level, version.levels.len()).layout;
     let groups = version.levels.get(level).map(|found| found.groups.as_slice()).unwrap_or_default();
     groups.iter().filter(|group| layout.of_group(group).max_runs() == 1).map(|group| group.bytes()).sum()
+}
+
+/// For each byte of a level, those that it is merged with on its way down.
+pub fn merged_share(strategy: &Strategy, version: &Version, level: usize) -> f64 {
+    let below = level_below(&strategy.size, version, level);
+    merged_bytes(strategy, version, below) as f64 / bytes_of(version, level).max(1) as f64
 }
 
 /// The bytes at which a level's saturation fires. With dynamic sizes the last level is never full.

@@ -498,7 +498,7 @@ pub struct Wish {
 /// What a wish takes at `level`: everything there goes to the next level; at the deepest level that holds data, its runs are
 /// merged and tombstones are rewritten away. Called for each level downward, until it answers `Nothing`.
 pub fn manual(view: &TreeView<'_>, strategy: &Strategy, wish: &Wish, level: usize) -> Pick {
-    let Some(deepest) = view.version.levels.iter().rposition(|l| !l.is_empty()) else { return Pick::Nothing };
+    let Some(deepest) = view.version.deepest() else { return Pick::Nothing };
     if wish.to_level.is_some_and(|to| level >= to) {
         return Pick::Nothing;
     }

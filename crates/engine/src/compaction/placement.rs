@@ -254,7 +254,7 @@ fn ends_below(version: &Version, strategy: &Strategy, target: usize, range: &Key
     let below = match strategy.cut.align {
         Align::Size => return Vec::new(),
         Align::Next => level_below(&strategy.size, version, target),
-        Align::Last => version.levels.iter().rposition(|l| !l.is_empty()).unwrap_or(0),
+        Align::Last => version.deepest().unwrap_or(0),
     };
     let Some(level) = version.levels.get(below).filter(|_| below > target) else { return Vec::new() };
     let groups = level.groups_over(range).1.iter().filter(|g| g.run_count() == 1);

@@ -77,7 +77,7 @@ impl<'a> TreeView<'a> {
 
     /// The deepest level that holds data; 0 without any.
     pub fn deepest(&self) -> usize {
-        self.version.levels.iter().rposition(|l| !l.is_empty()).unwrap_or(0)
+        self.version.deepest().unwrap_or(0)
     }
 
     /// The policy of a level in the tree as it is.

@@ -67,7 +67,7 @@ use crate::write::batch::WriteBatch;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Db {
-    handle: Arc<Handle>,
+    pub(crate) handle: Arc<Handle>,
     default: Keyspace,
 }
 

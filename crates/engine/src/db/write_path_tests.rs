@@ -114,7 +114,7 @@ fn a_writer_that_waits_for_room_ends_when_the_store_is_closed() {
     let builder = Db::builder(Path::new("/db")).file_system(Arc::new(fs)).options(options());
     let db = builder.open().unwrap();
     // The threads end, and nobody makes room.
-    db.keyspace("default").unwrap().handle.store.background.stop();
+    db.handle.store.background.stop();
     let outcome = (0..2000_u32).try_for_each(|i| db.put(&i.to_be_bytes(), &[7; 2000]));
     assert_eq!(outcome.unwrap_err().kind(), "Poisoned");
     db.close().unwrap();
@@ -175,7 +175,7 @@ fn fill(db: &Db, runs: u32) -> crate::base::error::Result<()> {
 fn a_failure_does_not_hold_up_the_jobs_that_are_open() {
     let fs = SimulatedFileSystem::new();
     let db = open(&fs, Options { level_base_bytes: 64 * KIB, memtable_bytes: 64 * KIB, ..options() });
-    let store = Arc::clone(&db.keyspace("default").unwrap().handle.store);
+    let store = Arc::clone(&db.handle.store);
     fill(&db, 4).unwrap();
     let mut choose = |jobs: &[(usize, crate::base::class::Class)]| jobs.first().map(|(i, _)| *i);
     for _ in 0..1000 {
@@ -198,7 +198,7 @@ fn a_failure_does_not_hold_up_the_jobs_that_are_open() {
 fn a_tree_that_cannot_be_worked_on_does_not_hold_up_the_others() {
     let fs = SimulatedFileSystem::new();
     let db = open(&fs, Options { level_base_bytes: 64 * KIB, memtable_bytes: 64 * KIB, ..options() });
-    let store = Arc::clone(&db.keyspace("default").unwrap().handle.store);
+    let store = Arc::clone(&db.handle.store);
     let first = db.create_keyspace("aaa", Default::default()).unwrap();
     fill(&db, 4).unwrap();
     let mut choose = |jobs: &[(usize, crate::base::class::Class)]| jobs.first().map(|(i, _)| *i);
@@ -254,7 +254,7 @@ fn a_refused_compaction_is_told_to_writers() {
 fn a_part_that_is_not_recorded_leaves_no_files() {
     let fs = SimulatedFileSystem::new();
     let db = open(&fs, Options { level_base_bytes: 64 * KIB, memtable_bytes: 64 * KIB, ..options() });
-    let store = Arc::clone(&db.keyspace("default").unwrap().handle.store);
+    let store = Arc::clone(&db.handle.store);
     fill(&db, 4).unwrap();
     let fault = Fault {
         kind: FaultKind::Write,
@@ -331,7 +331,7 @@ fn a_dropped_keyspace_reads_as_empty_but_for_older_snapshots() {
 fn more_workers_are_started_whoever_asks() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), Options { workers: 1, ..options() }).unwrap();
-    let workers = || db.keyspace("default").unwrap().handle.store.background.threads().workers;
+    let workers = || db.handle.store.background.threads().workers;
     assert_eq!(workers(), 1);
     db.control("set-option workers 3").unwrap();
     assert_eq!(workers(), 3);

@@ -67,6 +67,11 @@ impl Version {
         self.levels.iter().enumerate().flat_map(of_level)
     }
 
+    /// The deepest level that holds data.
+    pub fn deepest(&self) -> Option<usize> {
+        self.levels.iter().rposition(|level| !level.is_empty())
+    }
+
     /// Visible bytes of all levels.
     pub fn bytes(&self) -> u64 {
         self.levels.iter().map(Level::bytes).sum()

@@ -1,4 +1,4 @@
-//! `kill -9` amid preemptions: clients come and go, jobs are set aside, sent away and gone on with, and the process dies. The store then
+//! `kill -9` amid preemptions: clients come and go, jobs are set aside and gone on with, and the process dies. The store then
 //! holds exactly the first lines, and once it is open again no file that nobody needs.
 //!
 //! ```text
@@ -51,13 +51,12 @@ const SCHEDULE: &str = "silk:estimator=op-bytes,low=2KiB,high=4KiB,jobs=1";
 /// What a life waits for.
 const ENOUGH: [fn(&Jobs) -> bool; 2] = [leaves_some_paused, has_committed_parts];
 
-/// Lines of a batch, and batches between two rests.
+/// Lines of a batch: there is one between two rests.
 const BATCH: usize = 20;
-const BATCHES: usize = 1;
 /// Lines that are on their way when the process is killed.
 const UNANSWERED: usize = 20;
 
-/// Rounds of one life: ten times as many as it takes.
+/// Rounds of one life, many times as many as it takes.
 const ROUNDS_MAX: usize = 80;
 /// Looks of one rest for a job that runs, and of clients that are back for enough of what they wait for.
 const RESTS_MAX: usize = 40;
@@ -141,7 +140,7 @@ impl Life<'_> {
     /// Clients write, rest and come back, until the store tells of enough.
     fn until(&mut self, enough: fn(&Jobs) -> bool) -> Jobs {
         for round in 0..ROUNDS_MAX {
-            self.write(BATCHES * BATCH);
+            self.write(BATCH);
             // Nobody asks for anything: what was set aside goes on, and what may not begin at high load does.
             let mut jobs = Jobs::of(&mut self.shell);
             for _ in 0..RESTS_MAX {

@@ -84,11 +84,7 @@ pub fn step(store: &Store) -> Stepped {
                     flushes_wait(store, false);
                     return Stepped::Idle;
                 }
-                (Some(_), Some(until)) => {
-                    // It moves nothing, and is no measure of how fast flushes go.
-                    flushes_wait(store, false);
-                    return Stepped::Wait(until);
-                }
+                (Some(_), Some(until)) => return Stepped::Wait(until),
                 (Some((keyspace, memtable)), None) => {
                     state.flush = FlushSlot::InHands;
                     // It has waited for the one before.
@@ -210,6 +206,7 @@ fn finished(
         }
         Err(error) => {
             flush_went_on(store, 0, 0.0);
+            // While it rests nothing is flushed, which is no measure of how fast flushes go.
             flushes_wait(store, false);
             store.event(&Event::BackgroundError { error: error.to_string() });
             // It is tried again, and has not waited for another one.

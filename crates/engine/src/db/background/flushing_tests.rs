@@ -30,7 +30,7 @@ const STRATEGY: &str = "when=saturation how=runs:1 much=file which=least-overlap
 const HANGS_AFTER: Duration = Duration::from_secs(60);
 
 fn store(db: &Db) -> Arc<Store> {
-    Arc::clone(&db.keyspace("default").unwrap().handle.store)
+    Arc::clone(&db.handle.store)
 }
 
 /// A kilobyte, somewhere.

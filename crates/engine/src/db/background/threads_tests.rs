@@ -44,7 +44,7 @@ fn where_nobody_rises(test: impl FnOnce(Db) + Send + 'static) {
 }
 
 fn store(db: &Db) -> Arc<Store> {
-    Arc::clone(&db.keyspace("default").unwrap().handle.store)
+    Arc::clone(&db.handle.store)
 }
 
 /// Woken for who waits and sent to rest again, hundreds of times, while workers are wanted and not wanted: the threads are those that there

@@ -179,7 +179,7 @@ pub fn tree_view<'a>(store: &Store, tree: &'a TreeState, id: KeyspaceId) -> Opti
         ids: ids_for_picker(tree),
         now_ms: store.clock.wall_ms(),
         space_amp: space_amp_of(store, id),
-        oldest_snapshot: store.snapshots.oldest().oldest.map_or(SeqNo::MAX, |(seq, _)| seq),
+        oldest_snapshot: store.snapshots.oldest().seq(),
     })
 }
 

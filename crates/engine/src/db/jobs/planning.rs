@@ -7,7 +7,9 @@ use super::memory::in_use;
 use super::pressure::L0Debt;
 use crate::base::units::{SeqNo, TableId};
 use crate::compaction::due::{self, Expiring};
-use crate::compaction::level_sizes::{bytes_of, capacity_bytes, goal_bytes, level_below, merged_bytes};
+use crate::compaction::level_sizes::{
+    bytes_of, capacity_bytes, goal_bytes, level_below, merged_bytes, merged_share,
+};
 use crate::compaction::strategy::{Strategy, Trigger};
 use crate::db::store::background::{BackgroundState, OpenJob};
 use crate::db::store::keyspace_state::{KeyspaceState, ReadView};
@@ -162,7 +164,7 @@ fn deep_pending(
     version: &Version,
     state: &BackgroundState,
 ) -> u64 {
-    let last = version.levels.iter().rposition(|level| !level.is_empty()).unwrap_or(0);
+    let last = version.deepest().unwrap_or(0);
     let mut pending = 0_u64;
     for level in 1..=last {
         let capacity = capacity_bytes(&strategy.size, version, level);
@@ -172,9 +174,8 @@ fn deep_pending(
         }
         let beyond = bytes.saturating_sub(taken(keyspace, state, version, level).1);
         let excess = beyond.saturating_sub(goal_bytes(&strategy.size, version, level));
-        let below = level_below(&strategy.size, version, level);
         // Each byte takes its share of what it is merged with along.
-        let share = merged_bytes(strategy, version, below) as f64 / bytes.max(1) as f64;
+        let share = merged_share(strategy, version, level);
         pending = pending.saturating_add((excess as f64 * (1.0 + share)) as u64 * READ_AND_WRITTEN);
     }
     pending
@@ -184,13 +185,13 @@ fn deep_pending(
 /// begins for want of space: what waits for that would soon be late, and no rate brings it forward.
 fn expiring(store: &Store, keyspace: &KeyspaceState, state: &BackgroundState, work: Duration) -> Expiring {
     let (version, strategy) = (&keyspace.view.load().version, keyspace.strategy.load());
-    let jobs = state.jobs.iter().filter(|job| job.keyspace.id == keyspace.id);
-    let mut taken: Vec<TableId> = jobs.flat_map(|job| job.compaction.tables()).map(TableRef::id).collect();
-    taken.sort_unstable();
     if state.compaction_error.is_some() || !state.failing.resting(keyspace.id, store.clock.now()).is_empty() {
         return Expiring::default();
     }
-    let oldest_snapshot = store.snapshots.oldest().oldest.map_or(SeqNo::MAX, |(seq, _)| seq);
+    let jobs = state.jobs.iter().filter(|job| job.keyspace.id == keyspace.id);
+    let mut taken: Vec<TableId> = jobs.flat_map(|job| job.compaction.tables()).map(TableRef::id).collect();
+    taken.sort_unstable();
+    let oldest_snapshot = store.snapshots.oldest().seq();
     let (now_ms, work_ms) = (store.clock.wall_ms(), work.as_millis() as u64);
     due::expiring(version, &strategy.strategy, oldest_snapshot, now_ms, work_ms, |table| {
         taken.binary_search(&table).is_ok()

@@ -63,7 +63,7 @@ fn options() -> Options {
 }
 
 fn store(db: &Db) -> Arc<Store> {
-    Arc::clone(&db.keyspace("default").unwrap().handle.store)
+    Arc::clone(&db.handle.store)
 }
 
 fn first(jobs: &[(usize, Class)]) -> Option<usize> {

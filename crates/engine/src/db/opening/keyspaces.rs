@@ -129,7 +129,7 @@ mod tests {
     fn a_keyspace_is_found_by_its_number_while_it_is_there() {
         let builder = Db::builder(Path::new("/db")).file_system(Arc::new(SimulatedFileSystem::new()));
         let db = builder.without_threads().open().unwrap();
-        let store = Arc::clone(&db.keyspace("default").unwrap().handle.store);
+        let store = Arc::clone(&db.handle.store);
         let create = |name: &str| db.create_keyspace(name, Default::default()).unwrap().state().id;
         let name_of = |id: KeyspaceId| store.keyspaces.load().by_id(id).map(|found| found.name.clone());
         let (z, a) = (create("z"), create("a"));

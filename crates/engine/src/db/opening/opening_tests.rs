@@ -28,7 +28,7 @@ fn builder(fs: &SimulatedFileSystem) -> crate::db::opening::builder::Builder {
 fn settings_are_changed_one_at_a_time() {
     let fs = Arc::new(HookedFileSystem::new(Arc::new(SimulatedFileSystem::new())));
     let db = Db::builder(Path::new("/db")).file_system(fs.clone()).without_threads().open().unwrap();
-    let store = Arc::clone(&db.keyspace("default").unwrap().handle.store);
+    let store = Arc::clone(&db.handle.store);
     let (writes, free) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let counts = (Arc::clone(&writes), Arc::clone(&free));
     fs.set(Box::new(move |path| {

@@ -42,6 +42,13 @@ pub struct OldestSnapshot {
     pub oldest: Option<(SeqNo, u64)>,
 }
 
+impl OldestSnapshot {
+    /// Up to here nobody sees what newer entries hide: everything, where none is open.
+    pub fn seq(&self) -> SeqNo {
+        self.oldest.map_or(SeqNo::MAX, |(seq, _)| seq)
+    }
+}
+
 impl Snapshots {
     /// Registers a snapshot of what is visible now, which `visible` says when nobody can list.
     pub fn open(&self, visible: impl FnOnce() -> SeqNo, now_ms: u64) -> SeqNo {

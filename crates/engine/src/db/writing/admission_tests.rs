@@ -79,7 +79,7 @@ impl World {
     }
 
     fn store(&self) -> Arc<Store> {
-        Arc::clone(&self.db.keyspace("default").unwrap().handle.store)
+        Arc::clone(&self.db.handle.store)
     }
 
     /// Writes, and lets the background have a step after every 64th write. Answers how long the write took.
