@@ -1,7 +1,8 @@
 //! Writing a file on the real disk from its start to its end, with syncs beside: the same whichever way its bytes take to the kernel.
 //!
 //! One lock guards what is buffered. A sync hands that to the kernel first, and lets go of the lock for the sync itself. The first
-//! failure is final for the file: after it nobody knows what the disk holds.
+//! failure is final for the file: after it nobody knows what the disk holds. It is told as it is once, and as that of a file that failed
+//! from then on.
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -44,7 +45,14 @@ struct Shared<B: Buffer> {
 #[derive(Debug)]
 struct State<B> {
     buffer: B,
-    failed: Option<String>,
+    failed: Option<Failure>,
+}
+
+/// The first failure of a file.
+#[derive(Debug)]
+struct Failure {
+    cause: Error,
+    is_told: bool,
 }
 
 impl<B: Buffer> DiskWriter<B> {
@@ -86,7 +94,13 @@ impl<B: Buffer> WritableFile for DiskWriter<B> {
 impl<B: Buffer> Drop for DiskWriter<B> {
     fn drop(&mut self) {
         // For files that nobody syncs, such as those for people. A failure is kept for a sync that may still come.
-        let _ = self.shared.write(Buffer::flush);
+        let mut state = self.shared.state();
+        if state.failed.is_none()
+            && let Err(error) = state.buffer.flush(&self.shared.file)
+        {
+            let cause = self.shared.error("write", error);
+            state.failed = Some(Failure { cause, is_told: false });
+        }
     }
 }
 
@@ -96,8 +110,15 @@ impl<B: Buffer> Syncer for Shared<B> {
         // Not under the lock, so that the writer goes on.
         self.file.sync_data().map_err(|error| self.fail(&mut self.state(), "sync", error))?;
         // Another thread's sync of this file may have failed meanwhile and taken the only report of a lost write.
-        self.check(&self.state())
+        check(&mut self.state())
     }
+}
+
+/// Whether something of the file has failed.
+fn check<B>(state: &mut State<B>) -> Result<()> {
+    let Some(Failure { cause, is_told }) = &mut state.failed else { return Ok(()) };
+    let was_told = std::mem::replace(is_told, true);
+    Err(if was_told { Error::Poisoned { cause: cause.to_string() } } else { cause.clone() })
 }
 
 impl<B: Buffer> Shared<B> {
@@ -105,23 +126,40 @@ impl<B: Buffer> Shared<B> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn check(&self, state: &State<B>) -> Result<()> {
-        match &state.failed {
-            None => Ok(()),
-            Some(cause) => Err(Error::Poisoned { cause: cause.clone() }),
-        }
-    }
-
     /// Has the buffer write, unless something has failed before.
     fn write(&self, act: impl FnOnce(&mut B, &File) -> io::Result<()>) -> Result<()> {
         let mut state = self.state();
-        self.check(&state)?;
+        check(&mut state)?;
         act(&mut state.buffer, &self.file).map_err(|error| self.fail(&mut state, "write", error))
     }
 
     fn fail(&self, state: &mut State<B>, what: &str, error: io::Error) -> Error {
-        let error = Error::io(format!("{what} {}", self.path.display()), error);
-        state.failed.get_or_insert_with(|| error.to_string());
+        let error = self.error(what, error);
+        state.failed.get_or_insert_with(|| Failure { cause: error.clone(), is_told: true });
         error
+    }
+
+    fn error(&self, what: &str, error: io::Error) -> Error {
+        Error::io(format!("{what} {}", self.path.display()), error)
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::storage::disk_file::Joined;
+
+    /// Whoever syncs a table hears that the disk was full, though it was the writer that found out when it was done.
+    #[test]
+    fn what_fails_when_a_writer_is_dropped_is_told_to_the_sync() {
+        let full = Path::new("/dev/full");
+        let file = File::options().write(true).open(full).unwrap();
+        let counters = Arc::default();
+        let mut writer = DiskWriter::over(file, full, IoClass::Client, counters, Joined::default());
+        writer.append(b"kept back").unwrap();
+        let syncer = writer.syncer();
+        drop(writer);
+        assert_eq!(syncer.sync().unwrap_err().kind(), "NoSpace");
+        assert_eq!(syncer.sync().unwrap_err().kind(), "Poisoned");
     }
 }

@@ -25,12 +25,14 @@ struct Open {
     file: File,
     path: PathBuf,
     failed: AtomicBool,
+    /// What failed when the writer was dropped: the first who asks is told.
+    untold: Mutex<Option<Error>>,
 }
 
 impl Open {
     fn new(shared: &Arc<Shared>, file: File, path: &Path) -> Arc<Open> {
         let (shared, path) = (Arc::clone(shared), path.to_path_buf());
-        Arc::new(Open { shared, file, path, failed: AtomicBool::new(false) })
+        Arc::new(Open { shared, file, path, failed: AtomicBool::new(false), untold: Mutex::default() })
     }
 
     /// Writes at `offset`; a failure is final.
@@ -59,6 +61,9 @@ impl Open {
 
     fn check(&self) -> Result<()> {
         if self.failed.load(Ordering::Relaxed) {
+            if let Some(error) = self.untold.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                return Err(error);
+            }
             return Err(Error::Poisoned { cause: format!("{} failed before", self.path.display()) });
         }
         Ok(())
@@ -179,7 +184,12 @@ impl WritableFile for SimulatedWriter {
 impl Drop for SimulatedWriter {
     fn drop(&mut self) {
         // As the real one: for files that nobody syncs.
-        let _ = self.file.flush();
+        let open = &self.file.open;
+        if open.check().is_ok()
+            && let Err(error) = self.file.flush()
+        {
+            *open.untold.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        }
     }
 }
 
