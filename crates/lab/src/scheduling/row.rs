@@ -134,11 +134,10 @@ pub enum Load {
 pub const PEAK: f64 = 1.65;
 /// Peaks of random length are as low as they may be.
 const PEAK_MIN: f64 = 1.6;
-/// What bursts move for a byte written, by what their probe moves: as measured, with all data (1.00 to 1.08 in five runs) and with an
-/// eighth. What the same load moves differs by 2 %, what a probe does by 10 %, by how many of its few large merges it is through with.
+/// What peaks move for a byte written, by what their probe moves: as measured, with all data (1.00 to 1.08 in five runs, 1.11 in bursts of
+/// 100 s) and with an eighth (0.9, in bursts 0.94). What the same load moves differs by 2 %, what a probe does by 10 %, by how many of its
+/// few large merges it is through with.
 const MOVED: [f64; 2] = [1.03, 0.9];
-/// The same for bursts. They move 1.11 times what their probe does with all data and with an eighth, so peaks are of 1.78 and of 1.70 W*.
-const MOVED_BY_BURSTS: [f64; 2] = [1.03, 1.08];
 /// Threads that serve bursts where all is divided: half as many. What clients get of a device beside two merges goes by how many of them
 /// ask at a time; 32 get 2.0 W*, which no valid peak is above, and nobody who merges at will has trouble.
 const THREADS_OF_BURSTS: u64 = 16;
@@ -271,8 +270,7 @@ impl Row {
     pub fn shape(&self, found: Option<Found>, divide: u64, seed: u64) -> Option<String> {
         let found = found.unwrap_or(Found { ops_per_sec: 1.0, sustained_ops_per_sec: 1.0 });
         let whole = |rate: f64| rate.round().max(1.0);
-        let moved = if matches!(self.load, Load::Bursts { .. }) { MOVED_BY_BURSTS } else { MOVED };
-        let sustained = found.sustained_ops_per_sec / moved[usize::from(divide > 1)];
+        let sustained = found.sustained_ops_per_sec / MOVED[usize::from(divide > 1)];
         let (peak, high) = (PEAK * sustained, HIGH * found.ops_per_sec);
         // A short run has as many peaks, each as much shorter.
         let shrunk = |seconds: f64| (seconds * self.seconds(divide) / self.seconds * 100.0).round() / 100.0;
