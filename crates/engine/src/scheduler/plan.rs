@@ -7,6 +7,7 @@
 //! what L0 lies on     L0 is due again
 //! deeper work         the horizon
 //! an open job                                                              four horizons after it was opened, or by a quarter of the device
+//! the same of L0, where clients have not rested for as long                one
 //! a job, or tables that are due,
 //! where deletes have a time                                                half of what is kept for the work
 //! ```
@@ -30,6 +31,9 @@ pub const HORIZON: Duration = Duration::from_secs(30);
 /// An open job is done within so many horizons, whatever clients do: what it takes is held back from others, and a peak may never end. One
 /// that is too large for that has this part of the device.
 const PATIENCE: f64 = 4.0;
+/// Where clients have not rested for that long, none is waited for: reads pay for each run in L0, and the longer its merge takes the more
+/// there are. It is done within so many horizons then.
+const PATIENCE_WITH_L0: f64 = 1.0;
 const PATIENCE_MOST: f64 = 0.25;
 /// The plan is made anew so often.
 pub const PLAN_EVERY: Duration = Duration::from_millis(10);
@@ -116,6 +120,8 @@ pub struct PlanState {
     flushed: (f64, f64),
     /// Bytes that compactions move in a second of CPU.
     bytes_per_cpu: f64,
+    /// Seconds since clients rested, or since plans are made.
+    without_rest: f64,
     rates: [Option<u64>; 2],
     /// Times that a rate was changed.
     pub changes: u64,
@@ -259,8 +265,7 @@ impl PlanState {
             eased(due, left, backlog.trees.iter().map(scarcity).fold(0.0, f64::max)).max(must)
         });
         let planned = needed.max(left.map_or(wanted, |left| wanted.min(left)));
-        // Gets of little, or of keys that are not there, are few bytes, and may keep a device busy.
-        let idle = self.client.idleness().min(self.device.idleness());
+        let idle = self.idleness();
         let rest = left.map_or(if idle >= 1.0 { f64::INFINITY } else { 0.0 }, |left| left * idle);
         let late = demands.iter().any(|demand| demand.due_in() <= SOON);
         // A job has one thread at a time.
@@ -298,6 +303,7 @@ impl PlanState {
         self.client.moved(by.bytes(&grown), elapsed, END_OF_REST);
         self.device.moved(Estimator::Device.bytes(&grown), elapsed, RISE);
         self.flushes.moved(grown.internal[Class::Flush as usize] as f64, elapsed, RISE);
+        self.without_rest = if self.idleness() < 1.0 { self.without_rest + elapsed } else { 0.0 };
         for tree in &backlog.trees {
             let (before, pace) = self.writes.entry(tree.keyspace).or_insert((tree.ingested, Pace::default()));
             // One that is being switched seems to have less for a moment.
@@ -324,6 +330,11 @@ impl PlanState {
         }
     }
 
+    /// How much less clients do than in the mean. Gets of little, or of keys that are not there, are few bytes, and may keep a device busy.
+    fn idleness(&self) -> f64 {
+        self.client.idleness().min(self.device.idleness())
+    }
+
     /// Seconds until so many bytes will have come into a tree.
     fn until(&self, keyspace: KeyspaceId, bytes: u64) -> f64 {
         self.writes.get(&keyspace).map_or_else(Pace::default, |(_, pace)| *pace).until(bytes)
@@ -346,7 +357,10 @@ impl PlanState {
         };
         let until = |bytes| self.until(tree.keyspace, bytes);
         let ttl = tree.ttl.map_or(f64::INFINITY, |ttl| ttl.as_secs_f64() - open);
-        let must_in = ttl.min((PATIENCE * horizon - open).max(patience).max(2.0 * SOON));
+        let holds_l0_up = job.class.is_l0() || (job.below_l0 && tree.l0_pending > 0);
+        let lasts = self.without_rest >= PATIENCE * horizon;
+        let horizons = if lasts && holds_l0_up { PATIENCE_WITH_L0 } else { PATIENCE };
+        let must_in = ttl.min((horizons * horizon - open).max(patience).max(2.0 * SOON));
         match job.class {
             Class::Flush | Class::IntraL0 | Class::L0ToL1 => {
                 let wanted_in = (until(tree.l0_round) - open).min(horizon - open);

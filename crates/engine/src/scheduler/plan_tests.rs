@@ -182,6 +182,35 @@ fn deeper_work_never_takes_what_clients_use() {
     about(mb(bench.pass(40.0, 990).rate), 4000.0 / 20.0 * MARGIN);
 }
 
+/// A peak may be over within four horizons. One that was not is not waited for: L0 is done within one then, or by a quarter of the device.
+#[test]
+fn l0_is_not_kept_for_a_rest_that_never_comes() {
+    let mut bench = Bench::new();
+    (bench.tree().l0_room, bench.tree().l0_room_full) = (1 << 40, 1 << 40);
+    let begun = |bench: &mut Bench, class, left| {
+        bench.backlog.open.clear();
+        bench.open(class, left * MB, false);
+        mb(bench.pass(0.1, 990).rate)
+    };
+    bench.pass(118.0, 990);
+    about(begun(&mut bench, Class::L0ToL1, 1500), 50.0);
+    bench.pass(2.0, 990);
+    about(begun(&mut bench, Class::L0ToL1, 1500), 3000.0 / 30.0 * MARGIN);
+    about(begun(&mut bench, Class::IntraL0, 1500), 3000.0 / 30.0 * MARGIN);
+    about(begun(&mut bench, Class::L0ToL1, 6000), 1000.0 * PATIENCE_MOST);
+    // Deeper work costs reads nothing, but where L0 waits for it.
+    about(begun(&mut bench, Class::Deep, 1500), 50.0);
+    bench.backlog.open[0].below_l0 = true;
+    about(mb(bench.pass(0.1, 990).rate), 50.0);
+    bench.tree().l0_pending = MB;
+    about(mb(bench.pass(0.1, 990).rate), 3000.0 / 30.0 * MARGIN);
+    bench.tree().l0_pending = 0;
+    // After a rest there may be another.
+    bench.pass(1.0, 100);
+    bench.pass(5.0, 990);
+    about(begun(&mut bench, Class::L0ToL1, 1500), 50.0);
+}
+
 #[test]
 fn what_clients_leave_when_they_do_less_is_used() {
     let mut bench = Bench::new();
