@@ -151,6 +151,7 @@ mod tests {
 
     /// Whoever syncs a table hears that the disk was full, though it was the writer that found out when it was done.
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a device of the kernel, and no file of a store")]
     fn what_fails_when_a_writer_is_dropped_is_told_to_the_sync() {
         let full = Path::new("/dev/full");
         let file = File::options().write(true).open(full).unwrap();

@@ -61,10 +61,9 @@ impl Open {
 
     fn check(&self) -> Result<()> {
         if self.failed.load(Ordering::Relaxed) {
-            if let Some(error) = self.untold.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                return Err(error);
-            }
-            return Err(Error::Poisoned { cause: format!("{} failed before", self.path.display()) });
+            let untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let failed = || Error::Poisoned { cause: format!("{} failed before", self.path.display()) };
+            return Err(untold.unwrap_or_else(failed));
         }
         Ok(())
     }
