@@ -396,7 +396,7 @@ mod tests {
         let found = Some(Found { ops_per_sec: 1000.0, sustained_ops_per_sec: 400.0 });
         let shape = |load, divide| Row { load, ..ROW }.shape(found, divide, 42);
         assert_eq!(shape(ROW.load, 1).as_deref(), Some("peaks:641,64,10,20"));
-        assert_eq!(shape(ROW.load, 8).as_deref(), Some("peaks:611,61,2.5,5"));
+        assert_eq!(shape(ROW.load, 8).as_deref(), Some("peaks:733,73,2.5,5"));
         let nutanix = shape(Load::Nutanix, 1).unwrap();
         let peak: f64 = nutanix.trim_start_matches("nutanix:").split(',').next().unwrap().parse().unwrap();
         assert!((621.0..=641.0).contains(&peak) && nutanix.matches(',').count() == 1, "{nutanix}");
