@@ -259,8 +259,8 @@ impl LogFile for DeviceLog {
         Arc::new(DeviceSyncer { base: self.base.syncer(), charge: Arc::clone(&self.charge) })
     }
 
-    fn give_back_memory(&mut self) {
-        self.base.give_back_memory();
+    fn take_memory(&mut self) -> Option<Box<dyn Send>> {
+        self.base.take_memory()
     }
 }
 

@@ -124,8 +124,9 @@ impl LogFile for DiskLog {
         Arc::clone(&self.shared) as Arc<dyn Syncer>
     }
 
-    fn give_back_memory(&mut self) {
-        self.sink = Sink::Written { joined: Vec::new() };
+    fn take_memory(&mut self) -> Option<Box<dyn Send>> {
+        let sink = std::mem::replace(&mut self.sink, Sink::Written { joined: Vec::new() });
+        Some(Box::new(sink))
     }
 }
 

@@ -115,8 +115,10 @@ pub trait LogFile: Send + Debug {
     fn remaining(&self) -> u64;
     /// A handle that makes durable what has been appended when it is called.
     fn syncer(&self) -> Arc<dyn Syncer>;
-    /// Little more will be appended: gives back memory that is held to make appends fast.
-    fn give_back_memory(&mut self) {}
+    /// Little more will be appended: hands out what memory is held to make appends fast. Dropping it takes a while.
+    fn take_memory(&mut self) -> Option<Box<dyn Send>> {
+        None
+    }
 }
 
 /// Makes appended bytes durable. One failure is final for the file.

@@ -83,11 +83,10 @@ impl RecordWriter {
         }
     }
 
-    /// Gives back memory that is held to make appends fast: little more will come.
-    pub fn give_back_memory(&mut self) {
-        if let Sink::Log(file) = &mut self.file {
-            file.give_back_memory();
-        }
+    /// Hands out what memory is held to make appends fast: little more will come. Dropping it takes a while.
+    pub fn take_memory(&mut self) -> Option<Box<dyn Send>> {
+        let Sink::Log(file) = &mut self.file else { return None };
+        file.take_memory()
     }
 
     /// Bytes in the log so far.

@@ -183,7 +183,9 @@ impl WalFiles {
     /// # Errors
     /// If the next log cannot be made now. Nothing has changed then.
     pub fn prepare(&self) -> Result<()> {
-        self.lock().retiring.iter_mut().for_each(RecordWriter::give_back_memory);
+        // Dropped without the lock, which a leader wants who has filled another log.
+        let memory: Vec<_> = self.lock().retiring.iter_mut().filter_map(RecordWriter::take_memory).collect();
+        drop(memory);
         while self.lock().lacks_prepared() {
             let made = self.make(0)?;
             self.lock().prepared.push_back(made);

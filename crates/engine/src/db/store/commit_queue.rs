@@ -155,6 +155,8 @@ impl CommitQueue {
             let mut slot = lock(&waiter.slot);
             slot.batch = batch;
             slot.phase = Phase::Done(result);
+            // Who wakes wants it, and would sleep again.
+            drop(slot);
             waiter.changed.notify_one();
         }
         own
@@ -178,6 +180,8 @@ impl CommitQueue {
         let next = Arc::clone(quick.unwrap_or(first));
         q.overtaken = quick.is_some();
         lock(&next.slot).phase = Phase::Lead;
+        // The next leader takes its group from the queue at once.
+        drop(q);
         next.changed.notify_one();
     }
 }

@@ -310,9 +310,11 @@ fn make_room(store: &Store, state: &mut CommitState, batch: &WriteBatch) -> Resu
 fn log_rotated(store: &Store, state: &mut CommitState, appended: Appended) {
     store.counters.wal_rotations.add(1);
     store.counters.wal_made_by_writer.add(u64::from(appended == Appended::RotatedLate));
+    // Before those are awake that work on the logs.
+    let live_bytes = store.wal_files.live_bytes();
     store.ahead.poke();
     store.lane.poke();
-    if store.wal_files.live_bytes() <= store.options.load().wal_bytes_max {
+    if live_bytes <= store.options.load().wal_bytes_max {
         return;
     }
     let pins = state.memtables.iter_mut().filter(|m| !m.keyspace.no_wal);
