@@ -191,7 +191,7 @@ impl CompactionJob {
             return None;
         }
         if let Some(last) = self.ready.iter().rev().find_map(|(meta, _)| meta.as_ref()) {
-            self.merge.output.keep_cached(last.id);
+            self.merge.output.keep_cached(last.id, usize::MAX);
         }
         let mut outputs = vec![Vec::new(); self.compaction.slots.len()];
         for (meta, note) in std::mem::take(&mut self.ready) {

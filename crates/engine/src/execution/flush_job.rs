@@ -13,6 +13,9 @@ use crate::observe::memory::{Charge, MemoryClass};
 use crate::table::meta::TableMeta;
 use crate::write::memtable::{Memtable, MemtableCursor};
 
+/// Blocks that the cache takes over in a step: about as long as the other steps.
+const CACHED_AT_A_STEP: usize = 256;
+
 /// A running flush of one memtable, which takes no more writes.
 #[derive(Debug)]
 pub struct FlushJob {
@@ -83,8 +86,12 @@ impl FlushJob {
             self.done.push(meta);
         }
         if self.merge.is_exhausted() {
-            let waits = self.merge.output.syncing() > 0;
-            return Ok(if waits { Progress::Waiting } else { Progress::Finished });
+            if self.merge.output.syncing() > 0 {
+                return Ok(Progress::Waiting);
+            }
+            let keeps = |last: &TableMeta| self.merge.output.keep_cached(last.id, CACHED_AT_A_STEP);
+            let kept = self.done.last().is_none_or(keeps);
+            return Ok(if kept { Progress::Finished } else { Progress::More });
         }
         let (stop, _) = self.merge.run(budget, &mut NoBounds)?;
         if stop != Stop::Budget {
@@ -96,9 +103,6 @@ impl FlushJob {
 
     /// The tables, once finished, to be installed.
     pub fn take_tables(&mut self) -> Vec<TableMeta> {
-        if let Some(last) = self.done.last() {
-            self.merge.output.keep_cached(last.id);
-        }
         std::mem::take(&mut self.done)
     }
 

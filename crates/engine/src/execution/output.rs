@@ -206,11 +206,10 @@ impl<T> TableOutput<T> {
         }
     }
 
-    /// The tables up to this one are about to be installed: blocks of theirs that clients read from memory so far are in the cache.
-    pub fn keep_cached(&self, last: TableId) {
-        if let Some(written) = &self.written {
-            written.hand_over(last);
-        }
+    /// The tables up to this one are about to be installed: blocks of theirs that clients read from memory so far come to the cache, so
+    /// many at most. True once all of them have.
+    pub fn keep_cached(&self, last: TableId, at_most: usize) -> bool {
+        self.written.as_ref().is_none_or(|written| written.hand_over(last, at_most))
     }
 
     /// Tables that wait for their sync.

@@ -40,11 +40,13 @@ impl WrittenBlocks {
         self.cache.make_room();
     }
 
-    /// Has the cache take over what waits of the tables up to this one.
-    pub fn hand_over(&self, last: TableId) {
-        while let Some(oldest) = self.cache.waiting().pop_up_to(self.queue, last) {
+    /// Has the cache take over what waits of the tables up to this one, so many blocks at most. True once nothing of that waits.
+    pub fn hand_over(&self, last: TableId, at_most: usize) -> bool {
+        for _ in 0..at_most {
+            let Some(oldest) = self.cache.waiting().pop_up_to(self.queue, last) else { return true };
             self.take_over(oldest);
         }
+        false
     }
 
     /// The cache may have wanted the block's memory back a moment ago.
@@ -98,12 +100,16 @@ mod tests {
             assert!(cache.used() <= CAPACITY, "{} with what waits", cache.used());
             assert_eq!(cache.table_bytes(), 0);
         }
-        written.hand_over(TableId(2));
+        let mut parts = 1;
+        while !written.hand_over(TableId(2), 8) {
+            parts += 1;
+        }
+        assert_eq!(parts, 20 / 8 + 1);
         // Some buckets are full.
         assert!(kept(&cache, 1, 10) >= 7 && kept(&cache, 2, 10) >= 7);
         assert_eq!(kept(&cache, 3, 10), 0);
         read_others(&cache);
-        written.hand_over(TableId(3));
+        written.hand_over(TableId(3), usize::MAX);
         assert!(kept(&cache, 3, 10) >= 7);
         assert!(cache.used() <= CAPACITY);
         assert_eq!((cache.waiting().bytes(), cache.written_bytes()), (0, 30_000));
@@ -123,7 +129,7 @@ mod tests {
         assert!(kept(&cache, 1, 1000) > 0 && kept(&cache, 2, 1000) > 0);
         assert!(cache.waiting().bytes() >= CAPACITY / 5);
         assert!(!cache.contains(TableId(1), 999));
-        jobs[0].hand_over(TableId(1));
+        jobs[0].hand_over(TableId(1), usize::MAX);
         assert!(cache.contains(TableId(1), 999));
     }
 
@@ -143,7 +149,7 @@ mod tests {
         cache.set_capacity(CUT);
         assert!(cache.waiting().bytes() <= CUT / 4 && cache.used() <= CUT);
         assert!(cache.block_bytes() <= CUT + CUT / 8, "{}", cache.block_bytes());
-        written.hand_over(TableId(1));
+        written.hand_over(TableId(1), usize::MAX);
         assert!(kept(&cache, 1, 12_000) > 500 && !cache.contains(TableId(1), 0));
     }
 
@@ -156,7 +162,7 @@ mod tests {
         (0..10).for_each(|i| small.add(TableId(2), i, &[1; 1000]));
         read_others(&cache);
         assert_eq!(kept(&cache, 2, 10), 0);
-        small.hand_over(TableId(2));
+        small.hand_over(TableId(2), usize::MAX);
         assert!(kept(&cache, 2, 10) >= 7);
     }
 
@@ -195,7 +201,7 @@ mod tests {
         let cache = Arc::new(BlockCache::new(0, 1000));
         let written = WrittenBlocks::new(Arc::clone(&cache));
         written.add(TableId(1), 0, &[1; 1000]);
-        written.hand_over(TableId(1));
+        written.hand_over(TableId(1), usize::MAX);
         assert_eq!(cache.used(), 0);
     }
 }

@@ -34,6 +34,12 @@ pub struct Memtable {
     answers: AtomicU64,
 }
 
+/// A memtable of so many bytes is full from this many on. Memory comes in chunks that a size is a multiple of, mostly, and an entry that
+/// goes beyond takes the chunk that lies ready for the next memtable, so that whoever switches has to make another one.
+pub fn full_from(memtable_bytes: u64) -> u64 {
+    memtable_bytes - memtable_bytes / 1024
+}
+
 impl Memtable {
     /// Makes an empty memtable and its one writer. `head`: what keys are expected to begin with (any other key is
     /// right, and slower). Its memory is charged until the last reader has let go of it.
@@ -276,6 +282,26 @@ impl InternalIterator for MemtableCursor {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_memtable_leaves_the_next_one_its_memory() {
+        const BYTES: u64 = 16 << 20;
+        let leaves_it = |until, value: usize| {
+            let (mut writer, table) = Memtable::new(b"", BYTES, &Arc::default());
+            let mut seq = 0;
+            while table.bytes() < until {
+                seq += 1;
+                writer.insert(&u64::to_be_bytes(seq), SeqNo(seq), Kind::Put, &vec![7; value], || 0);
+                if table.wants_touching() {
+                    table.touch_ahead();
+                }
+            }
+            table.tree.take_spare().is_some()
+        };
+        let values = || (1000..1500).step_by(50);
+        assert!(values().all(|value| leaves_it(full_from(BYTES), value)));
+        assert!(!values().all(|value| leaves_it(BYTES, value)), "no entry goes beyond the chunks");
+    }
 
     #[test]
     fn range_deletes_count_as_writes_and_as_tombstones() {

@@ -80,8 +80,8 @@ pub fn wait_for_room(store: &Store, keyspace: &KeyspaceState) -> Result<()> {
     let full = || {
         let view = keyspace.view.load();
         let options = store.options.load();
-        let memtables = view.active.bytes() >= keyspace.memtable_bytes()
-            && view.immutable.len() + 1 >= options.memtables as usize;
+        let memtables =
+            keyspace.is_full(view.active.bytes()) && view.immutable.len() + 1 >= options.memtables as usize;
         memtables || keyspace.l0_runs() >= options.l0_limit as usize
     };
     if !full() {

@@ -297,7 +297,8 @@ fn begin(
 /// go on; and it takes little of the cache.
 fn cache_for(store: &Store, memtable: &Memtable) -> Option<Arc<BlockCache>> {
     const BLOCKS_PER_GET: u64 = 4;
-    const PART_OF_CACHE: u64 = 4;
+    // Of the default sizes it is a quarter, and the last entry's bytes.
+    const PART_OF_CACHE: u64 = 3;
     let (cache, bytes) = (store.tables.block_cache(), memtable.bytes());
     let blocks = bytes / store.job_context.block_bytes.load(Ordering::Relaxed).max(1);
     let is_read = memtable.answers().saturating_mul(BLOCKS_PER_GET) > blocks;
@@ -333,7 +334,7 @@ pub fn shape_of(
 
 /// Why a memtable became immutable, as far as it shows now.
 fn reason(store: &Store, keyspace: &KeyspaceState, memtable: &Memtable) -> String {
-    if memtable.bytes() >= keyspace.memtable_bytes() {
+    if keyspace.is_full(memtable.bytes()) {
         return "the memtable is full".to_owned();
     }
     let (log, max) = (store.wal_files.live_bytes(), store.options.load().wal_bytes_max);

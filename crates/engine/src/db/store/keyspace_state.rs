@@ -20,7 +20,7 @@ use crate::compaction::strategy::Strategy;
 use crate::hotness::access_window::Operations;
 use crate::options::TableStyle;
 use crate::version::version::Version;
-use crate::write::memtable::Memtable;
+use crate::write::memtable::{Memtable, full_from};
 
 /// The name of the keyspace that always exists.
 pub const DEFAULT_NAME: &str = "default";
@@ -187,6 +187,11 @@ impl KeyspaceState {
     #[inline]
     pub fn memtable_bytes(&self) -> u64 {
         self.memtable_bytes.load(Ordering::Relaxed)
+    }
+
+    /// True if a memtable of so many bytes is full.
+    pub fn is_full(&self, bytes: u64) -> bool {
+        bytes >= full_from(self.memtable_bytes())
     }
 
     /// Changes the size at which its memtables are flushed; the active one follows.

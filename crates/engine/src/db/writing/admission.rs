@@ -28,6 +28,7 @@ use crate::observe::event::Event;
 use crate::observe::memory::{Charge, MemoryClass};
 use crate::scheduler::admission::Place;
 use crate::write::batch::WriteBatch;
+use crate::write::memtable::full_from;
 
 /// From this size on a batch is looked at even where nobody is slowed, and is counted while it is on its way.
 const LARGE_BATCH: usize = MIB as usize;
@@ -228,7 +229,7 @@ fn announce(store: &Store, gate: &Gate, keyspace: Option<&Arc<KeyspaceState>>) {
 /// A memtable has grown by a part, or is about to: the leader charges it, switches it if it is full, and has the debt measured.
 #[cold]
 pub fn look_after(store: &Store, open: &mut OpenMemtable, batch: &WriteBatch) {
-    let full = open.keyspace.memtable_bytes();
+    let full = full_from(open.keyspace.memtable_bytes());
     if open.writer.table().bytes() >= full {
         open.writer.table().charge(0);
         open.switch(store.clock.now());
