@@ -112,6 +112,7 @@ impl Device {
     }
 
     /// Moves `bytes` and comes back when that is done, however many they are.
+    #[cfg(test)]
     pub fn transfer(&self, bytes: u64) {
         self.finish(self.begin(bytes));
     }

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! read      in line, then read the file, then wait for what is left of its time: in the page cache or not
-//! append    to a table, the manifest: each 64 KiB, a flush and a sync wait until the bytes are through
-//! log       each 4 KiB into the line without waiting; a writer waits while more than 1 MiB is not through
+//! append    to a table, the manifest: the same each 64 KiB; a flush and a sync wait until all bytes are through
+//! log       each 4 KiB into the line without waiting; a writer waits while more than 1 MiB of all logs is not through
 //! sync      also waits until everything that was charged for the file before is through
 //! ```
 //! Names, directories, truncations and space cost nothing, and so do the log's preallocation and unlinks. A file that is
@@ -11,11 +11,12 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 
 use crate::base::class::IoClass;
 use crate::base::error::Result;
+use crate::base::locks::Mutex;
 use crate::base::units::{KIB, MIB};
 use crate::observe::io_counters::IoCounters;
 use crate::storage::aligned::PAGE;
@@ -34,12 +35,13 @@ const LOG_BEHIND_MAX: u64 = MIB;
 pub struct DeviceFileSystem {
     base: Arc<dyn FileSystem>,
     device: Arc<Device>,
+    behind: Arc<Mutex<Behind>>,
 }
 
 impl DeviceFileSystem {
     /// The files of `base`, at the speed of `device` or that of the disk below, whichever is less.
     pub fn new(base: Arc<dyn FileSystem>, device: Arc<Device>) -> DeviceFileSystem {
-        DeviceFileSystem { base, device }
+        DeviceFileSystem { base, device, behind: Arc::default() }
     }
 
     fn charge(&self) -> Arc<Charge> {
@@ -67,7 +69,7 @@ impl FileSystem for DeviceFileSystem {
 
     fn create_log(&self, path: &Path, capacity: u64, recycle: Option<&Path>) -> Result<Box<dyn LogFile>> {
         let base = self.base.create_log(path, capacity, recycle)?;
-        Ok(Box::new(DeviceLog { base, charge: self.charge(), behind: VecDeque::new(), behind_bytes: 0 }))
+        Ok(Box::new(DeviceLog { base, charge: self.charge(), behind: Arc::clone(&self.behind) }))
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn ReadFile>> {
@@ -194,9 +196,10 @@ struct DeviceWriter {
 
 impl WritableFile for DeviceWriter {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.base.append(bytes)?;
         let charge = &self.charge;
-        charge.device.transfer(charge.add(bytes.len() as u64, WRITE_BYTES));
+        let request = charge.device.begin(charge.add(bytes.len() as u64, WRITE_BYTES));
+        self.base.append(bytes)?;
+        charge.device.finish(request);
         Ok(())
     }
 
@@ -226,10 +229,15 @@ impl Drop for DeviceWriter {
 struct DeviceLog {
     base: Box<dyn LogFile>,
     charge: Arc<Charge>,
-    /// Pieces that may not be through, and when they will be.
-    behind: VecDeque<(Due, u64)>,
-    /// Their bytes.
-    behind_bytes: u64,
+    behind: Arc<Mutex<Behind>>,
+}
+
+/// What of all logs may not be through: one that is full does not make its successor's writer wait less.
+#[derive(Debug, Default)]
+struct Behind {
+    /// Pieces, and when they will be.
+    pieces: VecDeque<(Due, u64)>,
+    bytes: u64,
 }
 
 impl LogFile for DeviceLog {
@@ -239,10 +247,8 @@ impl LogFile for DeviceLog {
         let mut rest = self.charge.add(bytes, LOG_BYTES);
         while rest > 0 {
             let piece = rest.min(Device::GRANT_BYTES);
-            self.behind.push_back((self.charge.put(piece), piece));
-            self.behind_bytes += piece;
+            self.keep_up(piece);
             rest -= piece;
-            self.keep_up();
         }
         Ok(())
     }
@@ -265,12 +271,21 @@ impl LogFile for DeviceLog {
 }
 
 impl DeviceLog {
-    /// Waits while too much is behind.
-    fn keep_up(&mut self) {
-        while self.behind_bytes > LOG_BEHIND_MAX {
-            let Some((due, bytes)) = self.behind.pop_front() else { break };
+    /// Puts a piece into the line, and waits while too much is behind.
+    fn keep_up(&self, piece: u64) {
+        let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
+        behind.pieces.push_back((self.charge.put(piece), piece));
+        behind.bytes += piece;
+        let mut due = None;
+        while behind.bytes > LOG_BEHIND_MAX
+            && let Some((through, bytes)) = behind.pieces.pop_front()
+        {
+            behind.bytes -= bytes;
+            due = Some(through);
+        }
+        drop(behind);
+        if let Some(due) = due {
             self.charge.device.wait_until(due);
-            self.behind_bytes -= bytes;
         }
     }
 }

@@ -92,6 +92,16 @@ fn a_log_goes_on_until_a_mebibyte_is_behind() {
 }
 
 #[test]
+fn a_full_log_leaves_its_successor_no_more_room() {
+    let world = World::simulated();
+    let write = |number: u64| {
+        let mut log = world.fs.create_log(&Path::new("d").join(number.to_string()), MIB / 2, None).unwrap();
+        log.append(&[&vec![7; MIB as usize / 2]]).unwrap();
+    };
+    assert_eq!(world.bytes_in(|| (0..8).for_each(write)), 3 * MIB);
+}
+
+#[test]
 fn every_read_waits_in_the_page_cache_or_not() {
     let dir = tempfile::tempdir().unwrap();
     let world = World::over(Arc::new(DiskFileSystem::new()));
