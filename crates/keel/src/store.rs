@@ -181,7 +181,12 @@ impl EngineArgs {
             check_schedule(schedule)?;
             named.push(("schedule".to_owned(), schedule.clone()));
         }
-        named.extend(set_options(&mut options, &self.set)?);
+        for (name, value) in set_options(&mut options, &self.set)? {
+            if named.iter().any(|(other, _)| *other == name) {
+                return Err(Failure::usage(format!("{name} is said twice: leave out one of them")));
+            }
+            named.push((name, value));
+        }
         Ok(named)
     }
 }

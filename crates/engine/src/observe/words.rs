@@ -19,7 +19,7 @@ pub fn bytes(n: u64) -> String {
     format!("{value:.1} {unit}")
 }
 
-/// `850 µs`, `12.3 ms`, `4.20 s`, `3 min 20 s`, `2 h 5 min`, `3 days 4 h`.
+/// `850 µs`, `12.3 ms`, `4.20 s`, `3 min 20 s`, `2 h 5 min`, `1 day 3 h`.
 pub fn duration(d: Duration) -> String {
     let s = d.as_secs();
     match d.as_micros() {
@@ -28,7 +28,7 @@ pub fn duration(d: Duration) -> String {
         us @ 1_000_000..60_000_000 => format!("{:.2} s", us as f64 / 1e6),
         _ if s < 3600 => format!("{} min {} s", s / 60, s % 60),
         _ if s < 86400 => format!("{} h {} min", s / 3600, s / 60 % 60),
-        _ => format!("{} days {} h", s / 86400, s / 3600 % 24),
+        _ => format!("{} {} h", count(s / 86400, "day"), s / 3600 % 24),
     }
 }
 

@@ -89,7 +89,8 @@ pub fn parse(text: &str) -> Result<SchedulingPolicy> {
         None => (text, None),
     };
     let policy = match (name, knobs) {
-        ("fixed", Some(knobs)) => {
+        ("fixed", knobs) => {
+            let knobs = knobs.unwrap_or_default();
             let rate = rate(knobs).ok_or_else(|| {
                 Error::invalid(format!(
                     "`{knobs}` is no rate, which is all that `fixed` takes; write bytes per second from {RATE_MIN} up, like \

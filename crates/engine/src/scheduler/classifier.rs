@@ -73,11 +73,17 @@ impl LoadRule {
         {
             return Err(Error::invalid("low must be at most high, and high above 0: a load would be both"));
         }
-        if let (Some(high), Some(speed)) = (self.high.at(device), device)
-            && high >= speed as f64
-        {
+        let is_never_high = match self.high {
+            Rate::OfDevice(part) => part >= 1.0,
+            Rate::Bytes(_) => {
+                self.high.at(device).zip(device).is_some_and(|(high, speed)| high >= speed as f64)
+            }
+        };
+        if is_never_high {
+            let has = device.map_or_else(String::new, |speed| format!(" ({})", Rate::Bytes(speed)));
             return Err(Error::invalid(format!(
-                "high is {high:.0} bytes a second, and the device has {speed}: load would never be high"
+                "high is {}, and the device has no more{has}: load would never be high",
+                self.high
             )));
         }
         if self.softness == 0 {

@@ -135,7 +135,7 @@ impl Estimator {
             return Ok(());
         }
         Err(Error::invalid(
-            "an estimator's weights are numbers above 0, and cache-fills' factor is at most 1",
+            "an estimator's weights are numbers from 0 up, not both 0, per-get is above 0, and cache-fills' factor above 0 and at most 1",
         ))
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use evenkeel::testing::{ManualClock, SimulatedFileSystem};
-use evenkeel::{Db, Event, Keyspace, Options};
+use evenkeel::{Db, Event, Keyspace, KeyspaceOptions, Options};
 
 /// Memtables enough that nothing is flushed before a test steps.
 fn options() -> Options {
@@ -108,6 +108,7 @@ fn writers_that_stop_leave_no_limit_behind() {
     let options = Options { memtables: 2, ..options() };
     let builder = Db::builder("/store").options(options).file_system(Arc::new(SimulatedFileSystem::new()));
     let db = builder.open().unwrap();
+    db.create_keyspace("idle", KeyspaceOptions::default()).unwrap();
     let paused = db.pause_background().unwrap();
     for n in 0_u32.. {
         db.put(&n.to_be_bytes(), &[1; 100]).unwrap();
@@ -115,6 +116,10 @@ fn writers_that_stop_leave_no_limit_behind() {
             break;
         }
     }
+    // A limit is its keyspace's alone.
+    let explain = |keyspace| db.control(&format!("explain {keyspace}")).unwrap();
+    assert!(explain("default").contains("Writers: held back"), "{}", explain("default"));
+    assert!(explain("idle").contains("Writers: nothing holds them back"), "{}", explain("idle"));
     drop(paused);
     db.wait_idle().unwrap();
     let (_never, nothing) = channel::<()>();

@@ -73,6 +73,7 @@ impl Args {
             }
         };
         let is_open = matches!(answer, Answered::Live(_));
+        let looks_only = matches!(&self.action, Action::Show { read } if read.read_only);
         let (answer, mut out) = (answer.value(), Output::new());
         if self.json {
             return out.line(&answer.to_string());
@@ -81,6 +82,9 @@ impl Args {
         match now(&answer["now"]) {
             None => Ok(()),
             Some(now) if is_open => out.line(&now),
+            Some(_) if looks_only => {
+                out.line("a process that has the store open is asked without --read-only what it does now")
+            }
             Some(_) => out.line("nobody has the store open, so nothing is limited or delayed now"),
         }
     }
@@ -105,9 +109,10 @@ fn now(answer: &serde_json::Value) -> Option<String> {
     let load = answer["load"].as_str().map_or_else(String::new, |load| format!("load {load}: "));
     let (client, device, limit) =
         (rate("client_bytes_per_sec"), rate("device_bytes_per_sec"), rate("limit_bytes_per_sec"));
+    let device = if device == "?" { String::new() } else { format!(" of {device}") };
     let limit = if limit == "?" { "no limit".to_owned() } else { format!("at most {limit}") };
     let flushes = answer["flush_limit_bytes_per_sec"].as_u64();
     let flushes = flushes.map_or_else(String::new, |rate| format!(", flushes {}/s", bytes(rate)));
     let urgent = if answer["urgent"] == true { ", and is urgent" } else { "" };
-    Some(format!("{load}clients use {client} of {device}, background work has {limit}{flushes}{urgent}"))
+    Some(format!("{load}clients use {client}{device}, background work has {limit}{flushes}{urgent}"))
 }

@@ -54,13 +54,14 @@ fn other_people_s_directories_are_left_alone() {
 #[test]
 fn wrong_usage_is_exit_2_and_creates_nothing() {
     let keel = Keel::new();
-    let cases: [(&[&str], &[&str]); 17] = [
+    let cases: [(&[&str], &[&str]); 18] = [
         (&["fetch"], &["fetch"]),
         (&["put", "k"], &["VALUE"]),
         (&["get", "k", "--colour"], &["--colour"]),
         (&["put", "k", "v", "--sync", "never"], &["--sync never"]),
         (&["put", "k", "v", "--strategy", "no-such"], &["no-such", "strategy list"]),
         (&["put", "k", "v", "--schedule", "silky"], &["silky", "unlimited"]),
+        (&["put", "k", "v", "--schedule", "silk", "--set", "schedule=paced"], &["schedule is said twice"]),
         (&["put", "k", "v", "--set", "memtable_bytes"], &["OPTION=VALUE"]),
         (&["put", "k", "v", "--set", "memtable_bytes=many"], &["memtable_bytes=many"]),
         (&["put", "k", "v", "--set", "no_such=1"], &["no_such", "option list"]),

@@ -57,6 +57,8 @@ fn a_running_store_answers_and_obeys() {
     assert!(set.err.contains("for its shape"), "{set:?}");
     assert_eq!(keel.ok(&["strategy", "show"]), "tier\n");
     assert!(keel.ok(&["schedule", "set", "dlc-full:floor=20MiB"]).starts_with("dlc-full:floor=20MiB\n"));
+    let looked = keel.ok(&["schedule", "show", "--read-only"]);
+    assert!(looked.contains("is asked without --read-only") && !looked.contains("nobody"), "{looked}");
     let show = keel.ok(&["schedule", "show"]);
     assert!(
         show.contains("load low: clients use ") && show.contains(" of 200.0 MiB/s, background work has"),
@@ -193,7 +195,7 @@ fn a_store_at_rest_is_opened_for_the_question() {
     keel.ok(&["put", "a", "1"]);
     assert!(keel.ok(&["explain"]).contains("Wanted: nothing, the tree is in shape"));
     // Who did the operations is gone, and what made them slow with it.
-    assert!(keel.ok(&["explain", "--slow"]).contains("No process has the store open"));
+    assert!(keel.ok(&["explain", "--slow"]).contains("known only to the process"));
     assert!(keel.ok(&["levels"]).starts_with("default  1-leveling\n"));
     assert!(keel.ok(&["levels", "--tables"]).starts_with("L0"));
     assert_eq!(keel.ok(&["schedule", "show"]), "unlimited\n");

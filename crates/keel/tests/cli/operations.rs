@@ -341,7 +341,7 @@ fn looking_changes_nothing_and_begins_no_work() {
     let levels = keel.ok(&["levels"]);
     assert!(levels.contains("  user:0") && levels.contains("Bars: ▶ more than fits"), "{levels}");
     assert!(levels.lines().all(|line| line.chars().count() <= 80), "{levels}");
-    assert!(keel.ok(&["explain", "--slow"]).contains("No process has the store open"));
+    assert!(keel.ok(&["explain", "--slow"]).contains("known only to the process"));
 }
 
 #[test]

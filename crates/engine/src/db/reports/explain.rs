@@ -149,7 +149,7 @@ pub fn gather(store: &Store, keyspace: &KeyspaceState) -> Result<Explanation> {
         placed,
         l0: L0Debt::of(store, keyspace),
         memtables: (waiting, u64::from(options.memtables)),
-        admission: [keyspace.gate.limit(), metrics.admission_bytes_per_sec],
+        admission: [keyspace.gate.limit(), store.admission.gate.limit()],
         flushing,
         waiting: store.background.waiting_callers(),
         failures,
@@ -258,7 +258,8 @@ fn debt(e: &Explanation) -> Vec<String> {
     }
     if let Some(rate) = e.rate.filter(|_| all > 0) {
         // What is written was read before, and both count.
-        let takes = Duration::from_secs(all.saturating_mul(2) / rate.max(1));
+        let takes = 2.0 * all as f64 / rate.max(1) as f64;
+        let takes = Duration::try_from_secs_f64(takes).unwrap_or(Duration::MAX);
         out.push(format!("  {} holds it to {}/s: about {}", e.schedule, bytes(rate), duration(takes)));
     }
     out

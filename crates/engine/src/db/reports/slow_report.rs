@@ -18,9 +18,9 @@ const ADVISED_NANOS: u64 = 10_000_000;
 /// What a store that is only looked at says.
 pub fn nothing_of_a_store_at_rest() -> Vec<String> {
     let lines = [
-        "No process has the store open, and what made operations slow is known only to",
-        "the one that did them. LOG tells of each second with slow operations, in lines",
-        "that begin `Slow:`; ask again while the store is open.",
+        "What made operations slow is known only to the process that did them, and none",
+        "was asked. LOG tells of each second with slow operations, in lines that begin",
+        "`Slow:`; ask again while a process has the store open, without --read-only.",
     ];
     lines.map(str::to_owned).into()
 }
