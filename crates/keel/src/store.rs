@@ -181,8 +181,10 @@ impl EngineArgs {
             check_schedule(schedule)?;
             named.push(("schedule".to_owned(), schedule.clone()));
         }
+        let flags = named.len();
         for (name, value) in set_options(&mut options, &self.set)? {
-            if named.iter().any(|(other, _)| *other == name) {
+            // Of two `--set` the last one holds: other engines' child processes add the user's to what all have in common.
+            if named.iter().take(flags).any(|(other, _)| *other == name) {
                 return Err(Failure::usage(format!("{name} is said twice: leave out one of them")));
             }
             named.push((name, value));

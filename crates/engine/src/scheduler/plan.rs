@@ -54,6 +54,8 @@ const GO_ON: Duration = Duration::from_secs(10);
 const UNEVEN: f64 = 0.2;
 /// A load of which so much is missing is a rest.
 const REST: f64 = 0.5;
+/// From so long on it is one that may come again, and no hiccup.
+const A_REST: Duration = Duration::from_secs(1);
 /// The plan keeps so much of a rate in hand, for syncs and what bytes do not tell.
 const MARGIN: f64 = 1.1;
 /// A rate that differs by less from the one in force is not changed.
@@ -120,7 +122,8 @@ pub struct PlanState {
     flushed: (f64, f64),
     /// Bytes that compactions move in a second of CPU.
     bytes_per_cpu: f64,
-    /// Seconds since clients rested, or since plans are made.
+    /// Seconds that clients rest, and since they have rested, or since plans are made.
+    rested: f64,
     without_rest: f64,
     rates: [Option<u64>; 2],
     /// Times that a rate was changed.
@@ -242,8 +245,15 @@ impl PlanState {
         let open = backlog.open.len();
         let part =
             self.at_most(sample.device, backlog.workers.min(open)).map(|most| most * PATIENCE_MOST / MARGIN);
-        let patience = part.map_or(0.0, |part| backlog.open.iter().map(to_move).sum::<f64>() / part.max(1.0));
+        let by_part = |jobs: &dyn Fn(&&OpenJob) -> bool| {
+            let bytes: f64 = backlog.open.iter().filter(jobs).map(to_move).sum();
+            part.map_or(0.0, |part| bytes / part.max(1.0))
+        };
+        let lasts = self.without_rest >= PATIENCE * horizon.as_secs_f64();
+        let [with_all, with_l0] =
+            [(PATIENCE, by_part(&|_| true)), (PATIENCE_WITH_L0, by_part(&|job| holds_l0_up(job, backlog)))];
         let of_job = |job: &OpenJob| {
+            let patience = if lasts && holds_l0_up(job, backlog) { with_l0 } else { with_all };
             let demand = self.of_job(job, horizon, sample.now, backlog, patience);
             if job.class.is_l0() { demand.no_later(&place) } else { demand }
         };
@@ -303,7 +313,9 @@ impl PlanState {
         self.client.moved(by.bytes(&grown), elapsed, END_OF_REST);
         self.device.moved(Estimator::Device.bytes(&grown), elapsed, RISE);
         self.flushes.moved(grown.internal[Class::Flush as usize] as f64, elapsed, RISE);
-        self.without_rest = if self.idleness() < 1.0 { self.without_rest + elapsed } else { 0.0 };
+        self.rested = if self.idleness() < 1.0 { 0.0 } else { self.rested + elapsed };
+        let is_rest = self.rested >= A_REST.as_secs_f64();
+        self.without_rest = if is_rest { 0.0 } else { self.without_rest + elapsed };
         for tree in &backlog.trees {
             let (before, pace) = self.writes.entry(tree.keyspace).or_insert((tree.ingested, Pace::default()));
             // One that is being switched seems to have less for a moment.
@@ -340,14 +352,14 @@ impl PlanState {
         self.writes.get(&keyspace).map_or_else(Pace::default, |(_, pace)| *pace).until(bytes)
     }
 
-    /// Of an open job. It is given at least `patience` seconds, whenever it was opened.
+    /// Of an open job. It is given so many horizons, and so many seconds at least, whenever it was opened.
     fn of_job(
         &self,
         job: &OpenJob,
         horizon: Duration,
         now: Duration,
         backlog: &Backlog,
-        patience: f64,
+        (horizons, at_least): (f64, f64),
     ) -> Demand {
         let open = now.saturating_sub(job.opened_at).as_secs_f64();
         let bytes = to_move(job);
@@ -357,10 +369,7 @@ impl PlanState {
         };
         let until = |bytes| self.until(tree.keyspace, bytes);
         let ttl = tree.ttl.map_or(f64::INFINITY, |ttl| ttl.as_secs_f64() - open);
-        let holds_l0_up = job.class.is_l0() || (job.below_l0 && tree.l0_pending > 0);
-        let lasts = self.without_rest >= PATIENCE * horizon;
-        let horizons = if lasts && holds_l0_up { PATIENCE_WITH_L0 } else { PATIENCE };
-        let must_in = ttl.min((horizons * horizon - open).max(patience).max(2.0 * SOON));
+        let must_in = ttl.min((horizons * horizon - open).max(at_least).max(2.0 * SOON));
         match job.class {
             Class::Flush | Class::IntraL0 | Class::L0ToL1 => {
                 let wanted_in = (until(tree.l0_round) - open).min(horizon - open);
@@ -455,6 +464,12 @@ impl PlanState {
         }
         *rate
     }
+}
+
+/// True if L0 goes down with this job, or waits for it.
+fn holds_l0_up(job: &OpenJob, backlog: &Backlog) -> bool {
+    let waits = |tree: &TreeBacklog| tree.keyspace == job.keyspace && tree.l0_pending > 0;
+    job.class.is_l0() || (job.below_l0 && backlog.trees.iter().any(waits))
 }
 
 /// Bytes that an open job has to move still: what is read is written.

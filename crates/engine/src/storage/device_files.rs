@@ -281,7 +281,7 @@ impl DeviceLog {
             && let Some((through, bytes)) = behind.pieces.pop_front()
         {
             behind.bytes -= bytes;
-            due = Some(through);
+            due = due.max(Some(through));
         }
         drop(behind);
         if let Some(due) = due {
