@@ -31,10 +31,10 @@ pub const HORIZON: Duration = Duration::from_secs(30);
 /// An open job is done within so many horizons, whatever clients do: what it takes is held back from others, and a peak may never end. One
 /// that is too large for that has this part of the device.
 const PATIENCE: f64 = 4.0;
+const PATIENCE_MOST: f64 = 0.25;
 /// Where clients have not rested for that long, none is waited for: reads pay for each run in L0, and the longer its merge takes the more
 /// there are. It is done within so many horizons then.
 const PATIENCE_WITH_L0: f64 = 1.0;
-const PATIENCE_MOST: f64 = 0.25;
 /// The plan is made anew so often.
 pub const PLAN_EVERY: Duration = Duration::from_millis(10);
 
@@ -245,15 +245,13 @@ impl PlanState {
         let open = backlog.open.len();
         let part =
             self.at_most(sample.device, backlog.workers.min(open)).map(|most| most * PATIENCE_MOST / MARGIN);
-        let by_part = |jobs: &dyn Fn(&&OpenJob) -> bool| {
-            let bytes: f64 = backlog.open.iter().filter(jobs).map(to_move).sum();
-            part.map_or(0.0, |part| bytes / part.max(1.0))
-        };
+        let by_part = |bytes: f64| part.map_or(0.0, |part| bytes / part.max(1.0));
+        let holds_up = |job: &OpenJob| holds_l0_up(job, backlog);
+        let all = by_part(backlog.open.iter().map(to_move).sum());
+        let of_l0 = by_part(backlog.open.iter().filter(|job| holds_up(job)).map(to_move).sum());
         let lasts = self.without_rest >= PATIENCE * horizon.as_secs_f64();
-        let [with_all, with_l0] =
-            [(PATIENCE, by_part(&|_| true)), (PATIENCE_WITH_L0, by_part(&|job| holds_l0_up(job, backlog)))];
         let of_job = |job: &OpenJob| {
-            let patience = if lasts && holds_l0_up(job, backlog) { with_l0 } else { with_all };
+            let patience = if lasts && holds_up(job) { (PATIENCE_WITH_L0, of_l0) } else { (PATIENCE, all) };
             let demand = self.of_job(job, horizon, sample.now, backlog, patience);
             if job.class.is_l0() { demand.no_later(&place) } else { demand }
         };

@@ -111,12 +111,6 @@ impl Device {
         self.charged.load(Ordering::Relaxed)
     }
 
-    /// Moves `bytes` and comes back when that is done, however many they are.
-    #[cfg(test)]
-    pub fn transfer(&self, bytes: u64) {
-        self.finish(self.begin(bytes));
-    }
-
     /// Until the answer is dropped requests move at once, whoever makes them: for what belongs to no measurement.
     #[must_use = "it holds nobody up until this is dropped"]
     pub fn stand_aside(self: &Arc<Device>) -> StoodAside {

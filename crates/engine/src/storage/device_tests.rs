@@ -17,6 +17,13 @@ fn device(latency: Duration) -> (Arc<Device>, Arc<ManualClock>) {
     (Device::on_manual_clock(RATE, latency, Arc::clone(&clock)).unwrap(), clock)
 }
 
+impl Device {
+    /// Moves `bytes` and comes back when that is done, however many they are.
+    fn transfer(&self, bytes: u64) {
+        self.finish(self.begin(bytes));
+    }
+}
+
 fn now(clock: &Arc<ManualClock>) -> Duration {
     Clock::now(&**clock)
 }

@@ -125,8 +125,9 @@ impl LogFile for DiskLog {
     }
 
     fn take_memory(&mut self) -> Option<Box<dyn Send>> {
-        let sink = std::mem::replace(&mut self.sink, Sink::Written { joined: Vec::new() });
-        Some(Box::new(sink))
+        let Sink::Mapped(_) = &self.sink else { return None };
+        let map = std::mem::replace(&mut self.sink, Sink::Written { joined: Vec::new() });
+        Some(Box::new(map))
     }
 }
 
