@@ -1,8 +1,8 @@
 //! The background threads' bodies: loops around one step each.
 //!
 //! They run below the clients' priority, so that nobody feels them, until a deadline nears: a caller or a writer waits, writers are slowed or
-//! will be soon because of L0, the memtable after the one being flushed is half full, flushes fail, or a plan says so. Then they run as
-//! everyone does. In a process that may not raise a priority again the flush lane and each worker have a stand-in with a client's share of
+//! will be soon because of L0, the memtable after the one being flushed is half full, memory runs short, flushes fail, or a plan says so.
+//! Then they run as everyone does. In a process that may not raise a priority again the flush lane and each worker have a stand-in with a client's share of
 //! a core, which works instead of them while a deadline is near; the other two lanes have that share for good.
 //!
 //! A panic in one is caught, makes the store read-only, and is reported by the next write (`docs/durability.md`, C13).
@@ -21,7 +21,7 @@ use super::ticker;
 use crate::base::clock::spawn;
 use crate::base::error::{Error, Result};
 use crate::base::locks::thread::{self, JoinHandle};
-use crate::db::jobs::pressure::L0Debt;
+use crate::db::jobs::pressure::{L0Debt, memtable_fills};
 use crate::db::jobs::scheduling;
 use crate::db::jobs::stepping::{self, Stepped};
 use crate::db::settings::in_force;
@@ -201,27 +201,18 @@ fn set(own: &ThreadPriority, is_urgent: impl Fn() -> bool) -> bool {
     urgent
 }
 
-fn writers_are_slowed(store: &Store) -> bool {
-    store.admission.pressed.load(Ordering::Relaxed) > 0
-}
-
-/// True if a limit makes somebody wait. Of two memtables there is one during each flush, mostly far above what writers do, and no
-/// compaction is wanted for it.
+/// True if a limit makes somebody wait. Of two memtables there is one during each flush, mostly far above what writers do, for which
+/// nobody need hurry.
 fn writers_wait(store: &Store) -> bool {
     store.admission.waiting.load(Ordering::Relaxed) > 0
 }
 
 /// A flush ends with syncs, which are the lane's.
 fn flush_is_urgent(store: &Store) -> bool {
-    store.background.is_waited_for() || writers_are_slowed(store) || memtable_fills(store)
-}
-
-/// True if a keyspace's active memtable is half full while another one waits for its flush.
-fn memtable_fills(store: &Store) -> bool {
-    store.keyspaces.load().by_name.values().any(|keyspace| {
-        let view = keyspace.view.load();
-        !view.immutable.is_empty() && view.active.bytes() >= keyspace.memtable_bytes() / 2
-    })
+    store.background.is_waited_for()
+        || writers_wait(store)
+        || store.admission.gate.is_pressed()
+        || store.keyspaces.load().by_name.values().any(|keyspace| memtable_fills(keyspace))
 }
 
 fn l0_fills(store: &Store) -> bool {

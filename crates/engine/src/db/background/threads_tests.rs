@@ -1,15 +1,18 @@
-//! Stand-ins, where no thread can be raised: one for the flush lane and one for each worker there has been, however often they work and
-//! rest, and however often threads are refused.
+//! When the flush lane hurries. And stand-ins, where no thread can be raised: one for the flush lane and one for each worker there has
+//! been, however often they work and rest, and however often threads are refused.
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use evenkeel_sys::{can_raise_priority, give_up_raising_priority};
 
 use crate::base::clock::{refuse_threads_after, spawn};
 use crate::base::locks::has_ended;
+use crate::base::units::MIB;
 use crate::db::database::Db;
 use crate::db::store::state::Store;
+use crate::options::Options;
 use crate::storage::simulated::SimulatedFileSystem;
 
 /// The stand-in of the flush lane, and the two lanes that have none.
@@ -102,4 +105,32 @@ fn a_worker_that_is_refused_again_and_again_has_one_stand_in() {
         assert_eq!(threads(&store), [all + 2, 0, workers + 1, stand_ins + 1]);
         db.close().unwrap();
     });
+}
+
+/// Of two memtables a limit is in force from the switch on, far above what these writers do: nobody is to feel the flush for it.
+#[test]
+fn a_flush_hurries_once_the_next_memtable_is_half_full_and_not_for_a_limit() {
+    let fs = Arc::new(SimulatedFileSystem::new());
+    let options = Options { memtable_bytes: MIB, memtables: 2, ..Options::default() };
+    let db = Db::builder(Path::new("/db")).file_system(fs).options(options).without_threads().open().unwrap();
+    let store = store(&db);
+    // As beside threads.
+    store.admission.timed.store(true, Ordering::Relaxed);
+    let keyspace = Arc::clone(db.keyspace("default").unwrap().state());
+    let _paused = db.pause_background().unwrap();
+    let mut written = 0_u32;
+    let mut put = || {
+        db.put(&written.to_be_bytes(), &[7; 1000]).unwrap();
+        written += 1;
+    };
+    while keyspace.view.load().immutable.is_empty() || !keyspace.gate.is_pressed() {
+        put();
+    }
+    assert!(keyspace.view.load().active.bytes() < MIB / 2);
+    assert!(!super::flush_is_urgent(&store));
+    while keyspace.view.load().active.bytes() < MIB / 2 {
+        assert!(!super::flush_is_urgent(&store));
+        put();
+    }
+    assert!(super::flush_is_urgent(&store));
 }

@@ -44,6 +44,7 @@ pub fn sample(store: &Store, keyspace: &KeyspaceState) {
     let failures = Failures::look(store, &keyspace.gate, Some(keyspace.id));
     let memtables = memtable_pressure(store, keyspace, now);
     let l0 = l0_pressure(store, keyspace, now);
+    let hurries = memtable_fills(keyspace) || l0.0.is_pressed();
     let mut failure = None;
     for ((pressure, why), error) in [(memtables, failures.flush), (l0, failures.compaction)] {
         match error {
@@ -57,6 +58,9 @@ pub fn sample(store: &Store, keyspace: &KeyspaceState) {
         }
     }
     steer(store, &keyspace.gate, now, pressures, failure);
+    if hurries {
+        store.background.priorities.raise_all();
+    }
 }
 
 /// Measures the memory of all memtables and steers the store's limit.
@@ -87,6 +91,7 @@ pub fn sample_memory(store: &Store) {
     let began = !store.admission.gate.is_pressed() && !pressures.is_empty();
     steer(store, &store.admission.gate, now, pressures, failure);
     if began {
+        store.background.priorities.raise_all();
         // The flush lane sends the largest memtable early.
         store.background.wake_flusher();
     }
@@ -139,9 +144,6 @@ fn steer(
     let stopping = failure.as_ref().map(ToString::to_string);
     let steered = gate.steer(now, pressures, failure);
     store.admission.pressed.fetch_add(steered.gates, Ordering::Relaxed);
-    if steered.gates > 0 {
-        store.background.priorities.raise_all();
-    }
     if let (true, Some(reason)) = (steered.failed_now, stopping) {
         store.event(&Event::Stopping { reason });
     }
@@ -165,6 +167,12 @@ pub fn limit(store: &Store) -> Option<f64> {
 pub fn drained(store: &Store) {
     store.keyspaces.load().by_name.values().for_each(|keyspace| keyspace.gate.nudge());
     store.admission.gate.nudge();
+}
+
+/// True if a keyspace's active memtable is half full while another one waits for its flush: it is to end soon.
+pub fn memtable_fills(keyspace: &KeyspaceState) -> bool {
+    let view = keyspace.view.load();
+    !view.immutable.is_empty() && view.active.bytes() >= keyspace.memtable_bytes() / 2
 }
 
 /// The flush under way has so many bytes of its memtable left; `drained` of them since the last call.
