@@ -161,7 +161,7 @@ pub struct Outcome {
     pub wrong_reads: u64,
     /// How long the store took to be idle afterwards, if that was waited for.
     pub idle_seconds: Option<f64>,
-    /// The engine's figures then.
+    /// The engine's figures then, stalls those of the measurement.
     pub figures: Figures,
     /// What the store occupies when idle.
     pub disk_bytes: u64,
@@ -208,11 +208,13 @@ pub fn run<E: Engine>(engine: &E, plan: &Plan<'_>, watch: &dyn Watch) -> Result<
         Some(schedule) => driver_cost::open(&shared, plan.threads, schedule)?,
         None => driver_cost::closed(&shared, plan.threads)?,
     };
-    let meter = Meter::start();
+    let (meter, before) = (Meter::start(), engine.figures());
     let (measured, opened) = measure(engine, plan, &shared, schedule.as_ref(), watch)?;
     let done = at_rest(engine, measured, &meter, driver, plan.settles, watch, || live(engine, &shared))?;
     let wrong_before = max_rate.as_ref().map_or(0, |found| found.wrong_reads);
-    Ok(Outcome { fill, wrong_reads: wrong_before + done.wrong_reads, opened, max_rate, ..done })
+    // Writers wait while a store is filled as fast as it goes, and when its highest rate is looked for.
+    let figures = done.figures.with_stalls_since(&before);
+    Ok(Outcome { fill, wrong_reads: wrong_before + done.wrong_reads, opened, max_rate, figures, ..done })
 }
 
 /// Writes the records before the measurement, unless they are there or the workload writes them itself.

@@ -258,3 +258,16 @@ fn loads_that_make_no_sense_say_what_would() {
     let fine = open("steps:5@2,6@2", search);
     assert_eq!(fine.check(catalog::find("fillseq").unwrap(), Some(4.0)), Ok(()));
 }
+
+/// Filling goes as fast as the store takes it, and writers wait.
+#[test]
+fn stalls_are_those_of_the_measurement() {
+    let count = |name| {
+        let engine = MapEngine::default();
+        let figures = run(&engine, &plan(name), &Unwatched).unwrap().figures;
+        [figures.stalls, figures.flush_bytes]
+    };
+    // A stall for each record there is.
+    assert_eq!(count("fillrandom"), [Some(1000); 2]);
+    assert_eq!(count("overwrite"), [Some(0), Some(1000)]);
+}

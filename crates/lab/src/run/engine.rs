@@ -191,4 +191,13 @@ impl Figures {
         let (moved, user) = (self.internal_bytes?, self.user_bytes?);
         (user > 0).then(|| moved as f64 / user as f64)
     }
+
+    /// The same, but for stalls: those that are not in `before`.
+    pub(crate) fn with_stalls_since(self, before: &Figures) -> Figures {
+        Figures {
+            stalls: self.stalls.map(|now| now.saturating_sub(before.stalls.unwrap_or(0))),
+            stall_seconds: self.stall_seconds.map(|now| now - before.stall_seconds.unwrap_or(0.0)),
+            ..self
+        }
+    }
 }

@@ -91,7 +91,8 @@ impl Engine for MapEngine {
     }
 
     fn figures(&self) -> Figures {
-        Figures { flush_bytes: Some(self.map.lock().unwrap().len() as u64), ..Figures::default() }
+        let records = Some(self.map.lock().unwrap().len() as u64);
+        Figures { flush_bytes: records, stalls: records, ..Figures::default() }
     }
 
     fn disk_bytes(&self) -> u64 {

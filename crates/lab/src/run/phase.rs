@@ -267,9 +267,7 @@ fn difference(now: &Look, before: &Look) -> Sample {
         internal_bytes: less(n.internal_bytes, b.internal_bytes),
         client_read_bytes: less(n.client_read_bytes, b.client_read_bytes),
         flushes_delayed: less(n.flushes_delayed, b.flushes_delayed),
-        stalls: less(n.stalls, b.stalls),
-        stall_seconds: n.stall_seconds.map(|now| now - b.stall_seconds.unwrap_or(0.0)),
-        ..*n
+        ..n.with_stalls_since(b)
     };
     let seconds = now.at.duration_since(before.at).as_secs_f64();
     let cpu = before.cpu.as_ref().zip(now.cpu.as_ref());
