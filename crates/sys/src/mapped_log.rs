@@ -142,7 +142,7 @@ mod imp {
         /// other threads need to map memory. A kernel before 5.14 does not know the advice; then the first append to a page
         /// pays its fault.
         fn populate(&self) -> io::Result<()> {
-            const PIECE_BYTES: usize = 1 << 20;
+            const PIECE_BYTES: usize = 256 << 10;
             let mut done = 0;
             while done < self.len {
                 let bytes = PIECE_BYTES.min(self.len - done);

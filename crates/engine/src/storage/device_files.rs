@@ -186,6 +186,13 @@ impl Syncer for DeviceSyncer {
         self.charge.wait();
         Ok(())
     }
+
+    fn sync_at_end(&self) -> Result<()> {
+        self.charge.put_pending();
+        self.base.sync_at_end()?;
+        self.charge.wait();
+        Ok(())
+    }
 }
 
 #[derive(Debug)]

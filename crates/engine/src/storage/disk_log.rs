@@ -133,14 +133,22 @@ impl LogFile for DiskLog {
 
 impl Syncer for Shared {
     fn sync(&self) -> Result<()> {
-        self.check()?;
-        self.file.sync_data().map_err(|error| self.fail("sync", error))?;
-        // Another thread's sync of this file may have failed meanwhile and taken the only report of a lost write.
-        self.check()
+        self.sync_by(File::sync_data)
+    }
+
+    fn sync_at_end(&self) -> Result<()> {
+        self.sync_by(File::sync_all)
     }
 }
 
 impl Shared {
+    fn sync_by(&self, sync: impl Fn(&File) -> std::io::Result<()>) -> Result<()> {
+        self.check()?;
+        sync(&self.file).map_err(|error| self.fail("sync", error))?;
+        // Another thread's sync of this file may have failed meanwhile and taken the only report of a lost write.
+        self.check()
+    }
+
     fn check(&self) -> Result<()> {
         if self.failed.load(Ordering::Acquire) {
             return Err(Error::Poisoned { cause: format!("{} failed before", self.path.display()) });

@@ -125,6 +125,13 @@ pub trait LogFile: Send + Debug {
 pub trait Syncer: Send + Sync + Debug {
     /// Returns when everything appended before the call is on the disk.
     fn sync(&self) -> Result<()>;
+
+    /// The same for a file that nothing more is appended to, with all that the system keeps about it: who uses the file again begins with
+    /// a clean one. One whose times alone are still to be written has its age for Linux, which half a minute after that writes back, and
+    /// write-protects, whatever is in it by then.
+    fn sync_at_end(&self) -> Result<()> {
+        self.sync()
+    }
 }
 
 /// A file open for reading.

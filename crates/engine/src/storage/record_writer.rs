@@ -109,7 +109,7 @@ impl RecordWriter {
     pub fn seal(&mut self) -> Result<u64> {
         self.sync.sync()?;
         let len = self.append_seal()?;
-        self.sync.sync()?;
+        self.sync.sync_by(|syncer| syncer.sync_at_end())?;
         Ok(len)
     }
 
@@ -197,6 +197,10 @@ pub struct LogSync {
 impl LogSync {
     /// Returns when everything appended before the call is durable, with the length of which that is now known.
     pub fn sync(&self) -> Result<u64> {
+        self.sync_by(|syncer| syncer.sync())
+    }
+
+    fn sync_by(&self, sync: impl FnOnce(&dyn Syncer) -> Result<()>) -> Result<u64> {
         let wanted = self.appended.load(Ordering::Acquire);
         let _syncing = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         self.check()?;
@@ -206,7 +210,7 @@ impl LogSync {
         }
         // More may have come while we waited for our turn; this sync covers it.
         let covered = self.appended.load(Ordering::Acquire);
-        self.syncer.sync().map_err(|error| self.fail(error))?;
+        sync(&*self.syncer).map_err(|error| self.fail(error))?;
         // An append that failed meanwhile does not undo what this sync has done: its bytes lie beyond.
         self.synced.store(covered, Ordering::Release);
         Ok(covered)

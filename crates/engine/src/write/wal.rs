@@ -75,6 +75,8 @@ struct Files {
     pace: Pace,
     /// Writers seem to have gone.
     idle: bool,
+    /// A log has been filled since this store was opened.
+    has_filled: bool,
 }
 
 /// How fast logs are filled, as the lane sees it.
@@ -121,7 +123,7 @@ pub enum LogError {
 impl Files {
     /// Whether a log is to be made ahead: one for a store that has filled none yet or does nothing, more for a busy one.
     fn lacks_prepared(&self) -> bool {
-        self.prepared.len() < if self.idle { 1 } else { self.live.len().clamp(1, PREPARED_MAX) }
+        self.prepared.len() < if self.idle || !self.has_filled { 1 } else { PREPARED_MAX }
     }
 
     /// If writers seem to have gone, what is spare is let go.
@@ -466,6 +468,7 @@ impl Wal {
             (log.last_seq, log.bytes) = (Some(self.last_seq), bytes);
         }
         files.retiring.extend(self.writer.replace(next));
+        files.has_filled = true;
         files.live.push_back(live);
         Ok(appended)
     }

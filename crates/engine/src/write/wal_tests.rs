@@ -52,8 +52,8 @@ fn a_log_that_cannot_be_made_leaves_nothing_and_asks_for_no_more_the_next_time()
 
 type Hook = Box<dyn FnOnce() + Send>;
 
-/// A log whose first append, which is its header, is told before it is done.
-struct HookedLog(Box<dyn LogFile>, Option<Hook>);
+/// A log whose first append, which is its header, is told before it is done, and whose syncs at its end are counted.
+struct HookedLog(Box<dyn LogFile>, Option<Hook>, Arc<AtomicU64>);
 
 impl std::fmt::Debug for HookedLog {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -78,8 +78,44 @@ impl LogFile for HookedLog {
     }
 
     fn syncer(&self) -> Arc<dyn Syncer> {
-        self.0.syncer()
+        Arc::new(CountedSyncer(self.0.syncer(), Arc::clone(&self.2)))
     }
+}
+
+#[derive(Debug)]
+struct CountedSyncer(Arc<dyn Syncer>, Arc<AtomicU64>);
+
+impl Syncer for CountedSyncer {
+    fn sync(&self) -> Result<()> {
+        self.0.sync()
+    }
+
+    fn sync_at_end(&self) -> Result<()> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.sync_at_end()
+    }
+}
+
+/// Whoever uses the file again begins with a clean one.
+#[test]
+fn a_log_is_synced_for_good_when_it_is_sealed() {
+    let fs = SimulatedFileSystem::new();
+    let files = files(&fs);
+    let mut wal = Wal::new(Arc::clone(&files));
+    wal.begin(SeqNo(1)).unwrap();
+    files.prepare().unwrap();
+    let ends = Arc::new(AtomicU64::new(0));
+    let (number, file) = files.lock().prepared.pop_front().unwrap();
+    files.lock().prepared.push_back((number, Box::new(HookedLog(file, None, Arc::clone(&ends)))));
+    let count = || ends.load(Ordering::Relaxed);
+    wal.begin_next().unwrap();
+    files.maintain(Duration::ZERO).unwrap();
+    wal.append(b"batch", SeqNo(2)).unwrap();
+    files.sync().unwrap();
+    assert_eq!(count(), 0, "it is in use");
+    wal.begin_next().unwrap();
+    files.maintain(Duration::ZERO).unwrap();
+    assert_eq!(count(), 1);
 }
 
 /// A flush that is installed while the leader is between two logs finds the full one needed by nobody. It was recycled then, and
@@ -98,7 +134,7 @@ fn a_full_log_that_nobody_needs_is_let_go_unsealed_but_not_between_two_logs() {
     let flushes = Arc::clone(&files);
     let (number, file) = files.lock().prepared.pop_front().unwrap();
     let hook: Hook = Box::new(move || flushes.release_before(u64::MAX));
-    files.lock().prepared.push_back((number, Box::new(HookedLog(file, Some(hook)))));
+    files.lock().prepared.push_back((number, Box::new(HookedLog(file, Some(hook), Arc::default()))));
     assert_eq!(wal.append(&batch, SeqNo(41)).unwrap(), Appended::Rotated);
     let kept = |files: &WalFiles| files.lock().live.iter().map(|log| log.number).collect::<Vec<_>>();
     assert_eq!(kept(&files), [first, number], "it was the current one when the flush came");
@@ -162,7 +198,7 @@ fn spare_logs_go_when_writers_have_gone_and_not_between_two_writes() {
         files.release_before(current);
     }
     let busy = spare();
-    assert_eq!(busy, (1, 2), "as many ahead as there are");
+    assert_eq!(busy.1, PREPARED_MAX, "the same right after a flush, which leaves one log");
     for seconds in 1..8 {
         files.maintain(now + Duration::from_secs(seconds)).unwrap();
         files.prepare().unwrap();

@@ -10,14 +10,15 @@ pub fn make_ready(store: &Store) {
     if store.check_writable().is_err() || store.check_settled().is_err() {
         return;
     }
-    // Tried again at the next call; until then writers make the log they need, or fail.
-    if let Err(error) = store.wal_files.prepare() {
-        store.event(&Event::BackgroundError { error: error.to_string() });
-    }
+    // First: it is used up sooner than a log.
     for keyspace in store.keyspaces.load().by_name.values() {
         let active = &keyspace.view.load().active;
         if !active.is_empty() && active.wants_touching() {
             active.touch_ahead();
         }
+    }
+    // Tried again at the next call; until then writers make the log they need, or fail.
+    if let Err(error) = store.wal_files.prepare() {
+        store.event(&Event::BackgroundError { error: error.to_string() });
     }
 }
