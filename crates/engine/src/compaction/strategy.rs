@@ -431,13 +431,13 @@ impl Strategy {
         strategy
     }
 
-    /// The same, but L0 waits for nothing: all of it is to be compacted as soon as it has two runs.
+    /// The same, but L0 waits for nothing: all of it is to be compacted as soon as it has two runs, or more bytes than it is to have.
     #[must_use]
     pub fn with_eager_l0(&self) -> Strategy {
         let mut strategy = self.clone();
         strategy.size.l0_bytes_max = self.size.l0_bytes;
         let l0 = strategy.levels.l0_mut();
-        l0.triggers = vec![Trigger::Runs];
+        l0.triggers = vec![Trigger::Runs, Trigger::Saturation(Saturation::Bytes)];
         (l0.granularity, l0.movement) = (Granularity::Runs, Vec::new());
         if let Layout::Runs { max, .. } = &mut l0.layout {
             *max = 2.min(*max);

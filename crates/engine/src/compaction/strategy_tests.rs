@@ -103,14 +103,15 @@ fn an_early_l0_has_half_the_runs_where_they_become_one() {
 
 /// Whatever else it waits for.
 #[test]
-fn an_eager_l0_is_compacted_from_two_runs_on() {
+fn an_eager_l0_is_compacted_from_two_runs_on_or_when_it_is_full() {
     for text in [
         "when=saturation how=runs:1 much=file which=oldest; L0: when=runs how=runs:12 much=runs",
         "when=saturation how=runs:1 much=file which=oldest; L0: when=duplicates:0.4:9 how=runs:12 much=runs",
     ] {
         let eager = text.parse::<Strategy>().unwrap().with_eager_l0();
         let l0 = eager.levels.get(0, 4);
-        assert_eq!((l0.layout.max_runs(), &*l0.triggers), (2, &[Trigger::Runs][..]), "{text}");
+        let triggers = [Trigger::Runs, Trigger::Saturation(Saturation::Bytes)];
+        assert_eq!((l0.layout.max_runs(), &*l0.triggers), (2, &triggers[..]), "{text}");
     }
 }
 

@@ -14,12 +14,13 @@ use super::begin::begin;
 use super::covered::drop_covered_tables;
 use super::grouping::adjust_groups;
 use super::install::{change_tree, tree_view};
+use super::pressure::L0Debt;
 use super::scheduling::{ask_to_let_go, decide_now};
 use crate::base::class::{Class, L0Permit, Permit};
 use crate::base::error::{Error, Result};
 use crate::base::units::JobId;
 use crate::compaction::commit::{set_bounds, set_levels};
-use crate::compaction::picker::{Pick, Rejected, candidates, pick_among};
+use crate::compaction::picker::{Candidate, Pick, Rejected, Why, candidates, pick_among};
 use crate::compaction::placement::Picked;
 use crate::compaction::strategy::{Strategy, Trigger};
 use crate::compaction::tree_view::TreeView;
@@ -93,7 +94,7 @@ fn wants_l0(store: &Store, directive: &Directive, keyspace: &KeyspaceState) -> b
     let strategy = keyspace.strategy.load_full();
     let tree = store.tree();
     let Some(view) = tree_view(store, &tree, keyspace.id) else { return false };
-    let wanted = &*wanted_now(&view, &strategy.strategy, directive, keyspace);
+    let wanted = &*wanted_now(store, &view, &strategy.strategy, directive, keyspace);
     let classes = vec![Class::IntraL0, Class::L0ToL1];
     let permit = Permit { classes, ..permit_now(store, directive, keyspace) };
     matches!(pick_among(&view, wanted, &permit).0, Pick::Run(picked) if picked.compaction.class.is_l0())
@@ -144,7 +145,7 @@ fn look_in(
         return Ok(false);
     };
     let permit = &permit_now(store, directive, keyspace);
-    let wanted = &*wanted_now(&view, &strategy.strategy, directive, keyspace);
+    let wanted = &*wanted_now(store, &view, &strategy.strategy, directive, keyspace);
     // Where what is in L0's way is thrown away, L0 is looked at first: else what was more urgent would be begun again, and again in vain.
     let first = (on_conflict == OnConflict::Discard).then(|| pick_among(&view, wanted, &only_l0(permit)));
     let first = first.filter(|(pick, _)| match pick {
@@ -187,18 +188,23 @@ pub fn permit_now(store: &Store, directive: &Directive, keyspace: &KeyspaceState
     Permit { resting, ..directive.permit_for(keyspace.id) }
 }
 
-/// The strategy as it is to be read now: L0 waits less for more of it while clients rest, and not at all where the schedule has it merged.
+/// The strategy as it is to be read now: L0 waits less for more of it while clients rest, and not at all where the schedule has it merged,
+/// or writers are slowed for what no trigger asks for.
 pub fn wanted_now<'a>(
+    store: &Store,
     view: &TreeView<'_>,
     strategy: &'a Strategy,
     directive: &Directive,
     keyspace: &KeyspaceState,
 ) -> Cow<'a, Strategy> {
-    let waits = || candidates(view, strategy).iter().all(|candidate| candidate.level > 0);
-    if directive.plan.rests {
-        Cow::Owned(strategy.with_early_l0())
-    } else if directive.l0_anyway_in(keyspace.id).is_some() && waits() {
+    // What only has too many runs is merged within L0, and stays there.
+    let asks = |candidate: &Candidate| candidate.level == 0 && matches!(candidate.why, Why::Trigger(_));
+    let waits = || !candidates(view, strategy).iter().any(asks);
+    let anyway = || directive.l0_anyway_in(keyspace.id).is_some() || L0Debt::of(store, keyspace).slows();
+    if anyway() && waits() {
         Cow::Owned(strategy.with_eager_l0())
+    } else if directive.plan.rests {
+        Cow::Owned(strategy.with_early_l0())
     } else {
         Cow::Borrowed(strategy)
     }

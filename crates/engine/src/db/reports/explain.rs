@@ -104,7 +104,7 @@ pub fn gather(store: &Store, keyspace: &KeyspaceState) -> Result<Explanation> {
         let Some(view) = tree_view(store, &tree, keyspace.id) else {
             return Err(Error::invalid(format!("keyspace `{}` was dropped", keyspace.name)));
         };
-        let read_as = wanted_now(&view, &strategy.strategy, &directive, keyspace);
+        let read_as = wanted_now(store, &view, &strategy.strategy, &directive, keyspace);
         let wanted = candidates(&view, &read_as).into_iter().take(12).map(|candidate| {
             let verdict = match attempt(&view, &read_as, &permit, &candidate) {
                 Pick::Run(picked) => Verdict::Next(picked.compaction.input_bytes),
