@@ -53,7 +53,7 @@ pub use db::reading::verify::VerifyReport;
 pub use db::reports::metrics::{KeyspaceMetrics, LevelMetrics, Metrics};
 pub use db::snapshot::Snapshot;
 pub use db::writing::bulk_load::BulkLoad;
-pub use observe::event::{Event, Listener, PreemptedBy};
+pub use observe::event::{DiscardedFor, Event, Listener, PreemptedBy};
 pub use options::{KeyspaceOptions, OptionInfo, Options};
 pub use table::compression::CompressionRule;
 pub use write::batch::WriteBatch;

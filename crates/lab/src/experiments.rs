@@ -192,6 +192,22 @@ mod tests {
         assert_eq!(named, bars.keys().cloned().collect());
     }
 
+    /// Of both papers on schedules: the production load, drawings and timelines are reproduced by no experiment, and say so.
+    #[test]
+    fn each_figure_is_reproduced_or_says_why_not() {
+        for (paper, figures) in [("silk", 13), ("dlc", 12)] {
+            for figure in 1..=figures {
+                let id = format!("{paper}-fig{figure}");
+                let is_it = |name: &str| {
+                    name.strip_prefix(&id).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+                };
+                let runs = SCHEDULES.iter().any(|study| is_it(study.id));
+                let told = NOT_REPRODUCED.iter().flat_map(|(ids, _)| ids.split([',', ' '])).any(is_it);
+                assert!(runs || told, "{id}");
+            }
+        }
+    }
+
     /// A claim asks for figures that a cell has, of points that its study runs; each observation is judged somewhere.
     #[test]
     fn studies_run_what_their_claims_ask_for() {

@@ -32,6 +32,31 @@ impl PreemptedBy {
     }
 }
 
+/// Why a job's work was thrown away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiscardedFor {
+    /// It was set aside: for a more urgent job that wants its tables, or still when the store was closed. `jobs_discarded` counts these.
+    Preemption,
+    /// It failed.
+    Failure,
+    /// Its keyspace was dropped.
+    Drop,
+    /// The store is being closed.
+    Close,
+}
+
+impl DiscardedFor {
+    /// In JSON.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            DiscardedFor::Preemption => "preemption",
+            DiscardedFor::Failure => "failure",
+            DiscardedFor::Drop => "drop",
+            DiscardedFor::Close => "close",
+        }
+    }
+}
+
 /// Something that happened.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -176,6 +201,8 @@ pub enum Event {
         job: JobId,
         /// What was lost.
         bytes: u64,
+        /// Why.
+        why: DiscardedFor,
     },
     /// The clients' load is high from now on, or low.
     LoadChanged {
@@ -389,7 +416,9 @@ impl fmt::Display for Event {
                 write!(f, "Committed {what} of job {job}: {}", words::count(tables.len() as u64, "table"))
             }
             Event::Yielded { job } => write!(f, "Job {job} yielded"),
-            Event::Discarded { job, bytes } => write!(f, "Job {job} discarded {} of work", size(*bytes)),
+            Event::Discarded { job, bytes, why } => {
+                write!(f, "Job {job} discarded {} of work: {}", size(*bytes), why.word())
+            }
             Event::LoadChanged { high, client_bytes_per_sec } => {
                 let load = if *high { "high" } else { "low" };
                 write!(f, "Load is {load}: clients use {}/s", size(*client_bytes_per_sec))

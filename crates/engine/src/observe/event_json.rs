@@ -96,7 +96,9 @@ fn fields(object: Object, event: &Event) -> Object {
         }
         Event::BurstBegun { whole, .. } => object.text("phase", if *whole { "whole" } else { "part" }),
         Event::Preempted { job, by } => object.raw("job", job).text("by", by.word()),
-        Event::Discarded { job, bytes } => object.raw("job", job).raw("bytes", bytes),
+        Event::Discarded { job, bytes, why } => {
+            object.raw("job", job).raw("bytes", bytes).text("why", why.word())
+        }
         Event::Refused { needs_bytes, free_bytes, .. } => {
             object.raw("needs_bytes", needs_bytes).raw("free_bytes", free_bytes)
         }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::base::class::Class;
 use crate::base::units::{JobId, KeyspaceId, TableId};
+use crate::observe::event::DiscardedFor;
 
 /// Every event, with its words and its JSON after the time and the name of the keyspace.
 fn table() -> Vec<(Event, &'static str, &'static str)> {
@@ -86,9 +87,9 @@ fn table() -> Vec<(Event, &'static str, &'static str)> {
         ),
         (Event::Yielded { job: JobId(4) }, "Job 4 yielded", r#""event":"compaction_yielded","job":4"#),
         (
-            Event::Discarded { job: JobId(4), bytes: 10 },
-            "Job 4 discarded 10 B of work",
-            r#""event":"compaction_discarded","job":4,"bytes":10"#,
+            Event::Discarded { job: JobId(4), bytes: 10, why: DiscardedFor::Failure },
+            "Job 4 discarded 10 B of work: failure",
+            r#""event":"compaction_discarded","job":4,"bytes":10,"why":"failure""#,
         ),
         (
             Event::Refused { keyspace, needs_bytes: 10, free_bytes: 3 },

@@ -55,10 +55,12 @@ const PRESETS: [Preset; 13] = [
         policy.gates.set(Class::IntraL0, None);
         policy
     }),
-    row("dlc-burst-full", "dlc-full, but L0 goes down when it has 20 runs", || burst(None)),
+    row("dlc-burst-full", "dlc-full, but L0 goes down when it has 20 runs (l0_limit from 37 on)", || {
+        burst(None)
+    }),
     row(
         "dlc-burst-part",
-        "dlc-full, but 20 flushed runs are merged into one, and all go down after the fourth time",
+        "dlc-full, but 20 flushed runs are merged into one, and all go down after the fourth time (l0_limit from 45 on)",
         || burst(Some(BURST_PARTS)),
     ),
     row(

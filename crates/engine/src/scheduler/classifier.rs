@@ -12,6 +12,8 @@ pub const DLC_LOW: f64 = 180.0 / 350.0;
 pub const DLC_HIGH: f64 = 300.0 / 350.0;
 /// DLC Table 2: `softness`.
 pub const DLC_SOFTNESS: u32 = 3;
+/// A load that is low for longer than this is so.
+const SOFTNESS_MAX: u32 = 10_000;
 
 /// The clients' load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,6 +75,11 @@ impl LoadRule {
         {
             return Err(Error::invalid("low must be at most high, and high above 0: a load would be both"));
         }
+        if self.low.at(speed).is_some_and(|low| low <= 0.0) {
+            return Err(Error::invalid(
+                "low must be above 0: a load would never be low again once it was high",
+            ));
+        }
         let is_never_high = match self.high {
             Rate::OfDevice(part) => part >= 1.0,
             Rate::Bytes(_) => {
@@ -86,8 +93,8 @@ impl LoadRule {
                 self.high
             )));
         }
-        if self.softness == 0 {
-            return Err(Error::invalid("softness is at least 1 interval"));
+        if !(1..=SOFTNESS_MAX).contains(&self.softness) {
+            return Err(Error::invalid(format!("softness is from 1 to {SOFTNESS_MAX} intervals")));
         }
         Ok(())
     }

@@ -86,6 +86,10 @@ impl Slots {
             Slots::Exactly(n) if n == 0 || n as usize > OPEN_JOBS_MAX => {
                 Err(Error::invalid(format!("jobs is from 1 to {OPEN_JOBS_MAX}, not {n}")))
             }
+            Slots::Beside(more) if more as usize >= OPEN_JOBS_MAX => Err(Error::invalid(format!(
+                "jobs is at most {OPEN_JOBS_MAX}, so workers+{} at most",
+                OPEN_JOBS_MAX - 1
+            ))),
             Slots::ByBandwidth { bytes_per_sec: 0 } => Err(Error::invalid("a job needs some bandwidth")),
             _ => Ok(()),
         }
@@ -225,7 +229,9 @@ mod tests {
         }
         assert_eq!(by.count(5, None), 5);
         assert_eq!((Slots::Beside(1).count(2, None), Slots::Beside(9).count(2, None)), (3, OPEN_JOBS_MAX));
-        assert!(Slots::Exactly(0).check().is_err() && Slots::Exactly(9).check().is_err());
+        let refused = [Slots::Exactly(0), Slots::Exactly(9), Slots::Beside(8)];
+        assert!(refused.iter().all(|slots| slots.check().is_err()));
+        assert!(Slots::Beside(7).check().is_ok());
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub const KNOBS: &[(&str, &str)] = &[
     ("horizon", "by then deeper work is to be done, like 30s"),
     ("low", "below this for `softness` intervals the load is low, a rate or a part"),
     ("high", "above this it is high, a rate or a part"),
-    ("softness", "intervals below `low` that make it low, from 1 up"),
+    ("softness", "intervals below `low` that make it low, 1 to 10000"),
     ("deep", "deeper jobs at high load: run, pause, or how many"),
     ("l0", "L0 at high load: run, within (merged within itself only) or delay (not at all)"),
     (

@@ -3,8 +3,9 @@
 //! ```text
 //! demand              wanted by                                            due by
 //! full memtable       a quarter of the last one there may be is used       three quarters of it are
-//! work in L0          as much has come in as makes L0 due again            writers are slowed for it
-//! what L0 lies on     L0 is due again
+//! work in L0          as much has come in as makes L0 due again,           writers are slowed for it
+//!                     or the horizon
+//! what L0 lies on     L0 is due again, or the horizon                      the same
 //! deeper work         the horizon
 //! an open job                                                              four horizons after it was opened, or by a quarter of the device
 //! the same of L0, where clients have not rested for as long                one

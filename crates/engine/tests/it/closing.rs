@@ -45,6 +45,32 @@ fn a_store_that_its_listener_lets_go_of_last_has_lost_nothing() {
     assert_eq!(db.keyspace("fast").unwrap().get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
 }
 
+/// What only memory holds becomes tables at once, however little background work may move.
+#[test]
+fn closing_waits_for_no_limit() {
+    const RECORDS: u32 = 4000;
+    for schedule in ["silk:floor=1KiB", "fixed:1KiB", "autotuned:1KiB", "dlc-full:floor=1KiB", "paced"] {
+        let fs = SimulatedFileSystem::new();
+        let options = Options {
+            schedule: schedule.to_owned(),
+            device_bytes_per_sec: 64 << 10,
+            memtable_bytes: 256 << 10,
+            ..Options::default()
+        };
+        let builder = Db::builder(Path::new(DIR)).file_system(Arc::new(fs)).options(options);
+        let db = builder.clone().open().unwrap();
+        let keyspace = db.create_keyspace("fast", unlogged()).unwrap();
+        let key = |i: u32| i.to_be_bytes();
+        // Two seconds of what the device can do, or a day of what the least limit lets through.
+        (0..RECORDS).for_each(|i| keyspace.put(&key(i), &[7; 100]).unwrap());
+        drop(keyspace);
+        db.close().unwrap();
+        let keyspace = builder.open().unwrap().keyspace("fast").unwrap();
+        let found = (0..RECORDS).filter(|i| keyspace.get(&key(*i)).unwrap().is_some()).count();
+        assert_eq!(found, RECORDS as usize, "{schedule}");
+    }
+}
+
 /// Who closes a store that another closes is told how that went, when it is done.
 #[test]
 fn whoever_closes_a_store_is_told_how_it_went() {

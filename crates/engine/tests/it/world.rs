@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use evenkeel::testing::{ManualClock, Random, SimulatedFileSystem};
-use evenkeel::{CompressionRule, Db, Event, Metrics, Options, ScanRange, schedule};
+use evenkeel::{CompressionRule, Db, DiscardedFor, Event, Metrics, Options, ScanRange, schedule};
 
 /// What the device can do, as the store is told.
 pub const T: u64 = 1_000_000;
@@ -221,7 +221,7 @@ fn preemptions_told(events: &[Event]) -> [u64; 4] {
             Event::Preempted { .. } => told[0] += 1,
             Event::Resumed { .. } => told[1] += 1,
             Event::Yielded { .. } => told[2] += 1,
-            Event::Discarded { .. } => told[3] += 1,
+            Event::Discarded { why: DiscardedFor::Preemption, .. } => told[3] += 1,
             _ => {}
         }
     }

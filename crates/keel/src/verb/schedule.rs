@@ -79,6 +79,9 @@ impl Args {
             return out.line(&answer.to_string());
         }
         out.line(answer["text"].as_str().unwrap_or_default())?;
+        if let Some(note) = answer["note"].as_str() {
+            out.line(&format!("note: {note}"))?;
+        }
         match now(&answer["now"]) {
             None => Ok(()),
             Some(now) if is_open => out.line(&now),

@@ -68,6 +68,18 @@ fn a_running_store_answers_and_obeys() {
     let stats = keel.ok(&["stats"]);
     assert!(stats.contains("\nload         low, "), "{stats}");
     keel.run(&["schedule", "set", "silk:floor=300MiB"]).fails(1, &["at most what the device can do"]);
+    let late = keel.ok(&["schedule", "set", "dlc-burst-full"]);
+    assert!(late.contains("note: keyspace default: a burst is from 20 runs"), "{late}");
+    assert!(
+        late.contains("from 12 on writers are slowed") && late.contains("l0_limit to 37 or more"),
+        "{late}"
+    );
+    keel.ok(&["option", "set", "l0_limit", "36"]);
+    assert!(keel.ok(&["schedule", "show"]).contains("note: "));
+    keel.ok(&["option", "set", "l0_limit", "37"]);
+    assert!(json(&keel.ok(&["schedule", "show", "--json"]))["note"].is_null());
+    assert!(keel.ok(&["schedule", "set", "dlc-burst-part"]).contains("each of 4 parts leaves one"));
+    keel.ok(&["option", "set", "l0_limit", "20"]);
     keel.run(&["schedule", "set", "silk:flor=1"]).fails(2, &["flor", "floor"]);
     assert_eq!(keel.ok(&["schedule", "set", "fixed:5MiB"]), "fixed:5MiB\n");
     assert_eq!(keel.ok(&["option", "set", "level0_stop_writes_trigger", "33"]), "");

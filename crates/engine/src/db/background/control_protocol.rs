@@ -276,8 +276,9 @@ fn schedule(store: &Store) -> String {
     let now = schedule_report::schedule(store, &store.background.lock(), used);
     let limit = Some(now.limit_bytes_per_sec).filter(|rate| *rate > 0);
     let limit = limit.map_or("null".to_owned(), |rate| rate.to_string());
+    let note = schedule_report::note(store).map_or_else(|| "null".to_owned(), |note| quoted(&note));
     let object = Object::new().text("text", &now.name).raw("limit_bytes_per_sec", limit);
-    object.raw("now", now.to_json()).end()
+    object.raw("note", note).raw("now", now.to_json()).end()
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use crate::base::error::{CLOSED, Error, Result};
 use crate::base::locks::{Mutex, try_lock};
 use crate::db::jobs::stepping::give_up;
 use crate::db::store::state::Store;
+use crate::observe::event::DiscardedFor;
 
 /// An open store and its threads.
 #[derive(Debug)]
@@ -102,7 +103,8 @@ fn give_up_jobs(store: &Store) {
     for open in jobs {
         store.counters.jobs_discarded.add(open.paused.into());
         if let Some(job) = open.job {
-            let _ = give_up(store, open.id, job);
+            let why = if open.paused { DiscardedFor::Preemption } else { DiscardedFor::Close };
+            let _ = give_up(store, open.id, job, why);
         }
     }
     if let Some(mut open) = flush {

@@ -26,7 +26,7 @@ use crate::db::jobs::scheduling;
 use crate::db::jobs::stepping::{self, Stepped};
 use crate::db::settings::in_force;
 use crate::db::store::background::Threads;
-use crate::db::store::priority::{ThreadPriority, can_raise};
+use crate::db::store::priority::{Duty, ThreadPriority, can_raise};
 use crate::db::store::state::Store;
 use crate::observe::event::Event;
 
@@ -42,7 +42,7 @@ pub fn start_threads(store: &Arc<Store>) -> Result<()> {
     if has_stand_in {
         let body = |store: &Store| {
             store.background.be_flusher(true);
-            stand_in_loop(store, flush_is_urgent, |own, seen| flush(store, own, true, seen));
+            stand_in_loop(store, Duty::Flushes, flush_is_urgent, |own, seen| flush(store, own, true, seen));
         };
         threads.handles.push(start(store, "keel-urgent-flush", body)?);
     }
@@ -84,7 +84,9 @@ fn start_workers(store: &Arc<Store>, threads: &mut Threads) -> Result<()> {
         let has_stand_in = !can_raise();
         if has_stand_in && threads.stand_ins <= index {
             let body = move |store: &Store| {
-                stand_in_loop(store, work_is_urgent, |own, seen| work(store, index, own, true, seen));
+                stand_in_loop(store, Duty::Compactions, work_is_urgent, |own, seen| {
+                    work(store, index, own, true, seen)
+                });
             };
             threads.handles.push(start(store, &format!("keel-urgent-{index}"), body)?);
             threads.stand_ins += 1;
@@ -109,13 +111,13 @@ fn start(store: &Arc<Store>, name: &str, body: impl Fn(&Store) + Send + 'static)
 /// The body of the flush lane, which rests while its stand-in flushes.
 fn flush_loop(store: &Store, has_stand_in: bool) {
     store.background.be_flusher(false);
-    let own = store.background.priorities.join(Priority::Nice19, Priority::Nice19);
+    let own = store.background.priorities.join(Duty::Flushes, Priority::Nice19, Priority::Nice19);
     low_loop(store, &own, flush_is_urgent, has_stand_in, |its_turn, seen| flush(store, &own, its_turn, seen));
 }
 
 /// The body of worker `index`: it rests while fewer workers are wanted, and while its stand-in works.
 fn work_loop(store: &Store, index: u32, has_stand_in: bool) {
-    let own = store.background.priorities.join(Priority::Idle, Priority::Nice19);
+    let own = store.background.priorities.join(Duty::Compactions, Priority::Idle, Priority::Nice19);
     let body = |its_turn, seen| work(store, index, &own, its_turn, seen);
     low_loop(store, &own, work_is_urgent, has_stand_in, body);
 }
@@ -144,8 +146,13 @@ fn low_loop(
 }
 
 /// The body of a thread that works for another while that is urgent, where the other cannot be raised.
-fn stand_in_loop(store: &Store, is_urgent: impl Fn(&Store) -> bool, work: impl Fn(&ThreadPriority, u64)) {
-    let own = store.background.priorities.join_as_stand_in();
+fn stand_in_loop(
+    store: &Store,
+    duty: Duty,
+    is_urgent: impl Fn(&Store) -> bool,
+    work: impl Fn(&ThreadPriority, u64),
+) {
+    let own = store.background.priorities.join_as_stand_in(duty);
     while !store.background.is_stopping() {
         let seen = store.background.changes();
         if is_urgent(store) {
@@ -237,7 +244,7 @@ fn rest(store: &Store, stepped: Stepped, own: &ThreadPriority) -> Option<Duratio
 }
 
 fn lane_loop(store: &Store) {
-    let own = store.background.priorities.join(Priority::Nice19, Priority::Batch);
+    let own = store.background.priorities.join(Duty::Flushes, Priority::Nice19, Priority::Batch);
     let sync_is_due = || store.lane.sync_wanted_by().is_some_and(|by| by <= store.clock.now());
     let begin = || _ = set(&own, || flush_is_urgent(store) || sync_is_due());
     let upkeep = || Some(maintain(store)?.saturating_sub(store.clock.now()));
@@ -245,7 +252,7 @@ fn lane_loop(store: &Store) {
 }
 
 fn ahead_loop(store: &Store) {
-    let own = store.background.priorities.join(Priority::Nice19, Priority::Batch);
+    let own = store.background.priorities.join(Duty::Flushes, Priority::Nice19, Priority::Batch);
     let begin = || _ = set(&own, || flush_is_urgent(store));
     let upkeep = || {
         make_ready(store);

@@ -44,7 +44,7 @@ pub fn sample(store: &Store, keyspace: &KeyspaceState) {
     let failures = Failures::look(store, &keyspace.gate, Some(keyspace.id));
     let memtables = memtable_pressure(store, keyspace, now);
     let l0 = l0_pressure(store, keyspace, now);
-    let hurries = memtable_fills(keyspace) || l0.0.is_pressed();
+    let (fills, l0_presses) = (memtable_fills(keyspace), l0.0.is_pressed());
     let mut failure = None;
     for ((pressure, why), error) in [(memtables, failures.flush), (l0, failures.compaction)] {
         match error {
@@ -58,8 +58,10 @@ pub fn sample(store: &Store, keyspace: &KeyspaceState) {
         }
     }
     steer(store, &keyspace.gate, now, pressures, failure);
-    if hurries {
+    if l0_presses {
         store.background.priorities.raise_all();
+    } else if fills {
+        store.background.priorities.raise_for_flushes();
     }
 }
 
@@ -91,7 +93,7 @@ pub fn sample_memory(store: &Store) {
     let began = !store.admission.gate.is_pressed() && !pressures.is_empty();
     steer(store, &store.admission.gate, now, pressures, failure);
     if began {
-        store.background.priorities.raise_all();
+        store.background.priorities.raise_for_flushes();
         // The flush lane sends the largest memtable early.
         store.background.wake_flusher();
     }
@@ -273,6 +275,11 @@ impl L0Debt {
             _ => (limit - wanted).saturating_mul(unit),
         };
         L0Debt { debt, slack, runs, wanted, bytes, capacity, limit }
+    }
+
+    /// The runs from which on writers are slowed, if they ever are.
+    pub fn slowed_from(&self) -> Option<u64> {
+        (self.slack < u64::MAX).then(|| self.wanted + (self.limit - self.wanted).div_ceil(2))
     }
 
     /// True if writers are slowed for it.

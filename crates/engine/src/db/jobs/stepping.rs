@@ -23,7 +23,7 @@ use crate::db::store::state::Store;
 use crate::execution::compaction_job::CompactionJob;
 use crate::execution::merge_loop::Progress;
 use crate::observe::counters::CompactionKind;
-use crate::observe::event::Event;
+use crate::observe::event::{DiscardedFor, Event};
 use crate::scheduler::conflict::LetsGo;
 use crate::scheduler::decide::Aside;
 use crate::scheduler::order::Turn;
@@ -380,7 +380,7 @@ fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<Compacti
 
 /// The schedule throws the job's uncommitted work away, for a more urgent one (SILK §5.2.2).
 fn throw_away(store: &Store, keyspace: &KeyspaceState, id: JobId, job: Box<CompactionJob>) {
-    let removed = give_up(store, id, job);
+    let removed = give_up(store, id, job, DiscardedFor::Preemption);
     close_job(store, keyspace, id, Ended::Discarded);
     if let Err(error) = removed {
         failed(store, error);
@@ -392,10 +392,10 @@ fn throw_away(store: &Store, keyspace: &KeyspaceState, id: JobId, job: Box<Compa
 ///
 /// # Errors
 /// A file that cannot be removed: it is an orphan, which the next open removes.
-pub fn give_up(store: &Store, id: JobId, job: Box<CompactionJob>) -> Result<()> {
+pub fn give_up(store: &Store, id: JobId, job: Box<CompactionJob>, why: DiscardedFor) -> Result<()> {
     let (bytes, removed) = abandon(store, job);
     store.decisions.ended(id, Outcome::Discarded(bytes));
-    store.event(&Event::Discarded { job: id, bytes });
+    store.event(&Event::Discarded { job: id, bytes, why });
     removed
 }
 
@@ -421,7 +421,8 @@ pub fn discard(store: &Store, keyspace: &KeyspaceState, id: JobId, job: Box<Comp
     };
     close_job(store, keyspace, id, Ended::Otherwise);
     store.decisions.ended(id, Outcome::Failed(bytes));
-    store.event(&Event::Discarded { job: id, bytes });
+    let why = if is_wanted { DiscardedFor::Failure } else { DiscardedFor::Drop };
+    store.event(&Event::Discarded { job: id, bytes, why });
     if is_wanted {
         store.counters.jobs_failed.add(1);
         if rests { tell_failure(store, error) } else { failed(store, error) }

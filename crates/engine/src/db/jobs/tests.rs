@@ -390,7 +390,7 @@ fn work_is_looked_for_again_where_the_clock_was_set_back() {
 #[test]
 fn a_job_of_l0_lets_go_when_the_load_rises() {
     let clock = Arc::default();
-    let schedule = "dlc-full:low=0,high=1KiB,every=10ms".to_owned();
+    let schedule = "dlc-full:low=1KiB,softness=10000,high=1KiB,every=10ms".to_owned();
     let db = open_at(&clock, Options { schedule, device_bytes_per_sec: 100 * MIB, ..options() });
     let mut random = Random::new(1);
     (0..2).for_each(|_| fill(&db, &mut random));
@@ -417,7 +417,7 @@ fn a_job_of_l0_lets_go_when_the_load_rises() {
 #[test]
 fn what_a_part_of_a_burst_has_written_no_other_part_takes() {
     let clock = Arc::default();
-    let schedule = "dlc-burst-part:burst-runs=3,low=0,high=1KiB,every=10ms".to_owned();
+    let schedule = "dlc-burst-part:burst-runs=3,low=1KiB,softness=10000,high=1KiB,every=10ms".to_owned();
     let options = Options { schedule, device_bytes_per_sec: 100 * MIB, ..options() };
     let db = open_at(&clock, options);
     let mut random = Random::new(1);

@@ -1,11 +1,13 @@
 //! What the schedule does, as numbers and as JSON.
 
 use crate::db::jobs::device_speed;
+use crate::db::jobs::pressure::L0Debt;
 use crate::db::store::background::BackgroundState;
 use crate::db::store::state::Store;
 use crate::observe::json::{Object, quoted};
 use crate::scheduler::classifier::Load;
 use crate::scheduler::estimator::Usage;
+use crate::scheduler::gates::Burst;
 
 /// What the schedule does, and has done since the store was opened.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -76,6 +78,34 @@ pub fn schedule(store: &Store, state: &BackgroundState, used: Usage) -> Schedule
         jobs_discarded: c.jobs_discarded.get(),
         jobs_paused: state.jobs.iter().filter(|job| job.paused).count() as u64,
     }
+}
+
+/// What a schedule promises and cannot do in this store as it is, in a sentence for people: bursts that come later than the moment from
+/// which on writers are slowed, where all of L0 goes down anyway.
+pub fn note(store: &Store) -> Option<String> {
+    let burst = store.background.lock().policy.burst?;
+    let keyspaces = store.keyspaces.load();
+    let tells = |keyspace| late_burst(&burst, &L0Debt::of(store, keyspace));
+    keyspaces
+        .by_name
+        .values()
+        .find_map(|keyspace| Some(format!("keyspace {}: {}", keyspace.name, tells(keyspace)?)))
+}
+
+fn late_burst(burst: &Burst, l0: &L0Debt) -> Option<String> {
+    // By bytes alone it may come at any number of runs.
+    let runs = u64::from(burst.runs.filter(|_| burst.bytes.is_none())?);
+    let slowed_from = l0.slowed_from()?;
+    // Each part leaves a run, until all of L0 goes down.
+    let most = runs + u64::from(burst.parts.unwrap_or(0));
+    (most >= slowed_from).then(|| {
+        let parts = burst.parts.map_or_else(String::new, |parts| format!(", and each of {parts} parts leaves one"));
+        format!(
+            "a burst is from {runs} runs of L0 on{parts}, but from {slowed_from} on writers are slowed and all of it goes down: \
+             set l0_limit to {} or more, or burst-runs lower",
+            2 * most - l0.wanted + 1
+        )
+    })
 }
 
 impl ScheduleMetrics {

@@ -12,9 +12,19 @@ use evenkeel_sys::{Priority, ThreadId, can_raise_priority, current_thread_id, se
 use crate::base::locks::thread::{self, Thread};
 use crate::base::locks::{Mutex, drawn};
 
+/// What a thread is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duty {
+    /// To turn memtables into tables, or something that flushes and writers need.
+    Flushes,
+    /// Compactions.
+    Compactions,
+}
+
 /// How one thread is run while it is needed, and while it is not.
 #[derive(Debug)]
 pub struct ThreadPriority {
+    duty: Duty,
     when_needed: WhenNeeded,
     raised: AtomicBool,
 }
@@ -31,15 +41,18 @@ enum WhenNeeded {
 
 impl ThreadPriority {
     /// Of the calling thread, which runs as low as `low` until it is raised, or for good as `forever_low` where nobody may rise.
-    fn of_caller(low: Priority, forever_low: Priority) -> ThreadPriority {
+    fn of_caller(duty: Duty, low: Priority, forever_low: Priority) -> ThreadPriority {
         let thread = current_thread_id();
         let may_rise = can_raise();
         set(thread, if may_rise { low } else { forever_low });
-        ThreadPriority::new(if may_rise { WhenNeeded::Rises { thread, low } } else { WhenNeeded::Stays })
+        ThreadPriority::new(
+            duty,
+            if may_rise { WhenNeeded::Rises { thread, low } } else { WhenNeeded::Stays },
+        )
     }
 
-    fn new(when_needed: WhenNeeded) -> ThreadPriority {
-        ThreadPriority { when_needed, raised: AtomicBool::new(false) }
+    fn new(duty: Duty, when_needed: WhenNeeded) -> ThreadPriority {
+        ThreadPriority { duty, when_needed, raised: AtomicBool::new(false) }
     }
 
     /// It is needed from now on. Any thread may say so.
@@ -103,15 +116,15 @@ pub struct Priorities(Mutex<Vec<Arc<ThreadPriority>>>);
 
 impl Priorities {
     /// The calling thread is one of them: see [`ThreadPriority`].
-    pub fn join(&self, low: Priority, forever_low: Priority) -> Arc<ThreadPriority> {
-        self.add(ThreadPriority::of_caller(low, forever_low))
+    pub fn join(&self, duty: Duty, low: Priority, forever_low: Priority) -> Arc<ThreadPriority> {
+        self.add(ThreadPriority::of_caller(duty, low, forever_low))
     }
 
     /// The calling thread, which keeps everyone's share of a core but lets who wakes go first, stands in for one that cannot be
     /// raised: it parks while it is not needed.
-    pub fn join_as_stand_in(&self) -> Arc<ThreadPriority> {
+    pub fn join_as_stand_in(&self, duty: Duty) -> Arc<ThreadPriority> {
         set(current_thread_id(), Priority::Batch);
-        self.add(ThreadPriority::new(WhenNeeded::Wakes(thread::current())))
+        self.add(ThreadPriority::new(duty, WhenNeeded::Wakes(thread::current())))
     }
 
     /// How many there are, and how many of them are raised.
@@ -130,9 +143,18 @@ impl Priorities {
     /// Somebody waits for them, or is slowed: all run as everyone does, until they find that nobody is any more. Who goes on waiting
     /// asks again, because a thread of low priority may hold the list.
     pub fn raise_all(&self) {
+        self.raise_those(|_| true);
+    }
+
+    /// The same for those that a flush needs: a compaction is wanted by nobody.
+    pub fn raise_for_flushes(&self) {
+        self.raise_those(|duty| duty == Duty::Flushes);
+    }
+
+    fn raise_those(&self, which: impl Fn(Duty) -> bool) {
         // One that joins just now looks for itself before it begins.
         if let Ok(all) = self.0.try_lock() {
-            all.iter().for_each(|thread| thread.raise());
+            all.iter().filter(|thread| which(thread.duty)).for_each(|thread| thread.raise());
         }
     }
 }
@@ -151,7 +173,7 @@ mod tests {
         let priorities = Arc::new(Priorities::default());
         let (theirs, told, go) = (Arc::clone(&priorities), channel(), channel::<()>());
         let thread = spawn("low", move || {
-            let own = theirs.join(Priority::Idle, Priority::Nice19);
+            let own = theirs.join(Duty::Compactions, Priority::Idle, Priority::Nice19);
             told.0.send((current_thread_id(), Arc::clone(&own))).unwrap();
             go.1.recv().unwrap();
             own.lower();
@@ -163,6 +185,8 @@ mod tests {
         let (id, own) = told.1.recv().unwrap();
         let low = if can_raise_priority() { Priority::Idle } else { Priority::Nice19 };
         let raised = if can_raise_priority() { Priority::Normal } else { Priority::Nice19 };
+        priorities.raise_for_flushes();
+        assert_eq!(thread_priority(id).unwrap(), low, "it flushes nothing");
         assert_eq!(thread_priority(id).unwrap(), low);
         priorities.raise_all();
         assert_eq!(thread_priority(id).unwrap(), raised);
@@ -182,7 +206,7 @@ mod tests {
         let (told, tells) = channel();
         spawn("gone", move || told.send(current_thread_id()).unwrap()).unwrap().join().unwrap();
         let gone = tells.recv().unwrap();
-        let own = ThreadPriority::new(WhenNeeded::Rises { thread: gone, low: Priority::Idle });
+        let own = ThreadPriority::new(Duty::Flushes, WhenNeeded::Rises { thread: gone, low: Priority::Idle });
         own.raise();
         assert!(!own.is_raised());
     }
@@ -192,7 +216,7 @@ mod tests {
         let priorities = Arc::new(Priorities::default());
         let (theirs, told) = (Arc::clone(&priorities), channel());
         let thread = spawn("stand-in", move || {
-            let own = theirs.join_as_stand_in();
+            let own = theirs.join_as_stand_in(Duty::Flushes);
             for _ in 0..2 {
                 own.lower();
                 told.0.send(current_thread_id()).unwrap();
@@ -205,7 +229,7 @@ mod tests {
         for _ in 0..2 {
             let id = told.1.recv().unwrap();
             assert_eq!(thread_priority(id).unwrap(), Priority::Batch);
-            priorities.raise_all();
+            priorities.raise_for_flushes();
         }
         thread.join().unwrap();
     }
