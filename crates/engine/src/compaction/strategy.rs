@@ -440,7 +440,7 @@ impl Strategy {
         l0.triggers = vec![Trigger::Runs, Trigger::Saturation(Saturation::Bytes)];
         (l0.granularity, l0.movement) = (Granularity::Runs, Vec::new());
         if let Layout::Runs { max, .. } = &mut l0.layout {
-            *max = 2.min(*max);
+            *max = 2;
         }
         strategy
     }

@@ -1,7 +1,7 @@
 //! The text form of strategies: what is printed is read back, and nonsense is answered with what would be valid.
 
 use crate::compaction::level_sizes::capacity_bytes;
-use crate::compaction::strategy::{Align, Granularity, Layout, Sizes, Strategy, Trigger};
+use crate::compaction::strategy::{Align, Granularity, Layout, Saturation, Sizes, Strategy, Trigger};
 use crate::version::version::Version;
 
 fn error(text: &str) -> String {

@@ -60,7 +60,7 @@ const PRESETS: [Preset; 13] = [
     }),
     row(
         "dlc-burst-part",
-        "dlc-full, but 20 flushed runs are merged into one, and all go down after the fourth time (l0_limit from 45 on)",
+        "dlc-full, but 20 flushed runs are merged into one, and all go down after the fourth time (l0_limit from 197 on)",
         || burst(Some(BURST_PARTS)),
     ),
     row(

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! append ─► a mapping of the file (25 ns)                                          ─┐
-//!           or, where a mapping cannot be, one write(2) at the cursor (600 ns)      ├─► page cache ── sync ─► fdatasync
+//!           or, where a mapping cannot be, one write(2) at the cursor (600 ns)      ├─► page cache ── sync ─► fdatasync, at its end fsync
 //! ```
 //!
 //! All blocks are the file's own before the first append, so a full disk shows when the log is made. Either way an

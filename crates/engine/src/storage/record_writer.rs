@@ -109,7 +109,7 @@ impl RecordWriter {
     pub fn seal(&mut self) -> Result<u64> {
         self.sync.sync()?;
         let len = self.append_seal()?;
-        self.sync.sync_by(|syncer| syncer.sync_at_end())?;
+        self.sync.sync_by(true)?;
         Ok(len)
     }
 
@@ -197,20 +197,22 @@ pub struct LogSync {
 impl LogSync {
     /// Returns when everything appended before the call is durable, with the length of which that is now known.
     pub fn sync(&self) -> Result<u64> {
-        self.sync_by(|syncer| syncer.sync())
+        self.sync_by(false)
     }
 
-    fn sync_by(&self, sync: impl FnOnce(&dyn Syncer) -> Result<()>) -> Result<u64> {
+    /// The last sync of a log is done also where others have synced all of it.
+    fn sync_by(&self, at_end: bool) -> Result<u64> {
         let wanted = self.appended.load(Ordering::Acquire);
         let _syncing = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         self.check()?;
         let synced = self.synced.load(Ordering::Acquire);
-        if synced >= wanted {
+        if synced >= wanted && !at_end {
             return Ok(synced);
         }
         // More may have come while we waited for our turn; this sync covers it.
         let covered = self.appended.load(Ordering::Acquire);
-        sync(&*self.syncer).map_err(|error| self.fail(error))?;
+        let done = if at_end { self.syncer.sync_at_end() } else { self.syncer.sync() };
+        done.map_err(|error| self.fail(error))?;
         // An append that failed meanwhile does not undo what this sync has done: its bytes lie beyond.
         self.synced.store(covered, Ordering::Release);
         Ok(covered)

@@ -78,7 +78,7 @@ fn a_running_store_answers_and_obeys() {
     assert!(keel.ok(&["schedule", "show"]).contains("note: "));
     keel.ok(&["option", "set", "l0_limit", "37"]);
     assert!(json(&keel.ok(&["schedule", "show", "--json"]))["note"].is_null());
-    assert!(keel.ok(&["schedule", "set", "dlc-burst-part"]).contains("each of 4 parts leaves one"));
+    assert!(keel.ok(&["schedule", "set", "dlc-burst-part"]).contains("each of 4 parts leaves as much"));
     keel.ok(&["option", "set", "l0_limit", "20"]);
     keel.run(&["schedule", "set", "silk:flor=1"]).fails(2, &["flor", "floor"]);
     assert_eq!(keel.ok(&["schedule", "set", "fixed:5MiB"]), "fixed:5MiB\n");

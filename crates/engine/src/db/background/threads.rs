@@ -85,7 +85,7 @@ fn start_workers(store: &Arc<Store>, threads: &mut Threads) -> Result<()> {
         if has_stand_in && threads.stand_ins <= index {
             let body = move |store: &Store| {
                 stand_in_loop(store, Duty::Compactions, work_is_urgent, |own, seen| {
-                    work(store, index, own, true, seen)
+                    work(store, index, own, true, seen);
                 });
             };
             threads.handles.push(start(store, &format!("keel-urgent-{index}"), body)?);
@@ -175,7 +175,7 @@ fn stand_in_loop(
 fn flush(store: &Store, own: &ThreadPriority, its_turn: bool, seen: u64) {
     let stepped = if its_turn { flushing::step(store) } else { Stepped::Idle };
     if stepped == Stepped::Worked && l0_fills(store) {
-        store.background.priorities.raise_all();
+        store.background.priorities.raise_for(Duty::Compactions);
     }
     if let Some(longest) = rest(store, stepped, own) {
         store.background.sleep_as_flusher(seen, longest);

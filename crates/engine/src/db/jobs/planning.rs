@@ -38,7 +38,9 @@ fn tree(store: &Store, keyspace: &KeyspaceState, state: &BackgroundState, share:
     let (view, strategy) = (keyspace.view.load(), keyspace.strategy.load());
     let (version, strategy) = (&view.version, &strategy.strategy);
     let unit = keyspace.memtable_bytes();
-    let L0Debt { slack, runs, wanted, bytes, capacity, .. } = L0Debt::of(store, keyspace);
+    let debt = L0Debt::of(store, keyspace);
+    let slows = debt.slows();
+    let L0Debt { slack, runs, wanted, bytes, capacity, .. } = debt;
     let most = wanted.max(1);
     let due_from = runs_due(strategy, version, most);
     // What memory holds is in L0 soon, and was let in before.
@@ -50,7 +52,8 @@ fn tree(store: &Store, keyspace: &KeyspaceState, state: &BackgroundState, share:
     let (taken_runs, taken_bytes) = taken(keyspace, state, version, 0);
     // What an open job takes is on its way.
     let (runs, bytes) = (runs.saturating_sub(taken_runs), bytes.saturating_sub(taken_bytes));
-    let is_due = runs >= due_from || bytes >= capacity_bytes(&strategy.size, version, 0);
+    // What slows writers is merged whatever the strategy waits for.
+    let is_due = runs >= due_from || bytes >= capacity_bytes(&strategy.size, version, 0) || runs > 0 && slows;
     let to_come = due_from.saturating_sub(runs).saturating_mul(unit);
     let Flush { left: flush_left, room: flush_room_wanted, room_most: flush_room_needed } =
         flush(store, keyspace, &view, share);

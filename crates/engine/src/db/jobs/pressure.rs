@@ -15,6 +15,7 @@ use crate::base::units::{KeyspaceId, MIB};
 use crate::compaction::level_sizes::runs_max;
 use crate::db::store::gate::Gate;
 use crate::db::store::keyspace_state::KeyspaceState;
+use crate::db::store::priority::Duty;
 use crate::db::store::state::Store;
 use crate::observe::event::Event;
 use crate::observe::words;
@@ -59,9 +60,10 @@ pub fn sample(store: &Store, keyspace: &KeyspaceState) {
     }
     steer(store, &keyspace.gate, now, pressures, failure);
     if l0_presses {
-        store.background.priorities.raise_all();
-    } else if fills {
-        store.background.priorities.raise_for_flushes();
+        store.background.priorities.raise_for(Duty::Compactions);
+    }
+    if fills {
+        store.background.priorities.raise_for(Duty::Flushes);
     }
 }
 
@@ -93,7 +95,7 @@ pub fn sample_memory(store: &Store) {
     let began = !store.admission.gate.is_pressed() && !pressures.is_empty();
     steer(store, &store.admission.gate, now, pressures, failure);
     if began {
-        store.background.priorities.raise_for_flushes();
+        store.background.priorities.raise_for(Duty::Flushes);
         // The flush lane sends the largest memtable early.
         store.background.wake_flusher();
     }

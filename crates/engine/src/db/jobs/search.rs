@@ -200,7 +200,9 @@ pub fn wanted_now<'a>(
     // What only has too many runs is merged within L0, and stays there.
     let asks = |candidate: &Candidate| candidate.level == 0 && matches!(candidate.why, Why::Trigger(_));
     let waits = || !candidates(view, strategy).iter().any(asks);
-    let anyway = || directive.l0_anyway_in(keyspace.id).is_some() || L0Debt::of(store, keyspace).slows();
+    let none_goes_down = || view.claims.of_class(Class::L0ToL1).is_empty();
+    let is_stuck = || none_goes_down() && L0Debt::of(store, keyspace).slows();
+    let anyway = || directive.l0_anyway_in(keyspace.id).is_some() || is_stuck();
     if anyway() && waits() {
         Cow::Owned(strategy.with_eager_l0())
     } else if directive.plan.rests {

@@ -85,26 +85,30 @@ pub fn schedule(store: &Store, state: &BackgroundState, used: Usage) -> Schedule
 pub fn note(store: &Store) -> Option<String> {
     let burst = store.background.lock().policy.burst?;
     let keyspaces = store.keyspaces.load();
-    let tells = |keyspace| late_burst(&burst, &L0Debt::of(store, keyspace));
-    keyspaces
-        .by_name
-        .values()
-        .find_map(|keyspace| Some(format!("keyspace {}: {}", keyspace.name, tells(keyspace)?)))
+    let late = keyspaces.by_name.values().filter_map(|keyspace| {
+        let (needed, told) = late_burst(&burst, &L0Debt::of(store, keyspace))?;
+        Some((needed, format!("keyspace {}: {told}", keyspace.name)))
+    });
+    // One for all of them: the limit is the same.
+    late.max_by_key(|(needed, _)| *needed).map(|(_, told)| told)
 }
 
-fn late_burst(burst: &Burst, l0: &L0Debt) -> Option<String> {
+/// The `l0_limit` that it needs, and words.
+fn late_burst(burst: &Burst, l0: &L0Debt) -> Option<(u64, String)> {
     // By bytes alone it may come at any number of runs.
     let runs = u64::from(burst.runs.filter(|_| burst.bytes.is_none())?);
     let slowed_from = l0.slowed_from()?;
-    // Each part leaves a run, until all of L0 goes down.
-    let most = runs + u64::from(burst.parts.unwrap_or(0));
+    // What a part leaves has the bytes of what it took, for which writers are slowed as for runs.
+    let most = runs.saturating_mul(u64::from(burst.parts.unwrap_or(0)) + 1);
+    let needed = (2 * most + 1).saturating_sub(l0.wanted);
+    let parts =
+        burst.parts.map_or_else(String::new, |parts| format!(", and each of {parts} parts leaves as much"));
     (most >= slowed_from).then(|| {
-        let parts = burst.parts.map_or_else(String::new, |parts| format!(", and each of {parts} parts leaves one"));
-        format!(
+        let told = format!(
             "a burst is from {runs} runs of L0 on{parts}, but from {slowed_from} on writers are slowed and all of it goes down: \
-             set l0_limit to {} or more, or burst-runs lower",
-            2 * most - l0.wanted + 1
-        )
+             set l0_limit to {needed} or more, or burst-runs lower"
+        );
+        (needed, told)
     })
 }
 

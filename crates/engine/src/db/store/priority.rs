@@ -146,9 +146,9 @@ impl Priorities {
         self.raise_those(|_| true);
     }
 
-    /// The same for those that a flush needs: a compaction is wanted by nobody.
-    pub fn raise_for_flushes(&self) {
-        self.raise_those(|duty| duty == Duty::Flushes);
+    /// The same for those with this duty alone: the others would lower themselves at once.
+    pub fn raise_for(&self, wanted: Duty) {
+        self.raise_those(|duty| duty == wanted);
     }
 
     fn raise_those(&self, which: impl Fn(Duty) -> bool) {
@@ -185,7 +185,7 @@ mod tests {
         let (id, own) = told.1.recv().unwrap();
         let low = if can_raise_priority() { Priority::Idle } else { Priority::Nice19 };
         let raised = if can_raise_priority() { Priority::Normal } else { Priority::Nice19 };
-        priorities.raise_for_flushes();
+        priorities.raise_for(Duty::Flushes);
         assert_eq!(thread_priority(id).unwrap(), low, "it flushes nothing");
         assert_eq!(thread_priority(id).unwrap(), low);
         priorities.raise_all();
@@ -229,7 +229,7 @@ mod tests {
         for _ in 0..2 {
             let id = told.1.recv().unwrap();
             assert_eq!(thread_priority(id).unwrap(), Priority::Batch);
-            priorities.raise_for_flushes();
+            priorities.raise_for(Duty::Flushes);
         }
         thread.join().unwrap();
     }
