@@ -181,15 +181,18 @@ struct DeviceSyncer {
 
 impl Syncer for DeviceSyncer {
     fn sync(&self) -> Result<()> {
-        self.charge.put_pending();
-        self.base.sync()?;
-        self.charge.wait();
-        Ok(())
+        self.sync_by(|base| base.sync())
     }
 
     fn sync_at_end(&self) -> Result<()> {
+        self.sync_by(|base| base.sync_at_end())
+    }
+}
+
+impl DeviceSyncer {
+    fn sync_by(&self, sync: impl FnOnce(&dyn Syncer) -> Result<()>) -> Result<()> {
         self.charge.put_pending();
-        self.base.sync_at_end()?;
+        sync(&*self.base)?;
         self.charge.wait();
         Ok(())
     }

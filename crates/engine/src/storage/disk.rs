@@ -244,9 +244,9 @@ fn is_refusal(error: &io::Error) -> bool {
 
 /// Reads do not change when the file was read last, which the first read of a new file would wait for the file system's journal to note.
 #[cfg(target_os = "linux")]
-const UNTIMED: Option<OFlags> = Some(OFlags::NOATIME);
+const UNTIMED: OFlags = OFlags::NOATIME;
 #[cfg(not(target_os = "linux"))]
-const UNTIMED: Option<OFlags> = None;
+const UNTIMED: OFlags = OFlags::empty();
 
 fn open(path: &Path, flags: OFlags) -> io::Result<File> {
     // NONBLOCK means nothing for regular files; of a pipe it makes an error where there would be a wait.
@@ -256,11 +256,8 @@ fn open(path: &Path, flags: OFlags) -> io::Result<File> {
 
 /// Opens a regular file, and says how long it is.
 fn open_regular(path: &Path, flags: OFlags) -> io::Result<(File, u64)> {
-    let file = match UNTIMED {
-        // Only a file's owner may.
-        Some(untimed) => open(path, flags | untimed).or_else(|_| open(path, flags))?,
-        None => open(path, flags)?,
-    };
+    // Only a file's owner may leave its times alone.
+    let file = open(path, flags | UNTIMED).or_else(|_| open(path, flags))?;
     let meta = file.metadata()?;
     if !meta.is_file() {
         return Err(io::Error::new(ErrorKind::InvalidInput, "this is not a regular file"));

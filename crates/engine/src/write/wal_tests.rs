@@ -96,6 +96,14 @@ impl Syncer for CountedSyncer {
     }
 }
 
+/// Of the only log that is ready: its number, and how often it has been synced at its end.
+fn hook_next(files: &WalFiles, hook: Option<Hook>) -> (u64, Arc<AtomicU64>) {
+    let ends = Arc::new(AtomicU64::new(0));
+    let (number, file) = files.lock().prepared.pop_front().unwrap();
+    files.lock().prepared.push_back((number, Box::new(HookedLog(file, hook, Arc::clone(&ends)))));
+    (number, ends)
+}
+
 /// Whoever uses the file again begins with a clean one.
 #[test]
 fn a_log_is_synced_for_good_when_it_is_sealed() {
@@ -104,9 +112,7 @@ fn a_log_is_synced_for_good_when_it_is_sealed() {
     let mut wal = Wal::new(Arc::clone(&files));
     wal.begin(SeqNo(1)).unwrap();
     files.prepare().unwrap();
-    let ends = Arc::new(AtomicU64::new(0));
-    let (number, file) = files.lock().prepared.pop_front().unwrap();
-    files.lock().prepared.push_back((number, Box::new(HookedLog(file, None, Arc::clone(&ends)))));
+    let (_, ends) = hook_next(&files, None);
     let count = || ends.load(Ordering::Relaxed);
     wal.begin_next().unwrap();
     files.maintain(Duration::ZERO).unwrap();
@@ -132,9 +138,7 @@ fn a_full_log_that_nobody_needs_is_let_go_unsealed_but_not_between_two_logs() {
     }
     files.prepare().unwrap();
     let flushes = Arc::clone(&files);
-    let (number, file) = files.lock().prepared.pop_front().unwrap();
-    let hook: Hook = Box::new(move || flushes.release_before(u64::MAX));
-    files.lock().prepared.push_back((number, Box::new(HookedLog(file, Some(hook), Arc::default()))));
+    let (number, _) = hook_next(&files, Some(Box::new(move || flushes.release_before(u64::MAX))));
     assert_eq!(wal.append(&batch, SeqNo(41)).unwrap(), Appended::Rotated);
     let kept = |files: &WalFiles| files.lock().live.iter().map(|log| log.number).collect::<Vec<_>>();
     assert_eq!(kept(&files), [first, number], "it was the current one when the flush came");
@@ -198,7 +202,7 @@ fn spare_logs_go_when_writers_have_gone_and_not_between_two_writes() {
         files.release_before(current);
     }
     let busy = spare();
-    assert_eq!(busy.1, PREPARED_MAX, "the same right after a flush, which leaves one log");
+    assert_eq!(busy, (1, PREPARED_MAX), "the same right after a flush, which leaves one log");
     for seconds in 1..8 {
         files.maintain(now + Duration::from_secs(seconds)).unwrap();
         files.prepare().unwrap();

@@ -2,8 +2,8 @@
 //!
 //! They run below the clients' priority, so that nobody feels them, until a deadline nears: a caller or a writer waits, writers are slowed or
 //! will be soon because of L0, the memtable after the one being flushed is half full, memory runs short, flushes fail, or a plan says so.
-//! Then they run as everyone does. In a process that may not raise a priority again the flush lane and each worker have a stand-in with a client's share of
-//! a core, which works instead of them while a deadline is near; the other two lanes have that share for good.
+//! Then they run as everyone does. In a process that may not raise a priority again the flush lane and each worker have a stand-in with a
+//! client's share of a core, which works instead of them while a deadline is near; the other two lanes have that share for good.
 //!
 //! A panic in one is caught, makes the store read-only, and is reported by the next write (`docs/durability.md`, C13).
 

@@ -185,9 +185,9 @@ mod tests {
         let (id, own) = told.1.recv().unwrap();
         let low = if can_raise_priority() { Priority::Idle } else { Priority::Nice19 };
         let raised = if can_raise_priority() { Priority::Normal } else { Priority::Nice19 };
+        assert_eq!(thread_priority(id).unwrap(), low);
         priorities.raise_for(Duty::Flushes);
         assert_eq!(thread_priority(id).unwrap(), low, "it flushes nothing");
-        assert_eq!(thread_priority(id).unwrap(), low);
         priorities.raise_all();
         assert_eq!(thread_priority(id).unwrap(), raised);
         assert_eq!(own.is_raised(), can_raise_priority());
