@@ -49,12 +49,12 @@ pub fn ask(target: &Target, read: &ReadArgs, question: &str) -> Result<Answered,
     parse(&answer?).map(Answered::Here)
 }
 
-/// The same for what changes the store: the process that has it open does, else this one.
-pub fn tell(target: &Target, question: &str) -> Result<Answered, Failure> {
+/// The same for what changes the store: the process that has it open does, else this one, which opens it as `engine` says.
+pub fn tell(target: &Target, question: &str, engine: &EngineArgs) -> Result<Answered, Failure> {
     if let Some(answer) = ask_running(target, question)? {
         return Ok(Answered::Live(answer));
     }
-    let db = open_db(target, &EngineArgs::default()).map_err(with_socket)?;
+    let db = open_db(target, engine).map_err(with_socket)?;
     let answer = db.control(question);
     db.close()?;
     parse(&answer?).map(Answered::Here)

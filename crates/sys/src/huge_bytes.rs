@@ -10,6 +10,9 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
+#[cfg(all(target_os = "linux", not(miri)))]
+use crate::populate::populate;
+
 /// The size of a huge page; from here on they are asked for.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 
@@ -72,22 +75,16 @@ impl HugeBytes {
         self.start
     }
 
-    /// Faults the pages from byte `from` to byte `to` in now, so that no first touch does later, a piece at a time: the call holds the lock
-    /// of the whole address space, which other threads need to map memory. Best effort: of memory from the heap none. Others may read and
-    /// write the bytes meanwhile.
+    /// Faults the pages from byte `from` to byte `to` in now, so that no first touch does later. Best effort: of memory from the heap
+    /// none. Others may read and write the bytes meanwhile.
     pub fn populate(&self, from: usize, to: usize) {
         #[cfg(all(target_os = "linux", not(miri)))]
         if self.mapped.is_some() {
             const PAGE_BYTES: usize = 4096;
-            const PIECE_BYTES: usize = 256 << 10;
             let to = to.min(self.len);
-            for from in (from / PAGE_BYTES * PAGE_BYTES..to).step_by(PIECE_BYTES) {
-                let bytes = PIECE_BYTES.min(to - from);
-                // SAFETY: the range begins at a page and lies in the mapping owned by `self`; populating does not change contents.
-                unsafe {
-                    libc::madvise(self.start.as_ptr().add(from).cast(), bytes, libc::MADV_POPULATE_WRITE);
-                }
-            }
+            let from = (from / PAGE_BYTES * PAGE_BYTES).min(to);
+            // SAFETY: the range begins at a page and lies in the mapping owned by `self`, which begins at one.
+            let _ = unsafe { populate(self.start.add(from), to - from) };
         }
         #[cfg(not(all(target_os = "linux", not(miri))))]
         let _ = (from, to);

@@ -7,6 +7,7 @@
 //! ```text
 //!   mapped_log     a log file written by memcpy (the write path)
 //!   huge_bytes     zeroed memory on huge pages (filters, arena chunks)
+//!   populate       pages that are present before they are touched, for both
 //!   thread         scheduling class, CPU time (background workers), punctual sleeps (the lab, the emulated device)
 //!   interrupt      Ctrl-C as a flag (the command)
 //!   hint           cache prefetch, early writeback
@@ -16,6 +17,8 @@ pub mod hint;
 pub mod huge_bytes;
 pub mod interrupt;
 pub mod mapped_log;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod populate;
 pub mod thread;
 
 pub use hint::{prefetch, prefetch_address, start_writeback};

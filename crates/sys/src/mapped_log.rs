@@ -88,6 +88,8 @@ mod imp {
     use std::os::fd::AsRawFd;
     use std::ptr::NonNull;
 
+    use crate::populate::populate;
+
     /// A shared, writable mapping of the first bytes of a file; owned by one, so written by one.
     #[derive(Debug)]
     pub struct Map {
@@ -121,7 +123,8 @@ mod imp {
             }
             let start = NonNull::new(start.cast()).ok_or_else(unsupported)?;
             let map = Self { start, len };
-            map.populate()?;
+            // SAFETY: the mapping is our own and begins at a page, as any does.
+            unsafe { populate(start, len) }?;
             Ok(map)
         }
 
@@ -136,32 +139,6 @@ mod imp {
             unsafe {
                 std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(at), bytes.len());
             }
-        }
-
-        /// Makes every page present and writable now, a piece at a time: the call holds the lock of the whole address space, which
-        /// other threads need to map memory. A kernel before 5.14 does not know the advice; then the first append to a page
-        /// pays its fault.
-        fn populate(&self) -> io::Result<()> {
-            const PIECE_BYTES: usize = 256 << 10;
-            let mut done = 0;
-            while done < self.len {
-                let bytes = PIECE_BYTES.min(self.len - done);
-                // SAFETY: the range lies in our mapping and begins at a page; populating leaves its contents as they are.
-                let code = unsafe {
-                    libc::madvise(self.start.as_ptr().add(done).cast(), bytes, libc::MADV_POPULATE_WRITE)
-                };
-                if code == 0 {
-                    done += bytes;
-                    continue;
-                }
-                let error = io::Error::last_os_error();
-                match error.raw_os_error() {
-                    Some(libc::EINTR | libc::EAGAIN) => {}
-                    Some(libc::EINVAL) => return Ok(()),
-                    _ => return Err(error),
-                }
-            }
-            Ok(())
         }
     }
 

@@ -10,7 +10,7 @@ use super::ActionArgs;
 use crate::failure::Failure;
 use crate::live::{Answered, ask, tell};
 use crate::output::Output;
-use crate::store::{ReadArgs, Target, check_schedule};
+use crate::store::{EngineArgs, ReadArgs, Target, check_schedule};
 
 /// See `keel schedule --help`.
 pub type Args = ActionArgs<Action>;
@@ -69,7 +69,10 @@ impl Args {
             Action::Fit { seconds } => return fit::run(target, *seconds, self.json),
             Action::Set { schedule } => {
                 check_schedule(schedule)?;
-                tell(target, &format!("set-schedule {schedule}"))?
+                // Opened with it, as the one that the store remembers may be refused by now.
+                let engine =
+                    EngineArgs { schedule: Some(schedule.clone()), remember: true, ..EngineArgs::default() };
+                tell(target, &format!("set-schedule {schedule}"), &engine)?
             }
         };
         let is_open = matches!(answer, Answered::Live(_));

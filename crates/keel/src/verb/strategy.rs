@@ -141,7 +141,7 @@ impl Args {
         let mut out = Output::new();
         if let Some(cost) = ask_running(target, &format!("strategy-cost {arguments}"))? {
             self.announce(&cost);
-            let answer = tell(target, &format!("set-strategy {arguments}"))?.value();
+            let answer = tell(target, &format!("set-strategy {arguments}"), &EngineArgs::default())?.value();
             warn_where_too_short(target, strategy, || {
                 ask(target, &ReadArgs::default(), AUDIT).map(Answered::value)
             })?;

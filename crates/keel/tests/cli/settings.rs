@@ -91,3 +91,24 @@ fn a_store_remembers_what_it_was_made_with() {
     keel.ok(&["put", "--strategy", "full", "--set", "memtables=3", "a", "1"]);
     assert_eq!((option(&keel, "memtables"), keel.ok(&["strategy", "show"])), ("5".into(), "tier\n".into()));
 }
+
+/// A store that was moved to a slower device, say: who opens it is told where the schedule comes from, and what changes it.
+#[test]
+fn a_schedule_that_does_not_fit_any_more_is_changed_by_one_command() {
+    let keel = Keel::new();
+    keel.ok(&["put", "a", "1", "--set", "device_bytes_per_sec=100MiB", "--schedule", "silk:floor=80MiB"]);
+    let slower = ["--set", "device_bytes_per_sec=50MiB"];
+    keel.run(&[&["put"], &slower[..], &["a", "2"]].concat())
+        .fails(1, &["floor is 80.0 MiB/s", "remembers this schedule", "keel schedule set"]);
+    keel.run(&[&["put"], &slower[..], &["--schedule", "silk:floor=90MiB", "a", "2"]].concat())
+        .fails(1, &["floor is 90.0 MiB/s, and has to be from 0 to at most what the device can do: 50.0 MiB/s, as device_bytes_per_sec says or the store has measured\n"]);
+    assert_eq!(
+        keel.ok(&["schedule", "set", "paced"]),
+        "paced\nnobody has the store open, so nothing is limited or delayed now\n"
+    );
+    let log = crate::read_file(&keel.db().join("LOG"));
+    let changes: Vec<&str> = log.lines().filter(|line| line.contains("Option schedule changed")).collect();
+    assert!(matches!(changes[..], [one] if one.ends_with("from silk:floor=80MiB to paced")), "{changes:?}");
+    keel.ok(&[&["put"], &slower[..], &["a", "2"]].concat());
+    assert_eq!(keel.ok(&["schedule", "show", "--read-only"]).lines().next(), Some("paced"));
+}

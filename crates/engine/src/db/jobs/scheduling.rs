@@ -252,10 +252,10 @@ pub fn settle_schedule(
     options: &mut Options,
     at_open: bool,
     measure: impl FnOnce() -> Result<u64>,
-) -> Result<Option<Event>> {
+) -> Result<(SchedulingPolicy, Option<Event>)> {
     let policy = check_schedule(options)?;
     if device_speed::known(options).is_some() || !options.device_test || !policy.wants_device() {
-        return Ok(None);
+        return Ok((policy, None));
     }
     let speed = match measure() {
         Ok(speed) => speed,
@@ -265,14 +265,14 @@ pub fn settle_schedule(
                 true => "until it is known the schedule limits nothing".to_owned(),
                 false => format!("`{}` goes on without it", options.schedule),
             };
-            return Ok(Some(Event::BackgroundError { error: format!("{error}; {without}") }));
+            return Ok((policy, Some(Event::BackgroundError { error: format!("{error}; {without}") })));
         }
     };
     let row = Options::info(MEASURED)?;
     let was = row.value(options);
     options.device_measured_bytes_per_sec = speed;
-    check_schedule(options)?;
-    Ok(Some(Event::OptionChanged { name: MEASURED.to_owned(), was, now: row.value(options) }))
+    let policy = check_schedule(options)?;
+    Ok((policy, Some(Event::OptionChanged { name: MEASURED.to_owned(), was, now: row.value(options) })))
 }
 
 /// Changes the schedule; the next decision is made by it.

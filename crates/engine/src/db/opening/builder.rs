@@ -242,16 +242,17 @@ impl Builder {
         versions.ids().file_at_least(replay::next_file_number(&*self.fs, &self.path)?);
         let gone = OnceLock::new();
         let persisted = self.read_settings(&versions, &gone)?;
-        let (mut options, mut told) = in_force::settle(&self.options, &self.by_name, persisted.as_ref())?;
+        let (mut options, told) = in_force::settle(&self.options, &self.by_name, persisted.as_ref())?;
         let measured_before = options.device_measured_bytes_per_sec;
-        if !self.read_only {
-            let reserve = options.reserve_bytes;
-            let found = scheduling::settle_schedule(&mut options, true, || {
-                device_speed::measure(&self.fs, &*self.clock, &self.path, versions.ids().file(), reserve)
-            })?;
-            told.extend(found);
-        }
-        let policy = parse_schedule(&options.schedule)?;
+        let reserve = options.reserve_bytes;
+        let measure =
+            || device_speed::measure(&self.fs, &*self.clock, &self.path, versions.ids().file(), reserve);
+        let settled = match self.read_only {
+            true => parse_schedule(&options.schedule).map(|policy| (policy, None)),
+            false => scheduling::settle_schedule(&mut options, true, measure),
+        };
+        let (policy, found) = settled
+            .map_err(|e| in_force::of_schedule(e, &self.options, &self.by_name, persisted.as_ref()))?;
         let mut passing = match persisted.as_ref().filter(|_| !self.remember) {
             Some(stored) => in_force::passing(&options, stored)?,
             None => Passing::default(),
@@ -284,7 +285,7 @@ impl Builder {
         learning::resume(&store);
         write_banner(&store);
         store.event(&opened_event(&store, logs, begun_at));
-        told.iter().for_each(|event| store.event(event));
+        told.iter().chain(&found).for_each(|event| store.event(event));
         let handle = Handle::new(store);
         handle.start()?;
         // The first log is small: the next one had better be there soon.

@@ -10,6 +10,7 @@ use crate::base::clock::refuse_threads_after;
 use crate::base::error::Result;
 use crate::base::units::{COUNT_MAX, SeqNo};
 use crate::db::database::Db;
+use crate::db::settings::options_file;
 use crate::options::KeyspaceOptions;
 use crate::storage::file_name::FileName;
 use crate::storage::file_system::FileSystem;
@@ -21,6 +22,36 @@ use crate::write::batch::WriteBatch;
 
 fn builder(fs: &SimulatedFileSystem) -> crate::db::opening::builder::Builder {
     Db::builder(Path::new("/db")).file_system(Arc::new(fs.clone()))
+}
+
+/// A schedule that was taken once, and is refused since, by another version or for another device, does not shut its owner out.
+#[test]
+fn a_remembered_schedule_that_is_refused_is_told_with_the_way_out() {
+    let fs = SimulatedFileSystem::new();
+    let open = |schedule: Option<&str>| {
+        let builder = builder(&fs).without_threads();
+        schedule.map_or(builder.clone(), |schedule| builder.set("schedule", schedule)).open()
+    };
+    let db = open(None).unwrap();
+    db.set_option("schedule", "fixed:1MiB").unwrap();
+    db.put(b"k", b"v").unwrap();
+    db.close().unwrap();
+    let mut names = fs.list(Path::new("/db")).unwrap();
+    names.retain(|name| name.starts_with("OPTIONS"));
+    let path = Path::new("/db").join(names.iter().max().unwrap());
+    let mut stored = options_file::parse(&fs.contents(&path).unwrap()).unwrap();
+    stored.options.insert("schedule".to_owned(), "fixed:0".to_owned());
+    fs.set_contents(&path, options_file::print(&stored).as_bytes()).unwrap();
+    let refused = open(None).unwrap_err().to_string();
+    assert!(refused.contains("remembers this schedule"), "{refused}");
+    assert!(builder(&fs).read_only(true).open().unwrap_err().to_string().contains("remembers this schedule"));
+    // One that is given is not what is remembered.
+    assert!(!open(Some("fixed:0")).unwrap_err().to_string().contains("remembers"));
+    let db = open(Some("fixed:2MiB")).unwrap();
+    assert_eq!(db.get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
+    db.set_option("schedule", "fixed:2MiB").unwrap();
+    db.close().unwrap();
+    assert_eq!(open(None).unwrap().options().schedule, "fixed:2MiB");
 }
 
 /// What OPTIONS is to hold is looked up, written and put in force without another such change in between.

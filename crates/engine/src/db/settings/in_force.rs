@@ -24,6 +24,8 @@ use crate::db::store::state::{Passing, Store};
 use crate::observe::event::Event;
 use crate::options::Options;
 
+const SCHEDULE: &str = "schedule";
+
 /// What was given when a store is opened: each name and value makes sense by itself. Whether they do together is known when
 /// what the store remembers is.
 ///
@@ -82,6 +84,27 @@ pub fn settle(
     Ok((options, told))
 }
 
+/// Why a store's schedule is refused when it is opened; of one that it remembers, with the way out.
+pub fn of_schedule(
+    error: Error,
+    given: &Options,
+    by_name: &[(String, String)],
+    stored: Option<&Stored>,
+) -> Error {
+    let is_given =
+        given.schedule != Options::default().schedule || by_name.iter().any(|(name, _)| name == SCHEDULE);
+    match error {
+        Error::InvalidArgument(what)
+            if !is_given && stored.is_some_and(|kept| kept.options.contains_key(SCHEDULE)) =>
+        {
+            Error::invalid(format!(
+                "{what} (the store remembers this schedule: `keel schedule set` gives it another, or open it with one)"
+            ))
+        }
+        error => error,
+    }
+}
+
 /// What a store with these settings goes on to remember, where this open says otherwise for itself.
 pub fn passing(now: &Options, stored: &Stored) -> Result<Passing> {
     let mut kept = Options::default();
@@ -119,16 +142,15 @@ fn change_alone(store: &Store, name: &str, value: &str) -> Result<()> {
     let mut after = Options::clone(&before);
     after.set(name, value)?;
     after.validate()?;
-    let matters = ["schedule", "device_bytes_per_sec", MEASURED].contains(&row.name);
-    let untold = if matters {
+    let matters = [SCHEDULE, "device_bytes_per_sec", MEASURED].contains(&row.name);
+    let (_, untold) = if matters {
         settle_schedule(&mut after, false, || {
             store.check_writable()?;
             let number = store.tree().versions.ids().file();
             device_speed::measure(&store.fs, &*store.clock, &store.dir, number, before.reserve_bytes)
         })?
     } else {
-        check_schedule(&after)?;
-        None
+        (check_schedule(&after)?, None)
     };
     if row.name != MEASURED && after.device_measured_bytes_per_sec != before.device_measured_bytes_per_sec {
         store.passing().options.remove(MEASURED);
