@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::cells::{Cell, Finished, per_request};
 use super::row::{Load, Row, STRATEGY};
-use super::study::{Claim, Study, Table, Valid, completed, short_seconds};
+use super::study::{Claim, Study, Table, Valid, completed, share_after_first_merge, short_seconds};
 use crate::design_space;
 use crate::design_space::judge::{Claimed, Numbers, StudyVerdict};
 use crate::design_space::study::median;
@@ -108,7 +108,7 @@ fn numbers(study: &Study, claim: &Claim, evidence: &Evidence<'_>) -> Numbers {
         let groups: BTreeSet<String> =
             rows.iter().filter(|r| used.contains(&r.id())).map(Row::group).collect();
         for group in &groups {
-            why_not = why_not.or_else(|| fault(study.valid, &rows, group, &table));
+            why_not = why_not.or_else(|| fault(study.valid, &rows, group, &table, evidence.quick));
         }
         // What is said of others rests on the baseline's trouble, which somebody else may have made.
         let baselines = rows.iter().filter(|row| is_baseline(row) && groups.contains(&row.group()));
@@ -117,6 +117,18 @@ fn numbers(study: &Study, claim: &Claim, evidence: &Evidence<'_>) -> Numbers {
         let disturbed = mine().find_map(|cell| Some((why_disturbed(&cell.document)?, &cell.row)));
         if let Some((why, row)) = disturbed {
             why_not.get_or_insert_with(|| format!("{why} while {row} was measured"));
+        }
+        // Rates are found in the first round for all of them.
+        let probes: BTreeSet<String> = rows
+            .iter()
+            .filter(|row| used.contains(&row.id()) && row.load != Load::Probe)
+            .map(|row| row.probe().id())
+            .collect();
+        let probe = evidence.finished.iter().filter(|cell| probes.contains(&cell.row));
+        if let Some((why, row)) =
+            probe.filter_map(|cell| Some((why_disturbed(&cell.document)?, &cell.row))).next()
+        {
+            why_not.get_or_insert_with(|| format!("{why} while {row} found the rates"));
         }
         hosts.extend(mine().map(|cell| cell.document.provenance.as_ref().map(|p| &p.host)));
     }
@@ -127,7 +139,7 @@ fn numbers(study: &Study, claim: &Claim, evidence: &Evidence<'_>) -> Numbers {
 }
 
 /// Why the rows of a study under one load say nothing about schedules, if they do not.
-fn fault(valid: Valid, rows: &[Row], group: &str, table: &Table<'_>) -> Option<String> {
+fn fault(valid: Valid, rows: &[Row], group: &str, table: &Table<'_>, quick: bool) -> Option<String> {
     let rows: Vec<&Row> = rows.iter().filter(|row| row.group() == group).collect();
     let runs: Vec<(&Row, &Document)> = rows.iter().filter_map(|row| Some((*row, table.of(row)?))).collect();
     let Some((row, baseline)) = runs.iter().find(|(row, _)| is_baseline(row)) else {
@@ -153,15 +165,32 @@ fn fault(valid: Valid, rows: &[Row], group: &str, table: &Table<'_>) -> Option<S
     match valid {
         _ if row.load == Load::Probe => unlike(),
         Valid::Bursts => load().or_else(at_ease).or_else(unserved).or_else(unlike),
-        Valid::High => at_ease().or_else(unserved).or_else(unlike),
+        Valid::High if quick => at_ease().or_else(unserved).or_else(unlike),
+        Valid::High => at_ease().or_else(|| brief(row, baseline)).or_else(unserved).or_else(unlike),
         Valid::Served => unserved().or_else(|| runs.iter().find_map(|run| late(*run))).or_else(unlike),
         Valid::Overload => at_ease().or_else(unlike),
     }
 }
 
-/// Why a run did not keep up with a load that troubles nobody, if it did not.
+/// Cycles of peak and valley that must follow the first merge of L0.
+const CYCLES_MIN: f64 = 2.0;
+
+/// Why a load of peaks was over too soon, if it was.
+fn brief(row: &Row, document: &Document) -> Option<String> {
+    let Load::High { peak, valley } = row.load else { return None };
+    let Some(share) = share_after_first_merge(document) else {
+        return Some(format!("{} never merged L0", row.name));
+    };
+    let cycles = share * row.seconds / (peak + valley);
+    (cycles < CYCLES_MIN).then(|| {
+        format!("{} merged L0 for the first time so late that {cycles:.1} cycles followed; this needs {CYCLES_MIN}", row.name)
+    })
+}
+
+/// Why a run did not keep up with a load that troubles nobody, if it did not. Who has no schedule may have trouble.
 fn late((row, document): (&Row, &Document)) -> Option<String> {
-    let share = completed(document).filter(|share| *share < SERVED_MIN && !is_baseline(row))?;
+    let may_be_late = row.schedule == "unlimited" && row.memory == 1;
+    let share = completed(document).filter(|share| *share < SERVED_MIN && !may_be_late)?;
     Some(format!("{} had ended {:.1} % of the requests when the last came", row.name, share * 100.0))
 }
 

@@ -113,7 +113,9 @@ fn a_calm_load_is_kept_up_with() {
         let why = verdict.why_not_valid.as_deref().unwrap_or_default();
         assert!(why.contains("silk had ended 90.0 % of the requests"), "{verdict:?}");
     }
-    assert!(late("unlimited").iter().all(|verdict| verdict.valid), "{:?}", late("unlimited"));
+    for baseline in ["unlimited", "triad"] {
+        assert!(late(baseline).iter().all(|verdict| verdict.valid), "{:?}", late(baseline));
+    }
 }
 
 #[test]
@@ -179,14 +181,48 @@ fn a_load_of_reads_is_trouble_where_throughput_drops() {
             cell.document.stalls.count = Some(0);
             for window in &mut cell.document.windows {
                 window.l0_runs = Some(1);
+                window.l0_bytes = Some(u64::from(window.second > 0));
                 window.achieved *= if window.second < short { 0.9 } else { 1.0 };
             }
         }
         let evidence = Evidence { planned: &planned, finished: &finished, failed: &[], quick: false };
         judge(study, &expected(), &evidence).remove(0)
     };
-    assert!(judged(1).valid, "{:?}", judged(1));
+    assert!(judged(2).valid, "{:?}", judged(2));
+    assert_eq!(judged(2).measured, Some(1.0 / 19.0), "from the first merge on");
     assert!(judged(0).why_not_valid.unwrap().contains("ended what came"));
+}
+
+/// Two cycles of peak and valley have to follow the first merge of L0: of 420 seconds, 240.
+#[test]
+fn a_load_is_looked_at_until_its_trouble_can_show() {
+    let first_merge_at = |second: u64| {
+        let of = move |_: &Cell, document: &mut Document| {
+            document.windows.iter_mut().for_each(|w| w.l0_bytes = Some(u64::from(w.second == second)));
+        };
+        verdicts_of("dlc-fig6", 3, of).remove(0)
+    };
+    assert!(first_merge_at(8).valid, "{:?}", first_merge_at(8));
+    let late = first_merge_at(9);
+    assert!(late.why_not_valid.as_ref().unwrap().contains("that 1.9 cycles followed"), "{late:?}");
+    assert!(first_merge_at(99).why_not_valid.is_some());
+}
+
+/// Rates are shares of what a probe found.
+#[test]
+fn a_load_whose_rates_were_found_beside_others_is_not_valid() {
+    let study = study("silk-fig13");
+    let planned = plan(&[study], 1..=3);
+    let judged = |others: f64| {
+        let mut finished: Vec<Finished> = planned.iter().map(finished).collect();
+        let probe = finished.iter_mut().find(|cell| cell.row == "s-ycsb-f-probe-120s-unlimited").unwrap();
+        probe.document.others_cores = Some(others);
+        let evidence = Evidence { planned: &planned, finished: &finished, failed: &[], quick: false };
+        judge(study, &expected(), &evidence).remove(0)
+    };
+    assert!(judged(0.0).valid, "{:?}", judged(0.0));
+    let why = judged(1.0).why_not_valid.unwrap();
+    assert!(why.contains("s-ycsb-f-probe-120s-unlimited found the rates"), "{why}");
 }
 
 /// A claim that asks for SILK alone needs to know all the same what its load was.
@@ -242,13 +278,24 @@ fn an_overload_is_valid_where_unlimited_has_trouble() {
     let unserved = verdicts_of("silk-fig8b", 3, |_, document| {
         document.open_loop.iter_mut().for_each(|open| open.unfinished = open.requests / 2);
     });
-    assert!(unserved.iter().all(|verdict| verdict.valid), "{unserved:?}");
+    // Nobody can be longer than SILK, which holds it to the end.
+    let (tie, sound): (Vec<_>, Vec<_>) =
+        unserved.iter().partition(|verdict| verdict.id == "silk-fig8b.paced");
+    assert!(sound.len() == 3 && sound.iter().all(|verdict| verdict.valid), "{unserved:?}");
+    assert_eq!(tie[0].why_not_valid.as_deref(), Some("the cells do not tell this"));
+    let longest = verdicts_of("silk-fig8b", 3, |cell, document| {
+        if cell.row.name == "silk" {
+            document.windows.iter_mut().skip(5).for_each(|window| window.p99_us = Some(1e5));
+        }
+    });
+    let paced = longest.iter().find(|verdict| verdict.id == "silk-fig8b.paced").unwrap();
+    assert_eq!((paced.measured, paced.holds), (Some(15.0), Some(true)), "{paced:?}");
     let at_ease = verdicts_of("silk-fig8b", 3, |_, document| {
         document.stalls.count = Some(0);
         document.windows.iter_mut().for_each(|window| window.l0_runs = Some(3));
     });
     assert!(!at_ease.is_empty());
-    for verdict in &at_ease {
+    for verdict in at_ease.iter().filter(|verdict| verdict.measured.is_some()) {
         let why = verdict.why_not_valid.as_deref().unwrap_or_default();
         assert!(verdict.holds.is_none() && why.contains("no trouble"), "{verdict:?}");
     }

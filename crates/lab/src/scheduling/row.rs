@@ -232,11 +232,11 @@ impl Row {
         Row { load: Load::Probe, seconds: 120.0, strategy: STRATEGY, memory: 1, ..self.under("unlimited") }
     }
 
-    /// Whether the rest of background work is waited for. What a load moves is told by rows without a schedule; a limiter needs as long
-    /// for what it has left undone as the load took. Of the claims only `lost` misses it, what open jobs had written, to the
-    /// disadvantage of who has them.
+    /// Whether the rest of background work is waited for. What a load moves is told by rows without a schedule, and who is asked how
+    /// much it serves must not leave work behind; a limiter needs as long for what it has left undone as the load took. Of the other claims
+    /// only `lost` misses it, what open jobs had written, to the disadvantage of who has them.
     pub fn settles(&self) -> bool {
-        self.schedule == "unlimited"
+        self.schedule == "unlimited" || self.load == Load::Probe
     }
 
     /// How long it is measured where all is divided. A probe is as long for the store as a whole one: with more merges than that has X_max

@@ -96,12 +96,31 @@ const SLOW_US: f64 = 50_000.0;
 
 /// Seconds in which requests came.
 fn seconds(document: &Document) -> impl Iterator<Item = &WindowRow> {
-    document.windows.iter().filter(|window| window.offered.is_none_or(|rate| rate > 0.0))
+    document.windows.iter().filter(|window| comes(window))
+}
+
+fn comes(window: &WindowRow) -> bool {
+    window.offered.is_none_or(|rate| rate > 0.0)
+}
+
+/// The p99s of seconds, also of those after the last request came: what waits is answered in them.
+fn p99s(document: &Document) -> Vec<f64> {
+    document.windows.iter().filter_map(|window| window.p99_us).collect()
+}
+
+/// Seconds in which requests came or ended.
+fn busy(document: &Document) -> impl Iterator<Item = &WindowRow> {
+    document.windows.iter().filter(|window| comes(window) || window.p99_us.is_some())
+}
+
+/// How long requests came, in seconds.
+fn length(document: &Document) -> f64 {
+    seconds(document).last().map_or(0.0, |window| window.second as f64 + 1.0)
 }
 
 /// The mean of the worst 5 % of the p99s of seconds; a second in which nothing ended is as long as the wait that it made.
 pub fn worst_seconds(document: &Document) -> Option<f64> {
-    let mut p99: Vec<f64> = seconds(document).filter_map(|window| window.p99_us).collect();
+    let mut p99 = p99s(document);
     p99.sort_by(|a, b| b.total_cmp(a));
     let worst = p99.get(..p99.len().div_ceil(20))?;
     (!worst.is_empty()).then(|| worst.iter().sum::<f64>() / worst.len() as f64)
@@ -109,12 +128,12 @@ pub fn worst_seconds(document: &Document) -> Option<f64> {
 
 /// The largest p99 of a second.
 pub fn worst_second(document: &Document) -> Option<f64> {
-    seconds(document).filter_map(|window| window.p99_us).reduce(f64::max)
+    p99s(document).into_iter().reduce(f64::max)
 }
 
 /// That, by the median of the seconds' p99s.
 pub fn unevenness(document: &Document) -> Option<f64> {
-    let mut p99: Vec<f64> = seconds(document).filter_map(|window| window.p99_us).collect();
+    let mut p99 = p99s(document);
     p99.sort_by(f64::total_cmp);
     let median = p99.get(p99.len() / 2).filter(|median| **median > 0.0)?;
     Some(p99.last()? / median)
@@ -132,8 +151,27 @@ pub fn p99(document: &Document) -> Option<f64> {
 
 /// The share of the seconds in which fewer than 95 % of the requests that came in it ended.
 pub fn short_seconds(document: &Document) -> Option<f64> {
-    let all = seconds(document).count();
-    (all > 0).then(|| seconds(document).filter(|window| is_short(window)).count() as f64 / all as f64)
+    short_seconds_from(document, 0)
+}
+
+/// The same of the seconds from this one on.
+pub fn short_seconds_from(document: &Document, from: u64) -> Option<f64> {
+    let of = || seconds(document).filter(|window| window.second >= from);
+    let all = of().count();
+    (all > 0).then(|| of().filter(|window| is_short(window)).count() as f64 / all as f64)
+}
+
+/// The first second in which L0 was merged into L1.
+pub fn first_merge(document: &Document) -> Option<u64> {
+    let merges = |window: &&WindowRow| window.l0_bytes.is_some_and(|bytes| bytes > 0);
+    seconds(document).find(merges).map(|window| window.second)
+}
+
+/// The share of the time in which requests came that was left from then on.
+pub fn share_after_first_merge(document: &Document) -> Option<f64> {
+    let length = length(document);
+    let first = first_merge(document).filter(|_| length > 0.0)?;
+    Some(1.0 - first as f64 / length)
 }
 
 fn is_short(window: &WindowRow) -> bool {
@@ -142,36 +180,47 @@ fn is_short(window: &WindowRow) -> bool {
 
 /// Seconds whose p99 is more than ten times the median second's, as a share.
 pub fn bad_seconds(document: &Document) -> Option<f64> {
-    let mut p99: Vec<f64> = seconds(document).filter_map(|window| window.p99_us).collect();
+    let mut p99 = p99s(document);
     p99.sort_by(f64::total_cmp);
     let middle = *p99.get(p99.len() / 2)?;
-    let all = seconds(document).count();
-    let silent = seconds(document).filter(|window| window.p99_us.is_none()).count();
+    let all = busy(document).count();
+    let silent = busy(document).filter(|window| window.p99_us.is_none()).count();
     let bad = p99.iter().filter(|us| **us > 10.0 * middle).count();
     Some((bad + silent) as f64 / all as f64)
 }
 
 /// Seconds in which the p99 was above 50 ms, or nothing ended, as a share.
 pub fn slow_seconds(document: &Document) -> Option<f64> {
-    let all = seconds(document).count();
+    let all = busy(document).count();
     let slow = |window: &&WindowRow| window.p99_us.is_none_or(|us| us > SLOW_US);
-    (all > 0).then(|| seconds(document).filter(slow).count() as f64 / all as f64)
+    (all > 0).then(|| busy(document).filter(slow).count() as f64 / all as f64)
 }
 
-/// When the p99 of a second was first above this, or nothing ended in it, in seconds; the whole length if that never was.
-pub fn first_above(document: &Document, limit_us: f64) -> f64 {
+/// When the p99 of a second was first above this, or nothing ended in it, in seconds; `None` if that never was while requests came.
+pub fn first_above(document: &Document, limit_us: f64) -> Option<f64> {
     let slow = seconds(document).find(|window| window.p99_us.is_none_or(|us| us > limit_us));
-    slow.map_or(document.seconds, |window| window.second as f64)
+    slow.map(|window| window.second as f64)
 }
 
-/// The same of 50 ms.
-pub fn first_slow(document: &Document) -> Option<f64> {
-    Some(first_above(document, SLOW_US))
+/// By how many seconds the first run stayed below that limit longer than each of the others, at least; a run that always did stayed for
+/// its whole length. `None` where the first and another one always did: nobody knows which would have been longer.
+pub fn stays_below(one: &Document, others: &[&Document], limit_us: f64) -> Option<f64> {
+    let above = |document| first_above(document, limit_us);
+    if above(one).is_none() && others.iter().any(|other| above(other).is_none()) {
+        return None;
+    }
+    let until = |document| above(document).unwrap_or_else(|| length(document));
+    others.iter().map(|other| until(one) - until(other)).reduce(f64::min)
+}
+
+/// The same of one other, and of 50 ms.
+pub fn stays_fast(one: &Document, other: &Document) -> Option<f64> {
+    stays_below(one, &[other], SLOW_US)
 }
 
 /// The median of the p99s of seconds, in the first tenth of the measurement.
 pub fn early_median(document: &Document) -> Option<f64> {
-    let early = |window: &&WindowRow| (window.second as f64) < document.seconds / 10.0;
+    let early = |window: &&WindowRow| (window.second as f64) < length(document) / 10.0;
     let p99: Vec<f64> = seconds(document).filter(early).filter_map(|window| window.p99_us).collect();
     middle(&p99)
 }
@@ -185,6 +234,13 @@ pub fn least_followed(document: &Document) -> Option<f64> {
 /// How long writers waited, in seconds, all together.
 pub fn stalled_seconds(document: &Document) -> Option<f64> {
     document.stalls.seconds
+}
+
+/// The share of the seconds in which a writer waited.
+pub fn stalled_share(document: &Document) -> Option<f64> {
+    let told: Vec<f64> = seconds(document).filter_map(|window| window.stall_seconds).collect();
+    let stalled = told.iter().filter(|seconds| **seconds > 0.0).count();
+    ratio(stalled as f64, told.len() as f64)
 }
 
 /// Bytes that compactions wrote and threw away, by all that they wrote.
@@ -201,7 +257,7 @@ pub fn delayed_flushes(document: &Document) -> Option<f64> {
 
 /// How many times as high the p99s of ten seconds are, in the median, as those of the ten seconds before, at most.
 pub fn steepest(document: &Document) -> Option<f64> {
-    let p99: Vec<f64> = seconds(document).filter_map(|window| window.p99_us).collect();
+    let p99 = p99s(document);
     let tens: Vec<f64> = p99.chunks_exact(10).filter_map(middle).collect();
     let steps = tens.iter().zip(tens.iter().skip(1)).filter(|(before, _)| **before > 0.0);
     steps.map(|(before, after)| after / before).reduce(f64::max)
@@ -242,9 +298,11 @@ pub fn internal_bytes(document: &Document) -> Option<f64> {
     seconds(document).map(|window| window.internal_bytes.map(|bytes| bytes as f64)).sum()
 }
 
-/// Operations a second.
+/// Operations a second until what they left to be done in the background is done as well. Who puts work off has it still to do: until
+/// then it has served more than it can go on with.
 pub fn throughput(document: &Document) -> Option<f64> {
-    Some(document.throughput_ops_per_sec)
+    let seconds = document.seconds + document.idle_seconds?;
+    (seconds > 0.0).then(|| document.ops as f64 / seconds)
 }
 
 /// What ended of what came, in the seconds in which more than half as much came as in any.
@@ -287,7 +345,7 @@ pub fn decay(document: &Document) -> Option<f64> {
 
 /// The mean p99 of a second in the second half, by that in the first.
 pub fn trend(document: &Document) -> Option<f64> {
-    by_halves(seconds(document).filter_map(|window| window.p99_us).collect())
+    by_halves(p99s(document))
 }
 
 /// The same of what compactions owed at the end of a second.
@@ -341,18 +399,53 @@ mod tests {
             window.p99_us = Some(if second == 7 { 80_000.0 } else { 1000.0 });
             window.achieved = if second < 2 { 18_000.0 } else { 20_000.0 };
             window.flushes_delayed = Some(second % 2);
+            // The last one only answers what waited.
             if second == 19 {
-                (window.offered, window.p99_us) = (Some(0.0), Some(9e9));
+                (window.offered, window.p99_us, window.achieved) = (Some(0.0), Some(90_000.0), 10.0);
             }
         });
-        assert_eq!((worst_second(&d), worst_seconds(&d)), (Some(80_000.0), Some(80_000.0)));
-        let shares =
-            [short_seconds(&d), bad_seconds(&d), slow_seconds(&d)].map(|x| (x.unwrap() * 19.0).round());
-        assert_eq!(shares, [2.0, 1.0, 1.0]);
-        assert_eq!((delayed_flushes(&d), first_slow(&d)), (Some(9.0), Some(7.0)));
+        assert_eq!((worst_second(&d), worst_seconds(&d)), (Some(90_000.0), Some(90_000.0)));
+        assert_eq!(short_seconds(&d), Some(2.0 / 19.0));
+        assert_eq!([bad_seconds(&d), slow_seconds(&d)], [Some(0.1); 2]);
+        assert_eq!((delayed_flushes(&d), first_above(&d, 50_000.0)), (Some(9.0), Some(7.0)));
+        assert_eq!(first_above(&d, 85_000.0), None, "while requests came");
         let silent = document(|second, window| window.p99_us = (second != 3).then_some(1000.0));
         assert_eq!((bad_seconds(&silent), slow_seconds(&silent)), (Some(0.05), Some(0.05)));
-        assert_eq!(first_slow(&document(|_, window| window.p99_us = Some(1.0))), Some(20.0));
+    }
+
+    #[test]
+    fn who_never_gives_in_is_not_longer_than_another_who_does_not() {
+        let rises_at = |at: u64| {
+            document(move |second, window| window.p99_us = Some(if second < at { 1.0 } else { 90_000.0 }))
+        };
+        let (early, late, never) = (rises_at(3), rises_at(12), rises_at(100));
+        assert_eq!((stays_fast(&late, &early), stays_fast(&early, &never)), (Some(9.0), Some(-17.0)));
+        assert_eq!((stays_fast(&never, &late), stays_fast(&never, &never)), (Some(8.0), None));
+        assert_eq!(stays_below(&late, &[&early, &rises_at(10)], SLOW_US), Some(2.0));
+        assert_eq!(stays_below(&never, &[&early, &never], SLOW_US), None);
+    }
+
+    /// Before the baseline merges for the first time nobody has trouble.
+    #[test]
+    fn what_falls_short_is_counted_from_the_first_merge() {
+        let d = document(|second, window| {
+            window.l0_bytes = Some(if second == 10 || second == 15 { 1 } else { 0 });
+            window.achieved = if second % 5 == 0 { 1000.0 } else { 20_000.0 };
+        });
+        assert_eq!((first_merge(&d), share_after_first_merge(&d)), (Some(10), Some(0.5)));
+        assert_eq!((short_seconds(&d), short_seconds_from(&d, 10)), (Some(0.2), Some(0.2)));
+        assert_eq!(short_seconds_from(&d, 16), Some(0.0));
+        assert_eq!(first_merge(&document(|_, window| window.l0_bytes = Some(0))), None);
+    }
+
+    #[test]
+    fn what_was_put_off_is_to_be_done_all_the_same() {
+        let mut d =
+            document(|second, window| window.stall_seconds = Some(if second < 5 { 0.1 } else { 0.0 }));
+        (d.ops, d.seconds, d.idle_seconds) = (3000, 20.0, Some(10.0));
+        assert_eq!((throughput(&d), stalled_share(&d)), (Some(100.0), Some(0.25)));
+        d.idle_seconds = None;
+        assert_eq!(throughput(&d), None, "nobody waited for it");
     }
 
     #[test]
@@ -365,7 +458,7 @@ mod tests {
         assert_eq!(least_followed(&d), Some(0.75));
         assert_eq!(
             (early_median(&d), first_above(&d, 10_000.0), first_above(&d, 1e6)),
-            (Some(1000.0), 5.0, 20.0)
+            (Some(1000.0), Some(5.0), None)
         );
     }
 

@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use crate::results::comparison::{
     Better, Cell, ROUNDS_MIN, TAIL_RATIO, TAIL_ROUNDS_MIN, Unit, all_tell, late, why_disturbed,
 };
-use crate::results::document::Document;
+use crate::results::document::{Document, WindowRow};
 use crate::results::settings::OURS;
 use crate::verdicts::cells::{Cell as LabCell, Finished};
 use crate::verdicts::expected::{Bar, Expected};
-use crate::verdicts::experiment::{Claim, Experiment, Take};
+use crate::verdicts::experiment::{Claim, Experiment, Pace, Take};
 
 /// What is said of a claim under one of the settings; `verdicts.json` is a list of these.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -147,6 +147,8 @@ struct About<'a> {
     steady: bool,
     /// The engines that ratios may be to, those that were to be run.
     rivals: Vec<&'static str>,
+    /// The first of those that were not.
+    absent: Option<&'static str>,
     /// The one that they are to.
     baseline: &'static str,
 }
@@ -167,9 +169,11 @@ impl<'a> About<'a> {
         evidence: &'a Evidence<'a>,
     ) -> About<'a> {
         let baseline = experiment.rivals.first().copied().unwrap_or_default();
-        let mut about = About { claim, settings, evidence, steady: false, rivals: Vec::new(), baseline };
+        let mut about =
+            About { claim, settings, evidence, steady: false, rivals: Vec::new(), absent: None, baseline };
         let runs: Vec<&Document> = about.all_documents().collect();
         about.steady = all_tell(&runs, |d| claim.take.of(d), |d| claim.take.steady(d));
+        about.absent = experiment.rivals.iter().copied().find(|rival| about.planned(rival) == 0);
         about.rivals = experiment.rivals.iter().copied().filter(|rival| about.planned(rival) > 0).collect();
         about.baseline = about.best_rival().or(about.rivals.first().copied()).unwrap_or(baseline);
         about
@@ -273,6 +277,9 @@ impl<'a> About<'a> {
         if let Some(engine) = needed.iter().find(|engine| self.planned(engine) == 0) {
             return Some(format!("{engine} was not asked for; add --engine {engine}"));
         }
+        if let Some(rival) = self.absent.filter(|_| bar.is_ratio()) {
+            return Some(format!("the best of the others may be {rival}; add --engine {rival}"));
+        }
         let rivals = if bar.is_ratio() { &self.rivals[..] } else { &[] };
         let engines: Vec<&str> = [OURS].into_iter().chain(rivals.iter().copied()).collect();
         let failed = |f: &&Failed| {
@@ -306,8 +313,11 @@ impl<'a> About<'a> {
         {
             return Some("the cells are not of one machine and disk".to_owned());
         }
-        if let Some(engine) = needed.iter().find(|engine| self.unfound(engine)) {
+        if let Some(engine) = engines.iter().find(|engine| self.unfound(engine)) {
             return Some(format!("the highest rate of {engine} was not found within the search's budget"));
+        }
+        if let Some(why) = self.ill_found().or_else(|| self.puts_all_off()) {
+            return Some(why);
         }
         if bar.is_ratio() && self.late(baseline) {
             return Some(format!("{baseline} did not keep up with the load"));
@@ -318,6 +328,35 @@ impl<'a> About<'a> {
     /// True if a run did not end what came. Where the highest rate was looked for, that says nothing.
     fn late(&self, engine: &str) -> bool {
         self.claim.take != Take::HighestRate && self.documents(engine).any(late)
+    }
+
+    /// Why the rate that this one is a share of says little, if it does.
+    fn ill_found(&self) -> Option<String> {
+        let mine = self.evidence.planned.iter().find(|cell| is_of(cell, self.claim))?;
+        let Pace::Share { of, .. } = mine.work.pace else { return None };
+        let finds = |cell: &&Finished| {
+            (cell.experiment.as_str(), cell.work.as_str()) == (self.claim.of.0, of)
+                && cell.run.settings == self.settings
+        };
+        self.evidence.finished.iter().filter(finds).find_map(|cell| {
+            let document = &cell.run.document;
+            let is_open = document.max_rate.as_ref().is_some_and(|found| !found.is_narrow());
+            let open =
+                is_open.then(|| format!("{of} did not find the highest rate within the search's budget"));
+            why_disturbed(document).map(|why| format!("{why} while {of} was measured")).or(open)
+        })
+    }
+
+    /// A tail without any compaction is not one that compactions leave calm: said of ours, where it flushed and merged nothing.
+    fn puts_all_off(&self) -> Option<String> {
+        let of = |figure: fn(&WindowRow) -> Option<u64>| {
+            let windows = self.documents(OURS).flat_map(|document| &document.windows);
+            windows.map(|window| figure(window).unwrap_or(0)).sum::<u64>()
+        };
+        let merged = of(|w| w.l0_bytes) + of(|w| w.deep_bytes);
+        let puts_off = self.claim.take.tail() && of(|w| w.flush_bytes) > 0 && merged == 0;
+        (puts_off && !self.evidence.quick)
+            .then(|| format!("{OURS} compacted nothing while it was measured: a longer run would"))
     }
 
     /// True if a search for the highest rate ended before a rate little higher had failed.

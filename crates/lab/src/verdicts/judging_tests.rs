@@ -265,11 +265,13 @@ fn nothing_is_said_of_a_work_that_was_left_out() {
 #[test]
 fn a_claim_compares_with_the_best_rival_that_keeps_up() {
     let rivals = [("rocksdb", 100.0), ("rocksdb-auto-tuned", 50.0), ("rocksdb-low-priority", 20.0)];
-    let engines: Vec<String> =
-        [OURS].into_iter().chain(rivals.map(|(name, _)| name)).map(str::to_owned).collect();
-    let chosen = [find("peers-calm").unwrap()];
-    let planned: Vec<LabCell> = plan(&chosen, ALL, &engines, &[Settings::Equal], Scale::full(None));
-    let us = |engine: &str| rivals.iter().find(|(name, _)| *name == engine).map_or(5.0, |(_, us)| *us);
+    let calm = find("peers-calm").unwrap();
+    let engines: Vec<String> = [OURS].iter().chain(calm.rivals).map(|name| (*name).to_owned()).collect();
+    let planned: Vec<LabCell> = plan(&[calm], ALL, &engines, &[Settings::Equal], Scale::full(None));
+    let us = |engine: &str| match engine {
+        OURS => 5.0,
+        _ => rivals.iter().find(|(name, _)| *name == engine).map_or(200.0, |(_, us)| *us),
+    };
     let all: Vec<Finished> =
         planned.iter().map(|cell| finished(cell, 1.0, us(&cell.system.engine))).collect();
     let mut case = Case { planned, finished: all, failed: Vec::new(), quick: false };
@@ -277,7 +279,7 @@ fn a_claim_compares_with_the_best_rival_that_keeps_up() {
     let best = case.verdict(id);
     assert_eq!((best.baseline.as_str(), best.measured), ("rocksdb-low-priority", Some(0.25)), "{best:?}");
     assert_eq!((best.valid, best.holds), (true, Some(false)));
-    assert!(best.note.unwrap().contains("rocksdb-low-priority, the best of 3"));
+    assert!(best.note.unwrap().contains("rocksdb-low-priority, the best of 5"));
     // It did not end what came, once.
     let late = case.finished.iter_mut().find(|cell| {
         cell.work == "a-50" && cell.run.document.engine == "rocksdb-low-priority" && cell.seed == 44
@@ -288,5 +290,33 @@ fn a_claim_compares_with_the_best_rival_that_keeps_up() {
     assert_eq!((next.holds, next.goal_met), (Some(true), Some(false)));
     // All that were to be run have to have run, or the best may be missing.
     case.finished.retain(|cell| cell.run.document.engine != "rocksdb-auto-tuned");
-    assert!(case.verdict(id).why_not_valid.unwrap().starts_with("not run: 5 of 20"));
+    assert!(case.verdict(id).why_not_valid.unwrap().starts_with("not run: 5 of 30"));
+    // Nor may one be left out.
+    case.planned.retain(|cell| cell.system.engine != "rocksdb-auto-tuned");
+    assert!(case.verdict(id).why_not_valid.unwrap().contains("add --engine rocksdb-auto-tuned"));
+}
+
+/// What a share of a rate is worth goes by the run that found it, and a tail beside no compaction says nothing of compactions.
+#[test]
+fn a_share_of_a_bad_rate_and_a_run_that_compacts_nothing_are_not_valid() {
+    let calm = find("peers-calm").unwrap();
+    let engines: Vec<String> = [OURS].iter().chain(calm.rivals).map(|name| (*name).to_owned()).collect();
+    let planned: Vec<LabCell> = plan(&[calm], ALL, &engines, &[Settings::Equal], Scale::full(None));
+    let judged = |change: &dyn Fn(&mut Finished)| {
+        let mut finished: Vec<Finished> = planned.iter().map(|cell| finished(cell, 1.0, 5.0)).collect();
+        finished.iter_mut().for_each(change);
+        let case = Case { planned: planned.clone(), finished, failed: Vec::new(), quick: false };
+        case.verdict("peers-calm.n-80-p99.equal")
+    };
+    assert!(judged(&|_| ()).valid, "{:?}", judged(&|_| ()));
+    let why = |change: &dyn Fn(&mut Finished)| judged(change).why_not_valid.unwrap_or_default();
+    let finder = |cell: &Finished| cell.work == "n-sustained";
+    let disturbed = why(&|cell| cell.run.document.others_cores = Some(if finder(cell) { 1.0 } else { 0.0 }));
+    assert!(disturbed.contains("while n-sustained was measured"), "{disturbed}");
+    let idle = why(&|cell| {
+        for window in &mut cell.run.document.windows {
+            (window.flush_bytes, window.l0_bytes, window.deep_bytes) = (Some(1 << 20), Some(0), Some(0));
+        }
+    });
+    assert!(idle.contains("compacted nothing while it was measured"), "{idle}");
 }
