@@ -75,7 +75,12 @@ fn with_socket(failure: Failure) -> Failure {
 pub fn ask_running(target: &Target, question: &str) -> Result<Option<Value>, Failure> {
     let Some(mut lines) = connect(target, question)? else { return Ok(None) };
     let mut line = String::new();
-    lines.read_line(&mut line).map_err(|error| broken(&error.to_string()))?;
+    lines.read_line(&mut line).map_err(|error| match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => broken(
+            "no answer in time; what was asked for may happen once it goes on: look before you ask again",
+        ),
+        _ => broken(&error.to_string()),
+    })?;
     // A store that closes meanwhile answers nothing.
     if line.is_empty() { Ok(None) } else { parse(&line).map(Some) }
 }

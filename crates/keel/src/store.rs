@@ -183,6 +183,9 @@ impl EngineArgs {
         }
         let flags = named.len();
         for (name, value) in set_options(&mut options, &self.set)? {
+            if name == "schedule" {
+                check_schedule(&value)?;
+            }
             // Of two `--set` the last one holds: other engines' child processes add the user's to what all have in common.
             if named.iter().take(flags).any(|(other, _)| *other == name) {
                 return Err(Failure::usage(format!("{name} is said twice: leave out one of them")));

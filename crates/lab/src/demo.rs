@@ -245,6 +245,7 @@ impl Demo {
         };
         let worse: Vec<String> = others.iter().filter_map(of).collect();
         Some(match worse.is_empty() {
+            true if self.why_not_valid.is_some() => return None,
             true => format!("No schedule was worse than {} in any of these.", first.name()),
             false => format!("Worse than {}: {}.", first.name(), worse.join("; ")),
         })

@@ -201,7 +201,8 @@ impl Drain {
         self.since = Some(now);
         let kept = (-elapsed / self.memory.as_secs_f64()).exp();
         self.bytes = self.bytes * kept + bytes;
-        self.seconds = self.seconds * kept + elapsed;
+        // Of a long time without a step, as behind a gate or while the process was stopped, no more than is remembered.
+        self.seconds = self.seconds * kept + elapsed.min(self.memory.as_secs_f64());
     }
 
     /// Bytes per second, the time since something drained last included.

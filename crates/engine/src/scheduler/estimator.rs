@@ -89,6 +89,9 @@ pub enum Estimator {
     Device,
 }
 
+/// Bytes that a get or a scan may stand for.
+const WEIGHTS_MAX: f64 = 1e12;
+
 impl Estimator {
     /// Bytes that clients moved. The log is on the device too, so it counts with all but the first, which has the writes in it
     /// already; DLC leaves it out because its log had a disk of its own.
@@ -125,7 +128,7 @@ impl Estimator {
     pub fn check(&self) -> Result<()> {
         let makes_sense = match *self {
             Estimator::WeightedOps { get, scan } => {
-                get >= 0.0 && scan >= 0.0 && get + scan > 0.0 && (get + scan).is_finite()
+                get >= 0.0 && scan >= 0.0 && get + scan > 0.0 && get + scan <= WEIGHTS_MAX
             }
             Estimator::PerGet(bytes) => bytes > 0,
             Estimator::CacheFills { gamma } => gamma.is_none_or(|gamma| gamma > 0.0 && gamma <= 1.0),
@@ -135,7 +138,7 @@ impl Estimator {
             return Ok(());
         }
         Err(Error::invalid(
-            "an estimator's weights are numbers from 0 up, not both 0, per-get is above 0, and cache-fills' factor above 0 and at most 1",
+            "an estimator's weights are numbers from 0 to 1e12, not both 0, per-get is above 0, and cache-fills' factor above 0 and at most 1",
         ))
     }
 }

@@ -84,6 +84,9 @@ pub struct Burst {
     pub parts: Option<u32>,
 }
 
+/// The option `l0_limit` is at most this.
+const RUNS_MAX: u32 = 100_000;
+
 impl Burst {
     /// Refuses one that never comes, or always.
     pub fn check(&self) -> Result<()> {
@@ -91,6 +94,12 @@ impl Burst {
             (None, None) => Err(Error::invalid("a burst needs burst-runs or burst-bytes, or it never comes")),
             (Some(0 | 1), _) | (_, Some(0)) => {
                 Err(Error::invalid("a burst is from 2 runs or 1 byte on: there would be nothing to merge"))
+            }
+            (Some(runs), _) if runs > RUNS_MAX => {
+                Err(Error::invalid(format!("burst-runs is at most {RUNS_MAX}: L0 never has more")))
+            }
+            _ if self.parts.is_some_and(|parts| parts > RUNS_MAX) => {
+                Err(Error::invalid(format!("parts is at most {RUNS_MAX}: each leaves a run in L0")))
             }
             _ => Ok(()),
         }

@@ -66,6 +66,8 @@ impl Args {
                 }
                 let set = vec![format!("{name}={value}")];
                 let db = open_db(target, &EngineArgs { set, remember: true, ..EngineArgs::default() })?;
+                // On a disk without room for that it opens, and remembers nothing.
+                db.sync()?;
                 // With another schedule rewriting may take longer than deletes have.
                 warn_of_short_ttls(&parse(&db.control("audit-deletes")?)?, None);
                 db.close()?;

@@ -70,8 +70,7 @@ impl Args {
             Action::Set { schedule } => {
                 check_schedule(schedule)?;
                 // Opened with it, as the one that the store remembers may be refused by now.
-                let engine =
-                    EngineArgs { schedule: Some(schedule.clone()), remember: true, ..EngineArgs::default() };
+                let engine = EngineArgs { schedule: Some(schedule.clone()), ..EngineArgs::default() };
                 tell(target, &format!("set-schedule {schedule}"), &engine)?
             }
         };
@@ -109,9 +108,13 @@ impl Args {
 
 /// What a schedule that looks at the load makes of it.
 fn now(answer: &serde_json::Value) -> Option<String> {
-    answer["client_bytes_per_sec"].as_u64()?;
     let rate =
         |name: &str| answer[name].as_u64().map_or_else(|| "?".to_owned(), |n| format!("{}/s", bytes(n)));
+    if answer["client_bytes_per_sec"].is_null() {
+        // A limit that looks at no load, and one that is not the one that was given.
+        let tunes = answer["name"].as_str().is_some_and(|name| name.starts_with("autotuned"));
+        return tunes.then(|| format!("background work has at most {}", rate("limit_bytes_per_sec")));
+    }
     let load = answer["load"].as_str().map_or_else(String::new, |load| format!("load {load}: "));
     let (client, device, limit) =
         (rate("client_bytes_per_sec"), rate("device_bytes_per_sec"), rate("limit_bytes_per_sec"));

@@ -112,3 +112,28 @@ fn a_schedule_that_does_not_fit_any_more_is_changed_by_one_command() {
     keel.ok(&[&["put"], &slower[..], &["a", "2"]].concat());
     assert_eq!(keel.ok(&["schedule", "show", "--read-only"]).lines().next(), Some("paced"));
 }
+
+/// Who tunes a limit itself is asked for it.
+#[cfg(unix)]
+#[test]
+fn a_limit_that_tunes_itself_is_shown_while_somebody_goes_by_it() {
+    let keel = Keel::new();
+    let mut shell = Shell::start(&keel, &["--schedule", "autotuned:100MiB"]);
+    assert_eq!(shell.ask("put a 1"), "ok");
+    let show = keel.ok(&["schedule", "show"]);
+    assert!(
+        show.contains("autotuned:100MiB\nbackground work has at most ") && show.ends_with("MiB/s\n"),
+        "{show}"
+    );
+    assert_eq!(shell.ask("quit"), "ok");
+    shell.wait();
+}
+
+#[test]
+fn a_first_open_that_is_refused_leaves_nothing() {
+    let keel = Keel::new();
+    keel.run(&["put", "a", "1", "--set", "schedule=bogus"]).fails(2, &["unknown schedule `bogus`"]);
+    keel.run(&["put", "a", "1", "--schedule", "silk", "--set", "device_test=false"])
+        .fails(1, &["needs the device's speed"]);
+    assert!(!keel.db().exists());
+}

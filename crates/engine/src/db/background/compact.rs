@@ -208,6 +208,8 @@ pub fn compact(
     if options.from_level == 0 {
         flush(store, keyspace)?;
     }
+    // All the time, or a schedule would send a job away between its begin and the wait for it.
+    let _waits = store.background.caller_waits(true);
     let _levels_stay = ByHand::begin(store, keyspace);
     let wish = Wish {
         range: options.range.as_ref().map_or_else(KeyRange::all, |range| range.0.clone()),

@@ -19,6 +19,7 @@ use crate::db::recovery::settling::settle;
 use crate::db::store::background::{BackgroundState, STEP_BYTES};
 use crate::db::store::flush_slot::{FlushSlot, OpenFlush};
 use crate::db::store::keyspace_state::KeyspaceState;
+use crate::db::store::priority::Duty;
 use crate::db::store::state::Store;
 use crate::execution::flush_job::FlushJob;
 use crate::execution::merge_loop::Progress;
@@ -197,6 +198,10 @@ fn finished(
     room_from: Option<u64>,
 ) -> Stepped {
     store.background.flushes_fail.store(outcome.is_err(), Ordering::Relaxed);
+    if outcome.is_err() {
+        // What they free may be what it lacks.
+        store.background.priorities.raise_for(Duty::Compactions);
+    }
     let stepped = match outcome {
         Ok(()) => {
             state.failed_flush.clear();

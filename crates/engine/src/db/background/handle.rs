@@ -98,10 +98,11 @@ impl Handle {
 fn give_up_jobs(store: &Store) {
     let (jobs, flush) = {
         let mut state = store.background.lock();
+        // Under the lock: what was preempted adds up at every moment.
+        store.counters.jobs_discarded.add(state.jobs.iter().filter(|open| open.paused).count() as u64);
         (std::mem::take(&mut state.jobs), state.flush.take())
     };
     for open in jobs {
-        store.counters.jobs_discarded.add(open.paused.into());
         if let Some(job) = open.job {
             let why = if open.paused { DiscardedFor::Preemption } else { DiscardedFor::Close };
             let _ = give_up(store, open.id, job, why);

@@ -15,6 +15,7 @@ use crate::base::class::{Class, IoClass};
 use crate::base::error::{Error, Result};
 use crate::db::store::background::{BackgroundState, OpenJob};
 use crate::db::store::keyspace_state::KeyspaceState;
+use crate::db::store::priority::Duty;
 use crate::db::store::state::Store;
 use crate::observe::client_ops::ClientReads;
 use crate::observe::event::{Event, PreemptedBy};
@@ -51,8 +52,12 @@ pub fn decide_now(store: &Store, state: &mut BackgroundState) -> Directive {
     let urgent = directive.plan.urgent;
     if !store.background.urgent.swap(urgent, Ordering::Relaxed) && urgent {
         store.background.priorities.raise_all();
+    } else if urgent {
+        // Who was missed then, as one that lowered itself just then.
+        store.background.priorities.raise_for(Duty::Compactions);
     }
     set_aside(store, state, &directive);
+    hold_gated(store, state, &directive, sample.now);
     let asked = state.jobs.iter_mut().filter(|job| directive.let_go.contains(&job.id));
     for job in asked {
         ask_to_let_go(store, job, LetsGo::KeepsAll);
@@ -102,6 +107,18 @@ fn set_aside(store: &Store, state: &mut BackgroundState, directive: &Directive) 
             job.served = job.served.max(least);
             store.counters.jobs_resumed.add(1);
             store.event(&Event::Resumed { job: job.id });
+        }
+    }
+}
+
+/// L0 that may not begin is no measure of how fast it drains: it would, if writers needed it.
+fn hold_gated(store: &Store, state: &BackgroundState, directive: &Directive, now: Duration) {
+    let is_held = |by: &Directive, id| by.gates(id, Class::L0ToL1) && !by.l0_open.contains(&id);
+    for keyspace in store.keyspaces.load().by_name.values() {
+        if is_held(directive, keyspace.id) {
+            keyspace.l0_drain.hold(now, true);
+        } else if is_held(&state.directive, keyspace.id) {
+            let_drain(store, keyspace, now);
         }
     }
 }

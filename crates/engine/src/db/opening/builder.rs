@@ -328,7 +328,7 @@ impl Builder {
                 return Err(missing());
             }
             // Nothing is remembered that could make sense of it.
-            in_force::settle(&self.options, &self.by_name, None)?;
+            scheduling::check_schedule(&in_force::settle(&self.options, &self.by_name, None)?.0)?;
         }
         self.fs.create_dir(&self.path)?;
         self.fs.lock(&FileName::Lock.path(&self.path))

@@ -90,8 +90,11 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     keyspaces.remove(name);
     replace(store, keyspaces);
     retire(store, &state);
-    let metas = tables.iter().flat_map(|v| v.tables().map(|(_, t)| Arc::clone(&t.meta)).collect::<Vec<_>>());
-    tree.obsolete.extend(metas);
+    let metas: Vec<_> = tables
+        .iter()
+        .flat_map(|v| v.tables().map(|(_, t)| Arc::clone(&t.meta)).collect::<Vec<_>>())
+        .collect();
+    tree.obsolete.extend(metas.iter().cloned());
     // A handle's view would keep the tables, which only open snapshots are entitled to.
     state.drop_contents(&store.snapshots);
     drop(tables);
@@ -101,6 +104,7 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     {
         let mut background = store.background.lock();
         background.failing.dropped(state.id);
+        metas.iter().for_each(|table| _ = background.lost_work.remove(&table.id));
         let own = background.jobs.iter_mut().filter(|job| job.keyspace.id == state.id);
         own.for_each(|job| ask_to_let_go(store, job, LetsGo::Discards));
     }

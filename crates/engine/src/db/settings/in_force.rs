@@ -160,8 +160,12 @@ fn change_alone(store: &Store, name: &str, value: &str) -> Result<()> {
         return Ok(());
     }
     store.check_writable()?;
-    let event =
-        Event::OptionChanged { name: row.name.to_owned(), was: row.value(&before), now: row.value(&after) };
+    // One that only becomes what the store remembers is in force already.
+    let event = (after != *before).then(|| Event::OptionChanged {
+        name: row.name.to_owned(),
+        was: row.value(&before),
+        now: row.value(&after),
+    });
     put_in_force(store, after)?;
     let passing = store.passing().options.remove(row.name);
     if let Err(error) = persist(store) {
@@ -169,7 +173,7 @@ fn change_alone(store: &Store, name: &str, value: &str) -> Result<()> {
         put_in_force(store, Options::clone(&before))?;
         return Err(error);
     }
-    [event].iter().chain(&untold).for_each(|event| store.event(event));
+    event.iter().chain(&untold).for_each(|event| store.event(event));
     store.background.work_changed();
     Ok(())
 }

@@ -34,6 +34,9 @@ use crate::scheduler::decide::{Aside, Directive, State};
 use crate::scheduler::device_share::DeviceShare;
 use crate::scheduler::policy::SchedulingPolicy;
 
+/// Who waits for steps to end raises those who are in them this often.
+const LOOKED_AT_AGAIN: Duration = Duration::from_millis(10);
+
 /// Bytes a job may move in one step.
 pub const STEP_BYTES: u64 = 256 << 10;
 
@@ -444,10 +447,13 @@ impl Background {
 
     /// Pauses the work, and waits until no step is under way. Not for a thread that is in one.
     pub fn pause(&self) {
+        let _waits = self.caller_waits(false);
         let mut state = self.lock();
         self.pauses.fetch_add(1, Ordering::Relaxed);
         while state.stepping > 0 {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.wait(state, LOOKED_AT_AGAIN);
+            // Who is in a step may have lowered itself just before it.
+            self.priorities.raise_all();
         }
     }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError};
 use evenkeel_sys::{Priority, ThreadId, can_raise_priority, current_thread_id, set_thread_priority};
 
 use crate::base::locks::thread::{self, Thread};
-use crate::base::locks::{Mutex, drawn};
+use crate::base::locks::{RwLock, drawn};
 
 /// What a thread is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +112,7 @@ fn set(thread: ThreadId, priority: Priority) -> bool {
 
 /// The priorities of all background threads of a store.
 #[derive(Debug, Default)]
-pub struct Priorities(Mutex<Vec<Arc<ThreadPriority>>>);
+pub struct Priorities(RwLock<Vec<Arc<ThreadPriority>>>);
 
 impl Priorities {
     /// The calling thread is one of them: see [`ThreadPriority`].
@@ -130,18 +130,18 @@ impl Priorities {
     /// How many there are, and how many of them are raised.
     #[cfg(test)]
     pub fn count(&self) -> [usize; 2] {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
         [all.len(), all.iter().filter(|thread| thread.is_raised()).count()]
     }
 
     fn add(&self, own: ThreadPriority) -> Arc<ThreadPriority> {
         let own = Arc::new(own);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&own));
+        self.0.write().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&own));
         own
     }
 
     /// Somebody waits for them, or is slowed: all run as everyone does, until they find that nobody is any more. Who goes on waiting
-    /// asks again, because a thread of low priority may hold the list.
+    /// asks again, because a thread of low priority may hold the list while it joins.
     pub fn raise_all(&self) {
         self.raise_those(|_| true);
     }
@@ -153,7 +153,7 @@ impl Priorities {
 
     fn raise_those(&self, which: impl Fn(Duty) -> bool) {
         // One that joins just now looks for itself before it begins.
-        if let Ok(all) = self.0.try_lock() {
+        if let Ok(all) = self.0.try_read() {
             all.iter().filter(|thread| which(thread.duty)).for_each(|thread| thread.raise());
         }
     }
@@ -198,6 +198,16 @@ mod tests {
         thread.join().unwrap();
         // Of a thread that has ended nothing comes.
         priorities.raise_all();
+    }
+
+    /// One of them may be preempted while it raises others.
+    #[test]
+    fn who_raises_keeps_nobody_else_from_it() {
+        let priorities = Priorities::default();
+        let own = priorities.join_as_stand_in(Duty::Compactions);
+        let _raises = priorities.0.read().unwrap();
+        priorities.raise_all();
+        assert!(own.is_raised());
     }
 
     /// As where who raises it lacks the right: it may have it itself.

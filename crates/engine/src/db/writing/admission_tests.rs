@@ -171,6 +171,43 @@ fn a_schedule_says_how_l0_slows_writers() {
     assert!(matches!(slope, [None, Some(first), Some(last)] if first < 1e5 && last == 1024.0), "{slope:?}");
 }
 
+/// Behind the gate of a high load it does not drain, and would as soon as writers were slowed: they are not held to a rate with that time
+/// in it.
+#[test]
+fn what_a_gate_keeps_from_draining_is_no_measure_of_how_fast_it_does() {
+    let schedule = "dlc-full:low=1KiB,softness=10000,high=1KiB,every=10ms".to_owned();
+    let mut world = World::new(Options { schedule, device_bytes_per_sec: 100 * MIB, ..options() });
+    let keyspace = world.db.keyspace("default").unwrap();
+    let (store, state) = (world.store(), Arc::clone(keyspace.state()));
+    let rate = |world: &World| state.l0_drain.rate(world.clock.now());
+    for _ in 0..6000 {
+        world.put(&keyspace, 1000);
+        world.clock.manual.advance(Duration::from_millis(1));
+    }
+    while world.db.metrics().jobs_open > 0 {
+        world.db.step(&mut |jobs| jobs.first().map(|(i, _)| *i));
+        world.clock.manual.advance(Duration::from_millis(1));
+    }
+    assert!(world.db.metrics().compactions > 0);
+    let measured = rate(&world).unwrap();
+    assert!(world.db.get(&0x9e37_79b9_7f4a_7c15_u64.to_be_bytes()).unwrap().is_some());
+    world.clock.manual.advance(Duration::from_millis(10));
+    world.db.step(&mut |_| None);
+    assert_eq!(world.db.metrics().schedule.load_is_high, Some(true));
+    for _ in 0..6000 {
+        if pressure::L0Debt::of(&store, &state).debt == 0 {
+            world.put(&keyspace, 1000);
+        }
+    }
+    assert!(pressure::L0Debt::of(&store, &state).debt > 0);
+    for _ in 0..70 {
+        world.clock.manual.advance(Duration::from_secs(1));
+        world.db.step(&mut |_| None);
+    }
+    let now = rate(&world).unwrap();
+    assert!(now > 0.9 * measured, "{now} instead of {measured}");
+}
+
 #[test]
 fn a_keyspace_that_is_slowed_does_not_slow_another() {
     let mut world = World::new(options());

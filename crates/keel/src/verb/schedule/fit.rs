@@ -86,8 +86,11 @@ impl Fitted {
         let (get, scan) = fit_weights(intervals).map_or((0.0, 0.0), |(get, scan)| (round(get), round(scan)));
         if get + scan == 0.0 {
             return Err(match (gets + scans, read) {
-                (0, _) => "no gets and no scans came, so there is nothing to fit".to_owned(),
-                (_, 0) => format!("{gets} gets and {scans} scans came, and memory answered all of them"),
+                (0, _) => "no gets and no scans came, so there is nothing to fit: look while clients read, or for longer (--seconds)".to_owned(),
+                (_, 0) => format!(
+                    "{gets} gets and {scans} scans came, and memory answered all of them: look while more is read than the cache holds, or for \
+                     longer (--seconds)"
+                ),
                 _ => format!(
                     "{gets} gets and {scans} scans read {}, which does not tell what each of them reads: look while they come in \
                      changing proportions, and while some are written or found",
