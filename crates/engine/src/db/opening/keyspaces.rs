@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::builder::open_keyspace;
 use crate::base::error::{Error, Result};
+use crate::base::units::TableId;
 use crate::compaction::catalog;
 use crate::db::background::unlinks::unlink_unless_paused;
 use crate::db::jobs::pressure::retire;
@@ -94,7 +95,8 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
         .iter()
         .flat_map(|v| v.tables().map(|(_, t)| Arc::clone(&t.meta)).collect::<Vec<_>>())
         .collect();
-    tree.obsolete.extend(metas.iter().cloned());
+    let ids: Vec<TableId> = metas.iter().map(|table| table.id).collect();
+    tree.obsolete.extend(metas);
     // A handle's view would keep the tables, which only open snapshots are entitled to.
     state.drop_contents(&store.snapshots);
     drop(tables);
@@ -104,7 +106,7 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     {
         let mut background = store.background.lock();
         background.failing.dropped(state.id);
-        metas.iter().for_each(|table| _ = background.lost_work.remove(&table.id));
+        ids.iter().for_each(|id| _ = background.lost_work.remove(id));
         let own = background.jobs.iter_mut().filter(|job| job.keyspace.id == state.id);
         own.for_each(|job| ask_to_let_go(store, job, LetsGo::Discards));
     }
