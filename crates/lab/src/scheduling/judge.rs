@@ -19,6 +19,7 @@ use crate::results::comparison::most_others;
 use crate::results::document::Document;
 use crate::results::sustained::{Offered, SERVED_MIN, Sustained, differ, in_trouble, unserved};
 use crate::verdicts::expected::Expected;
+use crate::verdicts::rounds::seed_of;
 
 /// Where limits are out of reach, or most of the device is for reads, trouble is throughput that drops: in this share of the seconds.
 const SHORT_MIN: f64 = 0.05;
@@ -124,7 +125,8 @@ fn numbers(study: &Study, claim: &Claim, evidence: &Evidence<'_>) -> Numbers {
             .filter(|row| used.contains(&row.id()) && row.load != Load::Probe)
             .map(|row| row.probe().id())
             .collect();
-        let probe = evidence.finished.iter().filter(|cell| probes.contains(&cell.row));
+        let first = |cell: &&Finished| cell.seed == seed_of(1) && probes.contains(&cell.row);
+        let probe = evidence.finished.iter().filter(first);
         if let Some((why, row)) =
             probe.filter_map(|cell| Some((why_disturbed(&cell.document)?, &cell.row))).next()
         {
@@ -165,6 +167,8 @@ fn fault(valid: Valid, rows: &[Row], group: &str, table: &Table<'_>, quick: bool
     match valid {
         _ if row.load == Load::Probe => unlike(),
         Valid::Bursts => load().or_else(at_ease).or_else(unserved).or_else(unlike),
+        Valid::Drops if quick => unserved().or_else(unlike),
+        Valid::Drops => brief(row, baseline).or_else(unserved).or_else(unlike),
         Valid::High if quick => at_ease().or_else(unserved).or_else(unlike),
         Valid::High => at_ease().or_else(|| brief(row, baseline)).or_else(unserved).or_else(unlike),
         Valid::Served => unserved().or_else(|| runs.iter().find_map(|run| late(*run))).or_else(unlike),

@@ -33,6 +33,8 @@ pub enum Valid {
     Bursts,
     /// DLC's load, which is a part of X_max: the baseline in trouble or short of the load, as in `Bursts`, all served.
     High,
+    /// The same where the baseline's drops are what is claimed.
+    Drops,
     /// A load that is not to trouble anybody: all served, and by all but the baseline by the time the last request has come.
     Served,
     /// A load without valleys, to see when a schedule gives in: the baseline in trouble or short of the load, as in `Bursts`.
@@ -236,7 +238,7 @@ pub fn stalled_seconds(document: &Document) -> Option<f64> {
     document.stalls.seconds
 }
 
-/// The share of the seconds in which a writer waited.
+/// The share of the seconds in which a wait of a writer ended; one that is longer is told when it is over.
 pub fn stalled_share(document: &Document) -> Option<f64> {
     let told: Vec<f64> = seconds(document).filter_map(|window| window.stall_seconds).collect();
     let stalled = told.iter().filter(|seconds| **seconds > 0.0).count();

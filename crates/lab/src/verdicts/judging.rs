@@ -340,7 +340,8 @@ impl<'a> About<'a> {
         };
         self.evidence.finished.iter().filter(finds).find_map(|cell| {
             let document = &cell.run.document;
-            let is_open = document.max_rate.as_ref().is_some_and(|found| !found.is_narrow());
+            let is_open =
+                !self.evidence.quick && document.max_rate.as_ref().is_some_and(|found| !found.is_narrow());
             let open =
                 is_open.then(|| format!("{of} did not find the highest rate within the search's budget"));
             why_disturbed(document).map(|why| format!("{why} while {of} was measured")).or(open)

@@ -161,7 +161,7 @@ fn change_alone(store: &Store, name: &str, value: &str) -> Result<()> {
     }
     store.check_writable()?;
     // One that only becomes what the store remembers is in force already.
-    let event = (after != *before).then(|| Event::OptionChanged {
+    let event = (row.value(&after) != row.value(&before)).then(|| Event::OptionChanged {
         name: row.name.to_owned(),
         was: row.value(&before),
         now: row.value(&after),
