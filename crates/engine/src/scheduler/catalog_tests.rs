@@ -230,7 +230,7 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
         ("whenever", "unlimited"),
         ("silk:", "no knob"),
         ("silk:colour=red", "there are estimator"),
-        ("silk:floor=1x", "not `1x`"),
+        ("silk:floor=1x", "`1x` is no value of floor: what background work has at least, a rate"),
         ("silk:floor=20%,floor=30%", "`floor` is said twice"),
         ("silk:floor=0", "floor is from 1024"),
         (

@@ -85,7 +85,7 @@ pub struct Burst {
 }
 
 /// The option `l0_limit` is at most this.
-const RUNS_MAX: u32 = 100_000;
+pub const RUNS_MAX: u32 = 100_000;
 
 impl Burst {
     /// Refuses one that never comes, or always.

@@ -18,20 +18,20 @@ use crate::base::units::parse_size;
 pub const KNOBS: &[(&str, &str)] = &[
     ("estimator", "op-bytes, weighted@GET@SCAN, per-get[@BYTES], cache-fills[@FACTOR] or device"),
     ("epsilon", "what is kept free, a rate like 10MiB or a part of the device like 5%"),
-    ("floor", "what background work has at least, a rate or a part"),
+    ("floor", "what background work has at least, a rate like 10MiB or a part like 5%"),
     ("min-change", "smaller changes of the rate are not made, a rate or a part"),
-    ("every", "the interval in which clients are looked at, in ms or s, like 10ms"),
-    ("horizon", "by then deeper work is to be done, like 30s"),
+    ("every", "the interval in which clients are looked at, 1ms to 3600s, like 10ms"),
+    ("horizon", "by when deeper work is to be done, 1s to 86400s, like 30s"),
     ("low", "below this for `softness` intervals the load is low, a rate or a part"),
-    ("high", "above this it is high, a rate or a part"),
+    ("high", "above this the load is high, a rate like 80MiB or a part like 70%"),
     ("softness", "intervals below `low` that make it low, 1 to 10000"),
     ("deep", "deeper jobs at high load: run, pause, or how many"),
     ("l0", "L0 at high load: run, within (merged within itself only) or delay (not at all)"),
     (
         "burst-runs",
-        "runs in L0 from which on it is merged at high load all the same; 0 for no matter how many",
+        "runs in L0 from which on it is merged at high load all the same, 2 to 100000; 0 for no matter how many",
     ),
-    ("burst-bytes", "the same in bytes"),
+    ("burst-bytes", "bytes in L0 from which on it is merged all the same, like 256MiB"),
     ("parts", "merges of flushed runs alone before all of L0 goes down; 0 for none"),
     ("order", "strict, fair, shortest-remaining, equal or deadline"),
     ("conflict", "a deep job that has tables L0 needs: wait, yield or discard"),
@@ -68,7 +68,7 @@ pub fn change(policy: &mut SchedulingPolicy, knob: &str) -> Result<()> {
     match set(policy, name, value) {
         Some(true) => Ok(()),
         Some(false) => Err(Error::invalid(format!("this schedule has no use for `{name}`: {takes}"))),
-        None => Err(Error::invalid(format!("{name} is {takes}; not `{value}`"))),
+        None => Err(Error::invalid(format!("`{value}` is no value of {name}: {takes}"))),
     }
 }
 

@@ -222,7 +222,11 @@ fn a_device_that_cannot_be_measured_keeps_no_store_closed() {
         (db.metrics().schedule.device_bytes_per_sec, db.metrics().schedule.limit_bytes_per_sec)
     };
     assert_eq!(limit(&db), (0, 0));
+    let notes =
+        |db: &Db| db.control("schedule").unwrap().contains("nothing is limited: set device_bytes_per_sec");
+    assert!(notes(&db));
     set(&db, &[("device_bytes_per_sec", "50MiB")]);
+    assert!(!notes(&db));
     let (device, rate) = limit(&db);
     assert!(device == 50 << 20 && (1..=device).contains(&rate), "{device} {rate}");
     db.close().unwrap();

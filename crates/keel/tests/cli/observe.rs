@@ -74,6 +74,9 @@ fn a_running_store_answers_and_obeys() {
         late.contains("from 12 on writers are slowed") && late.contains("l0_limit to 37 or more"),
         "{late}"
     );
+    let never = keel.ok(&["schedule", "set", "dlc-burst-full:burst-runs=60000"]);
+    assert!(never.contains("set burst-runs lower"), "no l0_limit is so high: {never}");
+    keel.ok(&["schedule", "set", "dlc-burst-full"]);
     keel.ok(&["option", "set", "l0_limit", "36"]);
     assert!(keel.ok(&["schedule", "show"]).contains("note: "));
     keel.ok(&["option", "set", "l0_limit", "37"]);

@@ -7,7 +7,7 @@ use crate::db::store::state::Store;
 use crate::observe::json::{Object, quoted};
 use crate::scheduler::classifier::Load;
 use crate::scheduler::estimator::Usage;
-use crate::scheduler::gates::Burst;
+use crate::scheduler::gates::{Burst, RUNS_MAX};
 
 /// What the schedule does, and has done since the store was opened.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -80,10 +80,19 @@ pub fn schedule(store: &Store, state: &BackgroundState, used: Usage) -> Schedule
     }
 }
 
-/// What a schedule promises and cannot do in this store as it is, in a sentence for people: bursts that come later than the moment from
-/// which on writers are slowed, where all of L0 goes down anyway.
+/// What a schedule promises and cannot do in this store as it is, in a sentence for people: it limits nothing without the device's speed,
+/// and bursts may come later than the moment from which on writers are slowed, where all of L0 goes down anyway.
 pub fn note(store: &Store) -> Option<String> {
-    let burst = store.background.lock().policy.burst?;
+    let (needs_device, burst) = {
+        let state = store.background.lock();
+        (state.policy.needs_device(), state.policy.burst)
+    };
+    if needs_device && device_speed::known(&store.options.load()).is_none() {
+        let told = "the device's speed is not known, so nothing is limited: set device_bytes_per_sec, like 200MiB, or free space and set the \
+                    schedule again, which measures it";
+        return Some(told.to_owned());
+    }
+    let burst = burst?;
     let keyspaces = store.keyspaces.load();
     let late = keyspaces.by_name.values().filter_map(|keyspace| {
         let (needed, told) = late_burst(&burst, &L0Debt::of(store, keyspace))?;
@@ -103,10 +112,15 @@ fn late_burst(burst: &Burst, l0: &L0Debt) -> Option<(u64, String)> {
     let needed = (2 * most + 1).saturating_sub(l0.wanted);
     let parts =
         burst.parts.map_or_else(String::new, |parts| format!(", and each of {parts} parts leaves as much"));
+    let higher = if needed <= u64::from(RUNS_MAX) {
+        format!("l0_limit to {needed} or more, or ")
+    } else {
+        String::new()
+    };
     (most >= slowed_from).then(|| {
         let told = format!(
             "a burst is from {runs} runs of L0 on{parts}, but from {slowed_from} on writers are slowed and all of it goes down: \
-             set l0_limit to {needed} or more, or burst-runs lower"
+             set {higher}burst-runs lower"
         );
         (needed, told)
     })
