@@ -61,6 +61,8 @@ pub use write::batch::WriteBatch;
 /// Steering background work: what a compaction by hand tells, how it is cancelled, and pausing everything.
 pub mod background {
     pub use crate::db::background::compact::{CancelToken, CompactProgress, CompactReport};
+    #[cfg(unix)]
+    pub use crate::db::background::control_socket::fits as control_socket_fits;
     pub use crate::db::background::pause::Paused;
 }
 

@@ -60,14 +60,14 @@ pub fn tell(target: &Target, question: &str, engine: &EngineArgs) -> Result<Answ
     parse(&answer?).map(Answered::Here)
 }
 
-/// The length of a socket's path that systems take.
-const SOCKET_PATH_MAX: usize = 107;
-
 fn with_socket(failure: Failure) -> Failure {
     match failure {
         Failure::Locked { hint, dir } => {
-            let too_long = dir.join("SOCKET").as_os_str().len() > SOCKET_PATH_MAX;
-            let why = if too_long {
+            #[cfg(unix)]
+            let fits = evenkeel::background::control_socket_fits(&dir);
+            #[cfg(not(unix))]
+            let fits = true;
+            let why = if !fits {
                 "the path of the store is too long for a control socket, at which it would answer itself"
             } else {
                 "with the option control_socket=true it would answer itself"

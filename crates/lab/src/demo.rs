@@ -244,11 +244,11 @@ impl Demo {
             (!more.is_empty()).then(|| format!("{} in {}", run.name(), more.join(", ")))
         };
         let worse: Vec<String> = others.iter().filter_map(of).collect();
-        Some(match worse.is_empty() {
-            true if self.why_not_valid.is_some() => return None,
-            true => format!("No schedule was worse than {} in any of these.", first.name()),
-            false => format!("Worse than {}: {}.", first.name(), worse.join("; ")),
-        })
+        if worse.is_empty() {
+            let none = || format!("No schedule was worse than {} in any of these.", first.name());
+            return self.valid.then(none);
+        }
+        Some(format!("Worse than {}: {}.", first.name(), worse.join("; ")))
     }
 
     /// Whether it says anything, as a sentence.

@@ -158,6 +158,7 @@ fn fault(valid: Valid, rows: &[Row], group: &str, table: &Table<'_>, quick: bool
         Some(offered) => offered.fault(),
         None => Some("unlimited does not tell what was offered or moved".to_owned()),
     };
+    let brief = || if quick { None } else { brief(row, baseline) };
     let at_ease = || {
         let short = short_seconds(baseline).is_some_and(|share| share >= SHORT_MIN);
         let in_trouble = short || in_trouble(baseline, row.setup.l0_limit);
@@ -167,10 +168,8 @@ fn fault(valid: Valid, rows: &[Row], group: &str, table: &Table<'_>, quick: bool
     match valid {
         _ if row.load == Load::Probe => unlike(),
         Valid::Bursts => load().or_else(at_ease).or_else(unserved).or_else(unlike),
-        Valid::Drops if quick => unserved().or_else(unlike),
-        Valid::Drops => brief(row, baseline).or_else(unserved).or_else(unlike),
-        Valid::High if quick => at_ease().or_else(unserved).or_else(unlike),
-        Valid::High => at_ease().or_else(|| brief(row, baseline)).or_else(unserved).or_else(unlike),
+        Valid::Drops => brief().or_else(unserved).or_else(unlike),
+        Valid::High => at_ease().or_else(brief).or_else(unserved).or_else(unlike),
         Valid::Served => unserved().or_else(|| runs.iter().find_map(|run| late(*run))).or_else(unlike),
         Valid::Overload => at_ease().or_else(unlike),
     }

@@ -63,7 +63,12 @@ fn verdicts_of(id: &str, rounds: u16, change: impl Fn(&Cell, &mut Document)) -> 
     let planned = plan(&[study], 1..=rounds);
     let mut finished: Vec<Finished> = planned.iter().map(finished).collect();
     planned.iter().zip(&mut finished).for_each(|(cell, finished)| change(cell, &mut finished.document));
-    judge(study, &expected(), &Evidence { planned: &planned, finished: &finished, failed: &[], quick: false })
+    judged(study, &planned, &finished)
+}
+
+/// Those of a study by these cells.
+fn judged(study: &Study, planned: &[Cell], finished: &[Finished]) -> Vec<StudyVerdict> {
+    judge(study, &expected(), &Evidence { planned, finished, failed: &[], quick: false })
 }
 
 #[test]
@@ -161,9 +166,8 @@ fn later_rounds_are_judged_without_the_first() {
     let planned = plan(SCHEDULES, 2..=4);
     assert!(planned.iter().any(|cell| cell.round == 1));
     let finished: Vec<Finished> = planned.iter().map(finished).collect();
-    let evidence = Evidence { planned: &planned, finished: &finished, failed: &[], quick: false };
     for id in ["silk-fig8a", "silk-fig12"] {
-        for verdict in judge(study(id), &expected(), &evidence) {
+        for verdict in judged(study(id), &planned, &finished) {
             let missing = verdict.why_not_valid.as_ref().is_some_and(|why| why.contains("not run"));
             assert!(verdict.runs == 3 && !missing, "{verdict:?}");
         }
@@ -173,20 +177,16 @@ fn later_rounds_are_judged_without_the_first() {
 /// Under DLC's load reads have most of the device: what drops is throughput.
 #[test]
 fn a_load_of_reads_is_trouble_where_throughput_drops() {
-    let study = study("dlc-fig6");
-    let planned = plan(&[study], 1..=3);
     let judged = |short: u64| {
-        let mut finished: Vec<Finished> = planned.iter().map(finished).collect();
-        for cell in &mut finished {
-            cell.document.stalls.count = Some(0);
-            for window in &mut cell.document.windows {
+        let change = |_: &Cell, document: &mut Document| {
+            document.stalls.count = Some(0);
+            for window in &mut document.windows {
                 window.l0_runs = Some(1);
                 window.l0_bytes = Some(u64::from(window.second > 0));
                 window.achieved *= if window.second < short { 0.9 } else { 1.0 };
             }
-        }
-        let evidence = Evidence { planned: &planned, finished: &finished, failed: &[], quick: false };
-        judge(study, &expected(), &evidence).remove(0)
+        };
+        verdicts_of("dlc-fig6", 3, change).remove(0)
     };
     assert!(judged(2).valid, "{:?}", judged(2));
     assert_eq!(judged(2).measured, Some(1.0 / 19.0), "from the first merge on");
@@ -214,7 +214,7 @@ fn a_load_is_looked_at_until_its_trouble_can_show() {
 fn a_load_whose_rates_were_found_beside_others_is_not_valid() {
     let study = study("silk-fig13");
     let planned = plan(&[study], 1..=3);
-    let judged = |others: f64| {
+    let beside = |others: f64| {
         let mut finished: Vec<Finished> = planned.iter().map(finished).collect();
         let probe = finished.iter_mut().find(|cell| cell.row == "s-ycsb-f-probe-120s-unlimited").unwrap();
         // Of another experiment: rates are those of the first round.
@@ -222,11 +222,10 @@ fn a_load_whose_rates_were_found_beside_others_is_not_valid() {
         later.document.others_cores = Some(1.0);
         probe.document.others_cores = Some(others);
         finished.push(later);
-        let evidence = Evidence { planned: &planned, finished: &finished, failed: &[], quick: false };
-        judge(study, &expected(), &evidence).remove(0)
+        judged(study, &planned, &finished).remove(0)
     };
-    assert!(judged(0.0).valid, "{:?}", judged(0.0));
-    let why = judged(1.0).why_not_valid.unwrap();
+    assert!(beside(0.0).valid, "{:?}", beside(0.0));
+    let why = beside(1.0).why_not_valid.unwrap();
     assert!(why.contains("s-ycsb-f-probe-120s-unlimited found the rates"), "{why}");
 }
 
@@ -236,8 +235,7 @@ fn a_load_without_its_baseline_has_no_verdict() {
     let study = study("silk-fig9");
     let planned = plan(&[study], 1..=3);
     let silk: Vec<Finished> = planned.iter().filter(|cell| cell.row.name == "silk").map(finished).collect();
-    let evidence = Evidence { planned: &planned, finished: &silk, failed: &[], quick: false };
-    let all = judge(study, &expected(), &evidence);
+    let all = judged(study, &planned, &silk);
     let verdict = all.iter().find(|v| v.id == "silk-fig9.silk").unwrap();
     assert!(verdict.holds.is_none() && verdict.measured == Some(0.0), "{verdict:?}");
     assert!(verdict.why_not_valid.as_ref().unwrap().contains("without unlimited"), "{verdict:?}");

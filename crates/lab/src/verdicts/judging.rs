@@ -143,12 +143,12 @@ struct About<'a> {
     claim: &'a Claim,
     settings: &'static str,
     evidence: &'a Evidence<'a>,
+    /// The engines that ratios may be to.
+    all_rivals: &'static [&'static str],
     /// Figures are without the seconds in which the machine stood still: the runs of all engines tell them so.
     steady: bool,
-    /// The engines that ratios may be to, those that were to be run.
+    /// Those of them that were to be run.
     rivals: Vec<&'static str>,
-    /// The first of those that were not.
-    absent: Option<&'static str>,
     /// The one that they are to.
     baseline: &'static str,
 }
@@ -169,11 +169,17 @@ impl<'a> About<'a> {
         evidence: &'a Evidence<'a>,
     ) -> About<'a> {
         let baseline = experiment.rivals.first().copied().unwrap_or_default();
-        let mut about =
-            About { claim, settings, evidence, steady: false, rivals: Vec::new(), absent: None, baseline };
+        let mut about = About {
+            claim,
+            settings,
+            evidence,
+            all_rivals: experiment.rivals,
+            steady: false,
+            rivals: Vec::new(),
+            baseline,
+        };
         let runs: Vec<&Document> = about.all_documents().collect();
         about.steady = all_tell(&runs, |d| claim.take.of(d), |d| claim.take.steady(d));
-        about.absent = experiment.rivals.iter().copied().find(|rival| about.planned(rival) == 0);
         about.rivals = experiment.rivals.iter().copied().filter(|rival| about.planned(rival) > 0).collect();
         about.baseline = about.best_rival().or(about.rivals.first().copied()).unwrap_or(baseline);
         about
@@ -277,7 +283,8 @@ impl<'a> About<'a> {
         if let Some(engine) = needed.iter().find(|engine| self.planned(engine) == 0) {
             return Some(format!("{engine} was not asked for; add --engine {engine}"));
         }
-        if let Some(rival) = self.absent.filter(|_| bar.is_ratio()) {
+        let absent = self.all_rivals.iter().find(|rival| self.planned(rival) == 0);
+        if let Some(rival) = absent.filter(|_| bar.is_ratio()) {
             return Some(format!("the best of the others may be {rival}; add --engine {rival}"));
         }
         let rivals = if bar.is_ratio() { &self.rivals[..] } else { &[] };
@@ -340,10 +347,8 @@ impl<'a> About<'a> {
         };
         self.evidence.finished.iter().filter(finds).find_map(|cell| {
             let document = &cell.run.document;
-            let is_open =
-                !self.evidence.quick && document.max_rate.as_ref().is_some_and(|found| !found.is_narrow());
-            let open =
-                is_open.then(|| format!("{of} did not find the highest rate within the search's budget"));
+            let open = (!self.evidence.quick && is_open(document))
+                .then(|| format!("{of} did not find the highest rate within the search's budget"));
             why_disturbed(document).map(|why| format!("{why} while {of} was measured")).or(open)
         })
     }
@@ -362,8 +367,7 @@ impl<'a> About<'a> {
 
     /// True if a search for the highest rate ended before a rate little higher had failed.
     fn unfound(&self, engine: &str) -> bool {
-        let open = |d: &Document| d.max_rate.as_ref().is_some_and(|found| !found.is_narrow());
-        self.claim.take == Take::HighestRate && self.documents(engine).any(open)
+        self.claim.take == Take::HighestRate && self.documents(engine).any(is_open)
     }
 
     fn engines(&self, base: &Cell) -> Vec<EngineFigure> {
@@ -392,6 +396,11 @@ impl<'a> About<'a> {
     fn floor(&self) -> Option<f64> {
         Cell::of(self.documents(OURS), |document| self.claim.take.floor(document)).median
     }
+}
+
+/// True if a search ended before a rate little higher than what it found had failed.
+fn is_open(search: &Document) -> bool {
+    search.max_rate.as_ref().is_some_and(|found| !found.is_narrow())
 }
 
 /// Our figure, or its ratio, as the bar wants it.

@@ -261,13 +261,18 @@ fn nothing_is_said_of_a_work_that_was_left_out() {
     assert!(ids.len() == 9 && ids.iter().all(|id| id.starts_with("peers-ycsb.f-")), "{ids:?}");
 }
 
+/// The cells of an experiment that compares with several rivals.
+fn calm() -> Vec<LabCell> {
+    let calm = find("peers-calm").unwrap();
+    let engines: Vec<String> = [OURS].iter().chain(calm.rivals).map(|name| (*name).to_owned()).collect();
+    plan(&[calm], ALL, &engines, &[Settings::Equal], Scale::full(None))
+}
+
 /// Of several rivals a ratio is to the best that kept up with the load, whichever that is for the figure.
 #[test]
 fn a_claim_compares_with_the_best_rival_that_keeps_up() {
     let rivals = [("rocksdb", 100.0), ("rocksdb-auto-tuned", 50.0), ("rocksdb-low-priority", 20.0)];
-    let calm = find("peers-calm").unwrap();
-    let engines: Vec<String> = [OURS].iter().chain(calm.rivals).map(|name| (*name).to_owned()).collect();
-    let planned: Vec<LabCell> = plan(&[calm], ALL, &engines, &[Settings::Equal], Scale::full(None));
+    let planned = calm();
     let us = |engine: &str| match engine {
         OURS => 5.0,
         _ => rivals.iter().find(|(name, _)| *name == engine).map_or(200.0, |(_, us)| *us),
@@ -299,9 +304,7 @@ fn a_claim_compares_with_the_best_rival_that_keeps_up() {
 /// What a share of a rate is worth goes by the run that found it, and a tail beside no compaction says nothing of compactions.
 #[test]
 fn a_share_of_a_bad_rate_and_a_run_that_compacts_nothing_are_not_valid() {
-    let calm = find("peers-calm").unwrap();
-    let engines: Vec<String> = [OURS].iter().chain(calm.rivals).map(|name| (*name).to_owned()).collect();
-    let planned: Vec<LabCell> = plan(&[calm], ALL, &engines, &[Settings::Equal], Scale::full(None));
+    let planned = calm();
     let judged = |change: &dyn Fn(&mut Finished)| {
         let mut finished: Vec<Finished> = planned.iter().map(|cell| finished(cell, 1.0, 5.0)).collect();
         finished.iter_mut().for_each(change);

@@ -78,11 +78,20 @@ pub fn wake(dir: &Path) {
     let _ = UnixStream::connect(FileName::Socket.path(dir));
 }
 
+/// Whether the control socket of a store in this directory has a path that is short enough for one.
+pub fn fits(dir: &Path) -> bool {
+    is_short(&temp_name(&FileName::Socket.path(dir)))
+}
+
+fn is_short(path: &Path) -> bool {
+    path.as_os_str().len() <= PATH_BYTES_MAX
+}
+
 /// Listens under another name first, so that nobody but the owner ever finds the socket open.
 fn bind(path: &Path) -> io::Result<UnixListener> {
     let bytes = path.as_os_str().len();
     let temp = temp_name(path);
-    if temp.as_os_str().len() > PATH_BYTES_MAX {
+    if !is_short(&temp) {
         let what =
             format!("its path has {bytes} bytes, and a socket's may have about 100: use a shorter directory");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));

@@ -198,10 +198,6 @@ fn finished(
     room_from: Option<u64>,
 ) -> Stepped {
     store.background.flushes_fail.store(outcome.is_err(), Ordering::Relaxed);
-    if outcome.is_err() {
-        // What they free may be what it lacks.
-        store.background.priorities.raise_for(Duty::Compactions);
-    }
     let stepped = match outcome {
         Ok(()) => {
             state.failed_flush.clear();
@@ -210,6 +206,8 @@ fn finished(
             Stepped::Worked
         }
         Err(error) => {
+            // What compactions free may be what it lacks.
+            store.background.priorities.raise_for(Duty::Compactions);
             flush_went_on(store, 0, 0.0);
             // While it rests nothing is flushed, which is no measure of how fast flushes go.
             flushes_wait(store, false);

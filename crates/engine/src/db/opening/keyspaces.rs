@@ -91,12 +91,9 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     keyspaces.remove(name);
     replace(store, keyspaces);
     retire(store, &state);
-    let metas: Vec<_> = tables
-        .iter()
-        .flat_map(|v| v.tables().map(|(_, t)| Arc::clone(&t.meta)).collect::<Vec<_>>())
-        .collect();
-    let ids: Vec<TableId> = metas.iter().map(|table| table.id).collect();
-    tree.obsolete.extend(metas);
+    let metas = || tables.iter().flat_map(|version| version.tables()).map(|(_, table)| &table.meta);
+    let ids: Vec<TableId> = metas().map(|meta| meta.id).collect();
+    tree.obsolete.extend(metas().cloned());
     // A handle's view would keep the tables, which only open snapshots are entitled to.
     state.drop_contents(&store.snapshots);
     drop(tables);
