@@ -76,8 +76,8 @@ struct Slot {
 #[derive(Default)]
 struct List {
     free: Vec<Slot>,
-    /// The first slot of the newest chunk that never had a block.
-    fresh: Option<Slot>,
+    /// Of each chunk that has some the first slot that never had a block: of one, or as many as threads came for one at once.
+    fresh: Vec<Slot>,
 }
 
 /// Where blocks get their memory.
@@ -147,9 +147,12 @@ impl BlockPool {
             if left == 0 {
                 return;
             }
-            let (vacated, free) = list.lock().unwrap_or_else(PoisonError::into_inner).vacate(left);
+            let (vacated, gone) = list.lock().unwrap_or_else(PoisonError::into_inner).vacate(left);
+            let free: usize = gone.iter().map(|slot| slot.chunk.slot_bytes).sum();
             self.0.free_bytes.fetch_sub(free, Std::Relaxed);
             left = left.saturating_sub(vacated);
+            // Chunks without blocks end here, without the lock.
+            drop(gone);
         }
     }
 }
@@ -178,18 +181,24 @@ impl Shared {
         }
         popped.unwrap_or_else(|| {
             let mut list = self.list(own, size);
-            let fresh = list.fresh.take();
-            let slot = fresh.unwrap_or_else(|| Slot {
-                chunk: Arc::new(Chunk::new(self, slot_bytes, Some((own, size)))),
-                index: 0,
-            });
-            if slot.index + 1 < slot.chunk.slots() {
-                list.fresh = Some(Slot { chunk: Arc::clone(&slot.chunk), index: slot.index + 1 });
+            if let Some(slot) = list.fresh.pop() {
+                return self.first_use(list, slot);
             }
-            self.touch(&slot.chunk);
-            slot.chunk.held.fetch_add(1, Std::Relaxed);
-            slot
+            drop(list);
+            // Without the lock: memory is mapped, which may take its time.
+            let chunk = Arc::new(Chunk::new(self, slot_bytes, Some((own, size))));
+            self.first_use(self.list(own, size), Slot { chunk, index: 0 })
         })
+    }
+
+    /// A slot that never had a block and is on no list; the next one of its chunk goes to the list.
+    fn first_use(&self, mut list: MutexGuard<'_, List>, slot: Slot) -> Slot {
+        if slot.index + 1 < slot.chunk.slots() {
+            list.fresh.push(Slot { chunk: Arc::clone(&slot.chunk), index: slot.index + 1 });
+        }
+        self.touch(&slot.chunk);
+        slot.chunk.held.fetch_add(1, Std::Relaxed);
+        slot
     }
 
     /// A free slot of another shard. Nobody waits for its threads.
@@ -228,7 +237,7 @@ impl Shared {
         }
         let of_chunk = |slot: &Slot| Arc::as_ptr(&slot.chunk) == chunk;
         let gone: Vec<Slot> = list.free.extract_if(.., |slot| of_chunk(slot)).collect();
-        let fresh = list.fresh.take_if(|slot| of_chunk(slot));
+        let fresh: Vec<Slot> = list.fresh.extract_if(.., |slot| of_chunk(slot)).collect();
         drop(list);
         self.free_bytes.fetch_sub(gone.len() * slot_bytes, Std::Relaxed);
         // The chunk ends here, without the lock.
@@ -244,8 +253,8 @@ impl List {
         Some(slot)
     }
 
-    /// Answers how many bytes the vacated chunks have, and how many of them were free.
-    fn vacate(&mut self, bytes: usize) -> (usize, usize) {
+    /// Answers how many bytes the vacated chunks have, and the slots of them that were free.
+    fn vacate(&mut self, bytes: usize) -> (usize, Vec<Slot>) {
         let mut free_slots: HashMap<*const Chunk, usize> = HashMap::new();
         self.free.iter().for_each(|slot| *free_slots.entry(Arc::as_ptr(&slot.chunk)).or_default() += 1);
         let mut chunks: Vec<(usize, *const Chunk)> =
@@ -254,13 +263,11 @@ impl List {
         chunks.truncate(bytes.div_ceil(CHUNK_BYTES));
         let leaving: HashSet<*const Chunk> = chunks.iter().map(|(_, chunk)| *chunk).collect();
         let leaves = |slot: &Slot| leaving.contains(&Arc::as_ptr(&slot.chunk));
-        self.fresh.take_if(|slot| leaves(slot));
-        let mut free = 0;
-        for slot in self.free.extract_if(.., |slot| leaves(slot)) {
-            slot.chunk.leaving.store(true, Std::Relaxed);
-            free += slot.chunk.slot_bytes;
-        }
-        (chunks.len() * CHUNK_BYTES, free)
+        // Of each of them a slot is free, which keeps the chunk.
+        self.fresh.retain(|slot| !leaves(slot));
+        let gone: Vec<Slot> = self.free.extract_if(.., |slot| leaves(slot)).collect();
+        gone.iter().for_each(|slot| slot.chunk.leaving.store(true, Std::Relaxed));
+        (chunks.len() * CHUNK_BYTES, gone)
     }
 }
 

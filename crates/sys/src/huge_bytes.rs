@@ -11,7 +11,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 #[cfg(all(target_os = "linux", not(miri)))]
-use crate::populate::populate;
+use crate::populate::touch;
 
 /// The size of a huge page; from here on they are asked for.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -83,8 +83,8 @@ impl HugeBytes {
             const PAGE_BYTES: usize = 4096;
             let to = to.min(self.len);
             let from = (from / PAGE_BYTES * PAGE_BYTES).min(to);
-            // SAFETY: the range begins at a page and lies in the mapping owned by `self`, which begins at one.
-            let _ = unsafe { populate(self.start.add(from), to - from) };
+            // SAFETY: the range begins at a page and lies in the mapping owned by `self`, which begins at one and is no file's.
+            unsafe { touch(self.start.add(from), to - from) };
         }
         #[cfg(not(all(target_os = "linux", not(miri))))]
         let _ = (from, to);

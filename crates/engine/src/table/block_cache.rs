@@ -381,10 +381,22 @@ impl BlockCache {
         self.pool.vacate(bytes as usize);
         for place in 0..1usize << self.bits.load(Ordering::Relaxed) {
             let Some(bucket) = self.bucket(place) else { return };
-            let mut slots = bucket.lock();
-            for block in slots.blocks.iter_mut().flatten().filter(|block| block.is_leaving()) {
-                *block = self.pool.block(block);
+            let leaves = |block: &Option<Block>| block.as_ref().filter(|block| block.is_leaving()).cloned();
+            let leaving = bucket.lock().blocks.each_ref().map(leaves);
+            if leaving.iter().all(Option::is_none) {
+                continue;
             }
+            // Without the lock, which readers want: memory is mapped, and unmapped with the last block that leaves.
+            let mut moved = leaving.map(|block| block.map(|block| (self.pool.block(&block), block)));
+            let mut slots = bucket.lock();
+            for (block, moved) in slots.blocks.iter_mut().zip(&mut moved) {
+                if let (Some(block), Some((copy, left))) = (block, moved)
+                    && block.as_ptr() == left.as_ptr()
+                {
+                    std::mem::swap(block, copy);
+                }
+            }
+            drop(slots);
         }
         self.waiting.move_leaving(|block| self.pool.block(block));
     }

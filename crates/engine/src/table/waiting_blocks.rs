@@ -107,9 +107,15 @@ impl WaitingBlocks {
     pub fn move_leaving(&self, copy: impl Fn(&Block) -> Block) {
         let mut queues = self.queues();
         let blocks = queues.open.values_mut().flat_map(|queue| &mut queue.blocks);
-        for waiting in blocks.filter(|waiting| waiting.block.is_leaving()) {
-            waiting.block = copy(&waiting.block);
-        }
+        let leaving = blocks.filter(|waiting| waiting.block.is_leaving());
+        let moved = |waiting: &mut Waiting| {
+            let copied = copy(&waiting.block);
+            std::mem::replace(&mut waiting.block, copied)
+        };
+        let left: Vec<Block> = leaving.map(moved).collect();
+        drop(queues);
+        // What they leave goes back to the system with the last of them, without the lock.
+        drop(left);
     }
 
     fn gone(&self, waiting: Option<Waiting>) -> Option<Waiting> {

@@ -185,14 +185,18 @@ impl WalFiles {
     /// # Errors
     /// If the next log cannot be made now. Nothing has changed then.
     pub fn prepare(&self) -> Result<()> {
-        // Dropped without the lock, which a leader wants who has filled another log.
-        let memory: Vec<_> = self.lock().retiring.iter_mut().filter_map(RecordWriter::take_memory).collect();
-        drop(memory);
+        drop(self.memory_of_full());
         while self.lock().lacks_prepared() {
             let made = self.make(0)?;
             self.lock().prepared.push_back(made);
         }
         Ok(())
+    }
+
+    /// What made appends to the full logs fast, to be dropped, which takes a while, before they are sealed: a sync takes write access to
+    /// each page that is mapped from all cores, one by one. Not dropped here, as a leader who has filled another log wants the lock.
+    pub fn memory_of_full(&self) -> Vec<Box<dyn Send>> {
+        self.lock().retiring.iter_mut().filter_map(RecordWriter::take_memory).collect()
     }
 
     /// The lane's part: unlinks logs no longer needed, and seals one full log. True if more are to be sealed: the lane has others to

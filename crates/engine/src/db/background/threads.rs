@@ -1,6 +1,6 @@
 //! The background threads' bodies: loops around one step each.
 //!
-//! They run below the clients' priority, so that nobody feels them, until a deadline nears: a caller or a writer waits, writers are slowed or
+//! They run below the clients' priority (the lane ahead lets who wakes go first, no more), so that nobody feels them, until a deadline nears: a caller or a writer waits, writers are slowed or
 //! will be soon because of L0, the memtable after the one being flushed is half full, memory runs short, flushes fail, or a plan says so.
 //! Then they run as everyone does. In a process that may not raise a priority again the flush lane and each worker have a stand-in with a
 //! client's share of a core, which works instead of them while a deadline is near; the other two lanes have that share for good.
@@ -247,12 +247,23 @@ fn lane_loop(store: &Store) {
     let own = store.background.priorities.join(Duty::Flushes, Priority::Nice19, Priority::Batch);
     let sync_is_due = || store.lane.sync_wanted_by().is_some_and(|by| by <= store.clock.now());
     let begin = || _ = set(&own, || flush_is_urgent(store) || sync_is_due());
-    let upkeep = || Some(maintain(store)?.saturating_sub(store.clock.now()));
+    let upkeep = || {
+        let memory = store.wal_files.memory_of_full();
+        if !memory.is_empty() {
+            // With the lock of the whole address space: see below.
+            own.raise();
+            drop(memory);
+            begin();
+        }
+        Some(maintain(store)?.saturating_sub(store.clock.now()))
+    };
     store.lane.run(&*store.clock, begin, || store.background.sync_done(), upkeep);
 }
 
 fn ahead_loop(store: &Store) {
-    let own = store.background.priorities.join(Duty::Flushes, Priority::Nice19, Priority::Batch);
+    // While it makes pages of logs present it has the lock of the whole address space: if it lost its core then to every client that
+    // wakes, whoever maps memory would wait until all of them rest.
+    let own = store.background.priorities.join(Duty::Flushes, Priority::Batch, Priority::Batch);
     let begin = || _ = set(&own, || flush_is_urgent(store));
     let upkeep = || {
         make_ready(store);
