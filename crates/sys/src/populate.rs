@@ -35,7 +35,7 @@ pub unsafe fn populate(start: NonNull<u8>, len: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// The same for memory that is no file's, page by page and without that lock (Linux 6.4 and later): clearing a huge page takes a
+/// The same for memory that is no file's, page by page and mostly without that lock (Linux 6.4 and later): clearing a huge page takes a
 /// millisecond, and much longer for a thread that loses its core.
 ///
 /// # Safety

@@ -111,15 +111,15 @@ fn keys_that_do_not_fit_are_not_confused_but_not_kept() {
     }
 }
 
-#[test]
-fn threads_never_see_a_wrong_block() {
-    let cache = BlockCache::new(60_000, 1000);
+/// Four threads look, and keep what is not there, of so many blocks of a thousand bytes, and each changes the capacity now and then.
+fn look_beside_changes(capacity: impl Fn(u64) -> u64 + Sync, offsets: u64) {
+    let cache = BlockCache::new(capacity(0), 1000);
     std::thread::scope(|scope| {
         for t in 0..4u64 {
-            let cache = &cache;
+            let (cache, capacity) = (&cache, &capacity);
             scope.spawn(move || {
                 for i in 0..20_000u64 {
-                    let (table, offset) = (i.wrapping_mul(t + 3) % 5, i.wrapping_mul(7 + t) % 97);
+                    let (table, offset) = (i.wrapping_mul(t + 3) % 5, i.wrapping_mul(7 + t) % offsets);
                     match cache.get(TableId(table), offset) {
                         Some(found) => assert!(is_right(&found, table, offset)),
                         None => {
@@ -127,7 +127,7 @@ fn threads_never_see_a_wrong_block() {
                         }
                     }
                     if i % 5000 == 0 {
-                        cache.set_capacity(40_000 + i * 20);
+                        cache.set_capacity(capacity(i));
                     }
                 }
             });
@@ -136,6 +136,17 @@ fn threads_never_see_a_wrong_block() {
     assert!(cache.used() <= cache.capacity());
     cache.set_capacity(0);
     assert_eq!(cache.used(), 0);
+}
+
+#[test]
+fn threads_never_see_a_wrong_block() {
+    look_beside_changes(|i| 40_000 + i * 20, 97);
+}
+
+/// Of a cut from 16 MiB to 4 memory is given back: blocks move from the chunks that leave, and others want them meanwhile.
+#[test]
+fn threads_never_see_a_wrong_block_while_memory_is_given_back() {
+    look_beside_changes(|i| if i % 10_000 == 0 { 16 << 20 } else { 4 << 20 }, 4999);
 }
 
 #[test]

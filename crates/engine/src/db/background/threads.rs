@@ -1,7 +1,8 @@
 //! The background threads' bodies: loops around one step each.
 //!
-//! They run below the clients' priority (the lane ahead lets who wakes go first, no more), so that nobody feels them, until a deadline nears: a caller or a writer waits, writers are slowed or
-//! will be soon because of L0, the memtable after the one being flushed is half full, memory runs short, flushes fail, or a plan says so.
+//! They run below the clients' priority, so that nobody feels them (the lane ahead only lets who wakes go first), until a deadline nears: a
+//! caller or a writer waits, writers are slowed or will be soon because of L0, the memtable after the one being flushed is half full, memory
+//! runs short, flushes fail, or a plan says so.
 //! Then they run as everyone does. In a process that may not raise a priority again the flush lane and each worker have a stand-in with a
 //! client's share of a core, which works instead of them while a deadline is near; the other two lanes have that share for good.
 //!
@@ -261,8 +262,8 @@ fn lane_loop(store: &Store) {
 }
 
 fn ahead_loop(store: &Store) {
-    // While it makes pages of logs present it has the lock of the whole address space: if it lost its core then to every client that
-    // wakes, whoever maps memory would wait until all of them rest.
+    // While it makes pages of logs present it has the lock of the whole address space: with a low thread's share of a core whoever maps
+    // memory would wait until clients rest.
     let own = store.background.priorities.join(Duty::Flushes, Priority::Batch, Priority::Batch);
     let begin = || _ = set(&own, || flush_is_urgent(store));
     let upkeep = || {
