@@ -11,7 +11,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 #[cfg(all(target_os = "linux", not(miri)))]
-use crate::populate::touch;
+use crate::populate::{PAGE_BYTES, touch};
 
 /// The size of a huge page; from here on they are asked for.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -80,7 +80,6 @@ impl HugeBytes {
     pub fn populate(&self, from: usize, to: usize) {
         #[cfg(all(target_os = "linux", not(miri)))]
         if self.mapped.is_some() {
-            const PAGE_BYTES: usize = 4096;
             let to = to.min(self.len);
             let from = (from / PAGE_BYTES * PAGE_BYTES).min(to);
             // SAFETY: the range begins at a page and lies in the mapping owned by `self`, which begins at one and is no file's.
@@ -134,7 +133,6 @@ fn heap_layout(len: usize) -> Layout {
 /// Maps `len` bytes, at a 2 MiB boundary if they fill a huge page; `None` when the system refuses, then the heap decides.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn map(len: usize) -> Option<(NonNull<u8>, usize)> {
-    const PAGE_BYTES: usize = 4096;
     let mapped = len.next_multiple_of(PAGE_BYTES);
     let huge = len >= HUGE_PAGE_BYTES;
     // A larger range is asked for and trimmed at both ends, since mmap only aligns to pages.

@@ -3,6 +3,9 @@
 use std::io;
 use std::ptr::NonNull;
 
+/// What memory is mapped, and made present, in multiples of.
+pub const PAGE_BYTES: usize = 4096;
+
 /// So much a call: it holds the lock of the whole address space, which other threads need to map memory, and may lose its core meanwhile.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -42,7 +45,6 @@ pub unsafe fn populate(start: NonNull<u8>, len: usize) -> io::Result<()> {
 /// The bytes lie in one writable mapping without a file that lasts until this returns, and `start` is at the beginning of a page.
 #[cfg(target_arch = "x86_64")]
 pub unsafe fn touch(start: NonNull<u8>, len: usize) {
-    const PAGE_BYTES: usize = 4096;
     for at in (0..len).step_by(PAGE_BYTES) {
         // SAFETY: `at` is below `len`, so this is in the caller's mapping.
         let page = unsafe { start.add(at) }.as_ptr();

@@ -14,7 +14,7 @@ pub enum Priority {
     /// The default class at nice 0: what client threads have.
     Normal,
     /// SCHED_BATCH at nice 0, in long turns: as much of a core as others, but it lets whoever wakes beside it go first. What a
-    /// thread may be that can never be raised.
+    /// thread may be that can never be raised, or that has to hold what everyone needs.
     Batch,
     /// The default class at nice 19: about 1.5 % of a core that others want.
     Nice19,
