@@ -411,7 +411,7 @@ impl Options {
 pub struct KeyspaceOptions {
     /// Its compaction strategy; `None` for `1-leveling`, whatever the default keyspace has.
     pub strategy: Option<String>,
-    /// Its memtable size in bytes, 1 KiB to 4 GiB; `None` for the store's when the keyspace is made, which it keeps.
+    /// Its memtable size in bytes, 1 KiB to 4 GiB; `None` for the store's, also when that changes.
     pub memtable_bytes: Option<u64>,
     /// How its tables are compressed; `None` for the store's.
     pub compression: Option<CompressionRule>,

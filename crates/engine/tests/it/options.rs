@@ -451,6 +451,36 @@ fn options_that_are_no_set_options_make_a_difference_too() {
     assert_eq!(db.keyspace("default").unwrap().strategy_text(), "tier");
 }
 
+/// Live, and when the store is opened again.
+#[test]
+fn a_keyspace_without_a_memtable_size_of_its_own_follows_the_store() {
+    let world = World::new();
+    let flushes = |db: &Db| {
+        ["own", "plain"].map(|name| {
+            let (keyspace, before) = (db.keyspace(name).unwrap(), db.metrics().flushes);
+            for i in 0..600 {
+                keyspace.put(&key(i % 200), &[1; 100]).unwrap();
+            }
+            keyspace.flush().unwrap();
+            db.metrics().flushes - before
+        })
+    };
+    let db = world.open(&[]);
+    let own = KeyspaceOptions { memtable_bytes: Some(8 << 10), ..KeyspaceOptions::default() };
+    db.create_keyspace("own", own).unwrap();
+    db.create_keyspace("plain", KeyspaceOptions::default()).unwrap();
+    let [before, as_many] = flushes(&db);
+    assert!(before > 5 && as_many == before, "{before} {as_many}");
+    db.set_option("memtable_bytes", "1MiB").unwrap();
+    assert_eq!(flushes(&db), [before, 1]);
+    db.close().unwrap();
+    let db = world.open(&[("memtable_bytes", "4MiB")]);
+    assert_eq!(flushes(&db), [before, 1]);
+    db.close().unwrap();
+    let db = world.open(&[("memtable_bytes", "8KiB")]);
+    assert_eq!(flushes(&db), [before; 2]);
+}
+
 #[test]
 fn every_option_of_a_keyspace_makes_a_difference() {
     let world = World::new();

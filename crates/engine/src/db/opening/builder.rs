@@ -32,7 +32,7 @@ use crate::db::store::commit_state::{CommitState, OpenMemtable};
 use crate::db::store::decisions::Decisions;
 use crate::db::store::gate::Admission;
 use crate::db::store::journal::Journal;
-use crate::db::store::keyspace_state::{DEFAULT_NAME, KeyspaceState, NamedStrategy, ReadView};
+use crate::db::store::keyspace_state::{DEFAULT_NAME, KeyspaceState, MemtableBytes, NamedStrategy, ReadView};
 use crate::db::store::lane::Lane;
 use crate::db::store::logged_deletes::LoggedDeletes;
 use crate::db::store::outbox::{Events, Outbox};
@@ -371,13 +371,13 @@ impl Builder {
         let given = self.options.strategy.as_deref().filter(|_| name == DEFAULT_NAME);
         let kept = persisted.get(name).and_then(|o| o.strategy.as_deref());
         let text = given.or(kept).unwrap_or(catalog::DEFAULT);
-        resolve(text, self.memtable_bytes_of(name, persisted), &self.options)
+        resolve(text, self.memtable_bytes_of(name, persisted).get(), &self.options)
     }
 
-    /// The default keyspace has the store's memtable size; the others keep their own.
-    fn memtable_bytes_of(&self, name: &str, persisted: &KeyspaceSettings) -> u64 {
-        let kept = persisted.get(name).and_then(|o| o.memtable_bytes).filter(|_| name != DEFAULT_NAME);
-        kept.unwrap_or(self.options.memtable_bytes)
+    /// The default keyspace has the store's memtable size, and so have others without one of their own.
+    fn memtable_bytes_of(&self, name: &str, persisted: &KeyspaceSettings) -> MemtableBytes {
+        let own = persisted.get(name).and_then(|o| o.memtable_bytes).filter(|_| name != DEFAULT_NAME);
+        MemtableBytes { own, of_store: self.options.memtable_bytes }
     }
 
     /// How each keyspace's tables are written; the default one has the store's settings, as with its memtables.
@@ -445,10 +445,10 @@ impl Builder {
         let mut keyspaces = Keyspaces::default();
         let mut memtables = Vec::new();
         for (id, tree) in versions.trees() {
-            let memtable_bytes = self.memtable_bytes_of(&tree.name, persisted);
+            let memtable = self.memtable_bytes_of(&tree.name, persisted);
             let strategy = self.strategy_of(&tree.name, persisted)?;
             let style = settings.styles.get(id).cloned().unwrap_or_default();
-            let (state, open) = open_keyspace(*id, tree, memtable_bytes, style, strategy, &context.memory);
+            let (state, open) = open_keyspace(*id, tree, memtable, style, strategy, &context.memory);
             // Newest first.
             let unflushed =
                 replayed.unflushed.remove(id).into_iter().flatten().rev().inspect(|m| m.charge(0));
@@ -578,15 +578,15 @@ fn identified(store: &Store) -> Result<()> {
 pub fn open_keyspace(
     id: KeyspaceId,
     tree: &Tree,
-    memtable_bytes: u64,
+    memtable: MemtableBytes,
     style: TableStyle,
     strategy: NamedStrategy,
     memory: &Arc<MemoryBudget>,
 ) -> (Arc<KeyspaceState>, OpenMemtable) {
-    let (writer, active) = Memtable::new(b"", memtable_bytes, memory);
+    let (writer, active) = Memtable::new(b"", memtable.get(), memory);
     let view = ReadView { active, immutable: Vec::new(), version: Arc::clone(&tree.version) };
     let (name, no_wal) = (tree.name.clone(), tree.no_wal);
-    let state = Arc::new(KeyspaceState::new(id, name, memtable_bytes, no_wal, style, view, strategy));
+    let state = Arc::new(KeyspaceState::new(id, name, memtable, no_wal, style, view, strategy));
     (Arc::clone(&state), OpenMemtable { keyspace: state, writer, look_at: 0 })
 }
 

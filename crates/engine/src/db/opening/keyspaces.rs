@@ -10,7 +10,7 @@ use crate::db::background::unlinks::unlink_unless_paused;
 use crate::db::jobs::pressure::retire;
 use crate::db::jobs::scheduling::ask_to_let_go;
 use crate::db::settings::strategies::{change_settings, creation, resolve, stored};
-use crate::db::store::keyspace_state::{DEFAULT_NAME, KeyspaceState};
+use crate::db::store::keyspace_state::{DEFAULT_NAME, KeyspaceState, MemtableBytes};
 use crate::db::store::state::{Keyspaces, Store};
 use crate::options::{KeyspaceOptions, TableStyle};
 use crate::scheduler::conflict::LetsGo;
@@ -27,9 +27,10 @@ pub fn create(store: &Store, name: &str, options: KeyspaceOptions) -> Result<Arc
     }
     options.check()?;
     let _one_at_a_time = store.changing_options();
-    let memtable_bytes = options.memtable_bytes.unwrap_or(store.options.load().memtable_bytes);
+    let of_store = store.options.load().memtable_bytes;
+    let memtable = MemtableBytes { own: options.memtable_bytes, of_store };
     let text = options.strategy.as_deref().unwrap_or(catalog::DEFAULT);
-    let strategy = resolve(text, memtable_bytes, &store.options.load())?;
+    let strategy = resolve(text, memtable.get(), &store.options.load())?;
     let style = TableStyle::of(&options)?;
     // Writers wait behind this, which may wait for a thread of low priority.
     let _waits = store.background.caller_waits(false);
@@ -43,18 +44,14 @@ pub fn create(store: &Store, name: &str, options: KeyspaceOptions) -> Result<Arc
         return Err(Error::invalid(format!("keyspace `{name}` could not be made")));
     };
     let mut settings = stored(store);
-    let own = KeyspaceOptions {
-        strategy: Some(strategy.text.clone()),
-        memtable_bytes: Some(memtable_bytes),
-        ..options
-    };
+    let own = KeyspaceOptions { strategy: Some(strategy.text.clone()), ..options };
     settings.keyspaces.insert(name.to_owned(), own);
     change_settings(store, &mut tree, &settings, record)?;
     tree.claims.entry(id).or_default();
     let Some(new) = tree.versions.trees().get(&id) else {
         return Err(Error::invalid(format!("keyspace `{name}` could not be made")));
     };
-    let (state, open) = open_keyspace(id, new, memtable_bytes, style, strategy, &store.memory);
+    let (state, open) = open_keyspace(id, new, memtable, style, strategy, &store.memory);
     // Ids only grow, so the list stays sorted.
     commit.memtables.push(open);
     commit.keyspaces_changed();

@@ -28,6 +28,22 @@ pub const DEFAULT_NAME: &str = "default";
 /// How often it is found out what a time for deletes asks for: a tenth of a second is little of any.
 const EXPIRING_EVERY: Duration = Duration::from_millis(100);
 
+/// At which size a keyspace's memtables are flushed.
+#[derive(Clone, Copy, Debug)]
+pub struct MemtableBytes {
+    /// Its own, which holds whatever the store's is.
+    pub own: Option<u64>,
+    /// The store's.
+    pub of_store: u64,
+}
+
+impl MemtableBytes {
+    /// The one that counts.
+    pub fn get(self) -> u64 {
+        self.own.unwrap_or(self.of_store)
+    }
+}
+
 /// All there is to read of a keyspace at a moment.
 #[derive(Clone, Debug)]
 pub struct ReadView {
@@ -80,8 +96,9 @@ pub struct KeyspaceState {
     pub view: ArcSwap<ReadView>,
     /// Its strategy; swapping it is all that changing it takes.
     pub strategy: ArcSwap<NamedStrategy>,
-    /// Its memtables are flushed at this size.
+    /// Its memtables are flushed at this size; always, or until the store's changes.
     memtable_bytes: AtomicU64,
+    memtable_bytes_own: Option<u64>,
     /// Where its writers wait for their turn.
     pub gate: Gate,
     /// What its reads teach.
@@ -111,7 +128,7 @@ impl KeyspaceState {
     pub fn new(
         id: KeyspaceId,
         name: String,
-        memtable_bytes: u64,
+        memtable: MemtableBytes,
         no_wal: bool,
         style: TableStyle,
         view: ReadView,
@@ -131,7 +148,8 @@ impl KeyspaceState {
             id,
             name,
             no_wal,
-            memtable_bytes: AtomicU64::new(memtable_bytes),
+            memtable_bytes: AtomicU64::new(memtable.get()),
+            memtable_bytes_own: memtable.own,
             style,
             view: ArcSwap::from_pointee(view),
             strategy: ArcSwap::from_pointee(strategy),
@@ -192,6 +210,11 @@ impl KeyspaceState {
     /// True if a memtable of so many bytes is full.
     pub fn is_full(&self, bytes: u64) -> bool {
         bytes >= full_from(self.memtable_bytes())
+    }
+
+    /// The same with this size for the store's memtables.
+    pub fn memtable(&self, of_store: u64) -> MemtableBytes {
+        MemtableBytes { own: self.memtable_bytes_own, of_store }
     }
 
     /// Changes the size at which its memtables are flushed; the active one follows.
