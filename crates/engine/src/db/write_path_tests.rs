@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::database::Db;
+use super::keyspace::Keyspace;
 use super::reading::scan::ScanRange;
+use crate::base::clock::ManualClock;
 use crate::base::durability::Durability;
 use crate::base::units::{GIB, KIB, MIB};
 use crate::options::{KeyspaceOptions, Options};
@@ -248,6 +250,50 @@ fn a_refused_compaction_is_told_to_writers() {
     fs.set_free_space(Some(64 * MIB));
     assert_eq!(fill(&db, 20).unwrap_err().kind(), "NoSpace");
     assert!(db.metrics().jobs_refused > 0);
+}
+
+/// What is smaller may fit, and who writes elsewhere has nothing to do with it.
+#[test]
+fn without_space_for_a_large_compaction_smaller_ones_go_on() {
+    let (fs, clock) = (SimulatedFileSystem::new(), Arc::new(ManualClock::default()));
+    let tight = Options {
+        l0_limit: 20,
+        reserve_bytes: 0,
+        memtable_bytes: 64 * KIB,
+        table_bytes: 200 * KIB,
+        strategy: Some(
+            "when=saturation how=runs:20 much=level; L0: when=runs how=runs:4; size: base=500KiB sizes=fixed"
+                .into(),
+        ),
+        ..options()
+    };
+    let db = Db::builder(Path::new("/db"))
+        .file_system(Arc::new(fs.clone()))
+        .clock(Arc::clone(&clock) as _)
+        .options(tight)
+        .set("compression", "none")
+        .without_threads()
+        .open()
+        .unwrap();
+    let other = db.create_keyspace("other", Default::default()).unwrap();
+    let store = Arc::clone(&db.handle.store);
+    // Some runs of 64 KiB fit into it; what the next level has is more, and so are four tables.
+    for flush in 0..60_u32 {
+        fs.set_free_space(Some(700 * KIB));
+        for i in 0..60_u32 {
+            db.put(&(i * 1000 + flush).to_be_bytes(), &[7; 1000]).unwrap();
+        }
+        db.flush().unwrap();
+        clock.advance(Duration::from_secs(1));
+        while db.step(&mut |jobs| jobs.first().map(|(i, _)| *i)) {}
+    }
+    assert!(db.metrics().jobs_refused > 0);
+    let runs: Vec<u64> = db.metrics().keyspaces[0].levels.iter().map(|level| level.runs).collect();
+    assert!(runs[0] < 4 && runs[1] > 4, "{runs:?}");
+    let state = store.background.lock();
+    let fails_for = |id| state.lasting_error(|keyspace, class| keyspace == id && class.is_l0()).is_some();
+    let of = |keyspace: &Keyspace| keyspace.state().id;
+    assert!(fails_for(of(&db.keyspace("default").unwrap())) && !fails_for(of(&other)), "{:?}", state.refused);
 }
 
 #[test]

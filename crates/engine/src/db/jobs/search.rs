@@ -18,7 +18,7 @@ use super::pressure::L0Debt;
 use super::scheduling::{ask_to_let_go, decide_now};
 use crate::base::class::{Class, L0Permit, Permit};
 use crate::base::error::{Error, Result};
-use crate::base::units::JobId;
+use crate::base::units::{JobId, TableId};
 use crate::compaction::commit::{set_bounds, set_levels};
 use crate::compaction::picker::{Candidate, Pick, Rejected, Why, candidates, pick_among};
 use crate::compaction::placement::Picked;
@@ -30,6 +30,7 @@ use crate::db::store::keyspace_state::KeyspaceState;
 use crate::db::store::state::{Store, TreeState};
 use crate::scheduler::conflict::{Holder, OnConflict};
 use crate::scheduler::decide::{Aside, Directive};
+use crate::version::run::TableRef;
 
 /// Opens jobs while the schedule permits and the trees want it.
 pub fn look_for_work(store: &Store) -> Result<()> {
@@ -122,6 +123,17 @@ fn directive(store: &Store) -> (Directive, OnConflict) {
     (directive, on_conflict)
 }
 
+/// What came of a look.
+enum Looked {
+    Begun,
+    Nothing,
+    /// There is no space for what was picked: its first table.
+    Refused(Option<TableId>),
+}
+
+/// Where there is no space for so many compactions, no others are looked for.
+const REFUSED_MAX: usize = 4;
+
 /// Looks for work in one tree; true if some was begun.
 fn look_in(
     store: &Store,
@@ -141,10 +153,37 @@ fn look_in(
         adjust_levels(store, tree, keyspace, &strategy.strategy)?;
         adjust_groups(store, tree, keyspace, &strategy.strategy)?;
     }
+    let (mut permit, mut refused) = (permit_now(store, directive, keyspace), 0);
+    while refused < REFUSED_MAX {
+        match look_once(store, tree, keyspace, directive, on_conflict, &permit)? {
+            Looked::Begun => return Ok(true),
+            Looked::Nothing => break,
+            Looked::Refused(first) => {
+                // What is smaller, or only moves, may find a place.
+                refused += 1;
+                permit.resting.extend(first);
+            }
+        }
+    }
+    if refused > 0 {
+        there_is_no_space(store, keyspace);
+    }
+    Ok(false)
+}
+
+/// The same, once, for what is permitted.
+fn look_once(
+    store: &Store,
+    tree: &mut TreeState,
+    keyspace: &Arc<KeyspaceState>,
+    directive: &Directive,
+    on_conflict: OnConflict,
+    permit: &Permit,
+) -> Result<Looked> {
     let Some(view) = tree_view(store, tree, keyspace.id) else {
-        return Ok(false);
+        return Ok(Looked::Nothing);
     };
-    let permit = &permit_now(store, directive, keyspace);
+    let strategy = keyspace.strategy.load_full();
     let wanted = &*wanted_now(store, &view, &strategy.strategy, directive, keyspace);
     // Where what is in L0's way is thrown away, L0 is looked at first: else what was more urgent would be begun again, and again in vain.
     let first = (on_conflict == OnConflict::Discard).then(|| pick_among(&view, wanted, &only_l0(permit)));
@@ -159,7 +198,7 @@ fn look_in(
         Pick::Blocked { want, by, less_urgent } => {
             let class = want.compaction.class;
             if make_way(store, on_conflict, class, &by, &less_urgent) {
-                return Ok(false);
+                return Ok(Looked::Nothing);
             }
             // Nobody lets go for it: what it would have come before need not wait as well.
             let mut permit = permit.clone();
@@ -168,16 +207,15 @@ fn look_in(
                 (Pick::Run(picked), rejected) => {
                     begin_if_there_is_space(store, tree, keyspace, *picked, &rejected, permit.l0)
                 }
-                _ => Ok(false),
+                _ => Ok(Looked::Nothing),
             }
         }
         Pick::Nothing => {
             // In shape: groups that fit a changed strategy are marked as shaped for it.
-            let Some(committed) = set_bounds(view.version, view.claims, &strategy.strategy)? else {
-                return Ok(false);
-            };
-            change_tree(store, tree, keyspace, committed.edit)?;
-            Ok(false)
+            if let Some(committed) = set_bounds(view.version, view.claims, &strategy.strategy)? {
+                change_tree(store, tree, keyspace, committed.edit)?;
+            }
+            Ok(Looked::Nothing)
         }
     }
 }
@@ -219,17 +257,23 @@ fn begin_if_there_is_space(
     picked: Picked,
     rejected: &[Rejected],
     l0: L0Permit,
-) -> Result<bool> {
+) -> Result<Looked> {
+    let first = picked.compaction.tables().next().map(TableRef::id);
     let begun = begin(store, tree, keyspace, picked, rejected, l0, None)?;
-    if begun.is_none() {
-        // Looked for again when there may be space. Writers that wait for this must not wait for ever.
-        let mut state = store.background.lock();
-        state.retry_at = store.clock.now() + REST;
-        state.look_for_work = true;
+    Ok(if begun.is_some() { Looked::Begun } else { Looked::Refused(first) })
+}
+
+/// Looked for again when there may be space. Writers that wait for this must not wait for ever.
+fn there_is_no_space(store: &Store, keyspace: &KeyspaceState) {
+    let mut state = store.background.lock();
+    state.retry_at = store.clock.now() + REST;
+    state.look_for_work = true;
+    // A failure of which nobody knows whose it is goes before.
+    if state.compaction_error.is_none() || !state.refused.is_empty() {
         let context = format!("compact keyspace `{}`", keyspace.name);
         state.compaction_error = Some(Error::NoSpace { context });
+        state.refused.push(keyspace.id);
     }
-    Ok(begun.is_some())
 }
 
 /// Lets a level be born or go where dynamic sizes want it.

@@ -95,6 +95,7 @@ fn look_if_wanted(store: &Store, now: Duration) -> (MutexGuard<'_, BackgroundSta
     state.looking += 1;
     // What failed is tried again, or not wanted any more.
     state.compaction_error = None;
+    state.refused.clear();
     drop(state);
     if let Err(error) = look_for_work(store) {
         failed(store, error);
@@ -333,7 +334,10 @@ fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<Compacti
     let (lost, removed) = job.abandon();
     store.counters.wasted_bytes.add(lost);
     let read = if yielded { job.bytes_read() } else { job.compaction().input_bytes };
-    tell_watch(store, id, |watched| note_job(watched, &job));
+    tell_watch(store, id, |watched| {
+        note_job(watched, &job);
+        watched.is_whole = !yielded;
+    });
     let compaction = Arc::clone(job.compaction());
     drop(job);
     // Before the job goes from the list of open jobs: whoever waits until there are none counts it.
@@ -494,6 +498,7 @@ fn tell_failure(store: &Store, error: Error) {
     store.event(&Event::BackgroundError { error: error.to_string() });
     let mut state = store.background.lock();
     state.compaction_error = Some(error);
+    state.refused.clear();
     state.failures_in_a_row += 1;
     state.look_for_work = true;
     drop(state);

@@ -113,6 +113,8 @@ pub struct BackgroundState {
     pub failed_flush: FailedFlush,
     /// Why compactions rest: the last failure, until they are looked for again.
     pub compaction_error: Option<Error>,
+    /// Whose it is, where there was no space for some; empty where nobody knows.
+    pub refused: Vec<KeyspaceId>,
     /// Failures since a compaction succeeded.
     pub failures_in_a_row: u32,
     /// When compactions may be tried again after a failure.
@@ -180,7 +182,16 @@ impl BackgroundState {
     /// before.
     pub fn lasting_error(&self, matters: impl Fn(KeyspaceId, Class) -> bool) -> Option<&Error> {
         let lasts = |e: &&Error| matches!(e, Error::NoSpace { .. }) || self.failures_in_a_row >= FAILURES_MAX;
-        self.compaction_error.as_ref().filter(lasts).or_else(|| self.failing.lasting_error(matters))
+        // What there is no space for may be what L0 waits for; not while L0 goes down all the same.
+        let goes_down =
+            |id: KeyspaceId| self.jobs.iter().any(|job| job.keyspace.id == id && job.class.is_l0());
+        let is_told = |id: KeyspaceId| matters(id, Class::L0ToL1) && !goes_down(id);
+        let is_theirs = self.refused.is_empty() || self.refused.iter().any(|id| is_told(*id));
+        self.compaction_error
+            .as_ref()
+            .filter(lasts)
+            .filter(|_| is_theirs)
+            .or_else(|| self.failing.lasting_error(matters))
     }
 }
 
@@ -204,6 +215,8 @@ pub struct Watched {
     pub bytes_written: u64,
     /// Tables that it has committed.
     pub tables_written: u64,
+    /// True once it has done all of it: neither let go before, nor thrown away.
+    pub is_whole: bool,
     /// What it failed of.
     pub failed: Option<Error>,
 }
@@ -243,6 +256,7 @@ impl Background {
                 flush_limiter: RateLimiter::new(None),
                 failed_flush: FailedFlush::default(),
                 compaction_error: None,
+                refused: Vec::new(),
                 failures_in_a_row: 0,
                 retry_at: Duration::ZERO,
                 syncs_done: 0,
@@ -409,10 +423,11 @@ impl Background {
         self.priorities.raise_all();
         // It may have asked for its rate before, and be asleep until that lets it go on.
         self.wake_flusher();
-        if for_jobs && self.waiting_for_jobs.fetch_add(1, Ordering::AcqRel) == 0 {
+        if for_jobs {
+            self.waiting_for_jobs.fetch_add(1, Ordering::AcqRel);
             let mut state = self.lock();
-            if state.policy.holds_back() {
-                // What the schedule held back is due now.
+            if state.policy.holds_back() && !state.directive.waited_for {
+                // What the schedule held back is due now, and whoever waits as well must not find that nothing is.
                 state.look_for_work = true;
                 self.tell_change(state);
             }
