@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::fs::FileSystem;
-use evenkeel::testing::{ManualClock, SimulatedFileSystem};
+use evenkeel::testing::{Fault, FaultError, FaultKind, ManualClock, SimulatedFileSystem};
 use evenkeel::{Db, KeyspaceOptions, Options, ScanRange};
 
 /// In what time deletes are to be gone.
@@ -162,6 +162,35 @@ fn the_clock_goes_on_while_the_store_is_killed_and_opened_again() {
         idle(&db, &clock, TTL * 33 / 100);
         check_gone(&db, &fs, &strategy);
     }
+}
+
+/// Each attempt would leave a table of what had come since the one before.
+#[test]
+fn where_no_log_can_be_made_memory_is_not_cut_to_pieces() {
+    let (fs, clock) = (SimulatedFileSystem::new(), Arc::new(ManualClock::default()));
+    clock.advance(Duration::from_secs(1_000_000));
+    let db = create(&fs, &clock, &strategies()[0]);
+    fill(&db);
+    let path_contains = ".log".to_owned();
+    let no_log =
+        Fault { kind: FaultKind::Create, path_contains, nth: 0, error: FaultError::Enospc, sticky: true };
+    fs.inject(no_log);
+    delete_victims(&db);
+    clock.advance(TTL / 2);
+    work(&db);
+    let before = db.metrics().flushes;
+    for n in 0..100_u32 {
+        db.put(b"other", &n.to_be_bytes()).unwrap();
+        clock.advance(Duration::from_secs(2));
+        work(&db);
+    }
+    // As many as there were logs ready.
+    let flushes = db.metrics().flushes - before;
+    assert!(flushes <= 4, "{flushes} flushes of one write each");
+    fs.clear_faults();
+    idle(&db, &clock, TTL);
+    check_gone(&db, &fs, "once there was a log");
+    db.close().unwrap();
 }
 
 #[test]

@@ -9,6 +9,7 @@
 //! all that have a part in it are flushed. Its files are not recycled, because a recycled one keeps its old bytes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::device_speed;
 use super::install::{oldest_unflushed, record_change};
@@ -17,7 +18,7 @@ use crate::compaction::deadline::shortest_ms;
 use crate::compaction::due::next_due_ms;
 use crate::compaction::strategy::{Strategy, Trigger};
 use crate::db::store::keyspace_state::KeyspaceState;
-use crate::db::store::logged_deletes::{MEMORY_LEAST_MS, deadlines};
+use crate::db::store::logged_deletes::{Logged, MEMORY_LEAST_MS, deadlines};
 use crate::db::store::state::Store;
 use crate::observe::event::Event;
 use crate::version::level::Level;
@@ -54,44 +55,47 @@ pub fn leave_memory_in_time(store: &Store) {
             }
         }
     }
-    let logs_are_due =
-        store.deletes.lock().iter().any(|logged| logged.due_ms <= now_ms && !logged.is_leaving);
+    let now = store.clock.now();
+    let is_due = |logged: &Logged| logged.due_ms <= now_ms && !logged.is_leaving && logged.again_at <= now;
+    let logs_are_due = store.deletes.lock().iter().any(is_due);
     if (logs_are_due || !unlogged.is_empty())
         && let Some(mut commit) = store.try_commit_state()
     {
+        // First: while there can be no other log nothing is gained by leaving memory, and each attempt would leave a small table.
+        let has_begun = logs_are_due && begin_log(store, &mut commit.wal, now_ms);
         for open in &mut commit.memtables {
-            let goes = if open.keyspace.no_wal { unlogged.contains(&open.keyspace.id) } else { logs_are_due };
+            let goes = if open.keyspace.no_wal { unlogged.contains(&open.keyspace.id) } else { has_begun };
             if goes && !open.writer.table().is_empty() {
-                open.switch(store.clock.now());
+                open.switch(now);
             }
-        }
-        if logs_are_due {
-            begin_log(store, &mut commit.wal, now_ms);
         }
     }
     forget_logs(store);
 }
 
-/// The log in use ends here, if it holds anything that is due.
-fn begin_log(store: &Store, wal: &mut Wal, now_ms: u64) {
+/// The log in use ends here, if it holds anything that is due. False if that cannot be.
+fn begin_log(store: &Store, wal: &mut Wal, now_ms: u64) -> bool {
     let mut logged = store.deletes.lock();
     let due = || logged.iter().filter(|logged| logged.due_ms <= now_ms);
     if due().any(|logged| logged.log == store.wal_files.log_of(SeqNo::MAX)) {
         match wal.begin_next() {
             Ok(()) => store.counters.wal_rotations.add(1),
-            // Tried again at the next step.
+            // There may be space later.
             Err(LogError::Refused(error)) => {
+                let again_at = store.clock.now().saturating_add(Duration::from_millis(AGAIN_MS));
+                logged.iter_mut().for_each(|logged| logged.again_at = again_at);
                 store.event(&Event::BackgroundError { error: error.to_string() });
-                return;
+                return false;
             }
             Err(LogError::Failed(error)) => {
                 store.log_failed(error);
-                return;
+                return false;
             }
         }
     }
     logged.iter_mut().filter(|logged| logged.due_ms <= now_ms).for_each(|logged| logged.is_leaving = true);
     store.lane.poke();
+    true
 }
 
 /// Lets go of logs whose writes are all in tables. After each flush that is done anyway, but an idle store has none.

@@ -1,6 +1,7 @@
 //! Which logs hold deletes that have to be gone in time, and when they are due. What is done about it is in `deletes.rs`.
 
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use super::keyspace_state::KeyspaceState;
 use crate::base::locks::{Mutex, MutexGuard};
@@ -22,6 +23,8 @@ pub struct Logged {
     pub log: u64,
     /// When it has to be on its way, wall milliseconds.
     pub due_ms: u64,
+    /// There was no place for a newer log: not tried before.
+    pub again_at: Duration,
     /// What was in memory of it is being flushed, and a newer log has begun.
     pub is_leaving: bool,
 }
@@ -37,7 +40,7 @@ impl LoggedDeletes {
         let mut all = self.lock();
         match all.iter_mut().find(|logged| logged.log == log) {
             Some(logged) => logged.due_ms = logged.due_ms.min(due_ms),
-            None => all.push(Logged { log, due_ms, is_leaving: false }),
+            None => all.push(Logged { log, due_ms, again_at: Duration::ZERO, is_leaving: false }),
         }
     }
 
