@@ -176,6 +176,14 @@ pub mod schedule {
         crate::scheduler::parameters::KNOBS
     }
 
+    /// Those of them that a schedule, like `silk`, has a use for. `fixed` and `autotuned` take a rate instead, and none.
+    ///
+    /// # Errors
+    /// `InvalidArgument` that says what schedules there are.
+    pub fn knobs_of(schedule: &str) -> crate::Result<Vec<(&'static str, &'static str)>> {
+        crate::scheduler::catalog::knobs_of(schedule)
+    }
+
     /// Says what is wrong with a schedule's text; nothing if [`crate::Db::set_schedule`] would take it.
     ///
     /// # Errors

@@ -66,6 +66,12 @@ impl RateLimiter {
         self.charge_flush(0);
     }
 
+    /// True while whoever asks has to wait, whatever is under way.
+    pub fn is_spent(&self, now: Duration) -> bool {
+        let elapsed = now.saturating_sub(self.refilled_at).as_secs_f64();
+        self.bytes_per_sec.is_some_and(|rate| self.tokens + rate as f64 * elapsed <= 0.0)
+    }
+
     /// `Ok(bytes)` that may be moved now, or `Err(when)` to ask again.
     pub fn grant(&mut self, now: Duration, wanted: u64) -> Result<u64, Duration> {
         let Some(rate) = self.bytes_per_sec else { return Ok(wanted) };
@@ -180,13 +186,15 @@ mod tests {
         limiter.step_begins();
         assert!(limiter.grant(now, 8000).is_ok());
         limiter.charge(6000);
-        assert!(limiter.grant(now, 8000).is_err());
+        assert!(limiter.grant(now, 8000).is_err() && !limiter.is_spent(now));
         assert_eq!(limiter.drains(), 0);
         limiter.step_ended(1000);
         assert!(limiter.grant(now, 8000).is_ok());
         limiter.step_begins();
         limiter.step_ended(20_000);
-        assert!(limiter.grant(now, 8000).is_err());
+        assert!(limiter.grant(now, 8000).is_err() && limiter.is_spent(now));
+        assert!(!limiter.is_spent(now + Duration::from_millis(20)));
+        assert!(!RateLimiter::new(None).is_spent(now));
         assert_eq!(limiter.drains(), 1);
     }
 

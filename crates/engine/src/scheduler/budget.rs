@@ -172,8 +172,8 @@ impl BudgetState {
             Budget::Fixed(rate) => self.rate = rate.at(device).map(whole),
             Budget::AutoTuned { max } => self.tune(max.at(device), sample),
             Budget::Leftover { epsilon, floor, min_change } => {
-                let (Some(epsilon), Some(floor), Some(least)) =
-                    (epsilon.at(device), floor.at(device), min_change.at(device))
+                let (Some(total), Some(epsilon), Some(floor), Some(least)) =
+                    (device, epsilon.at(device), floor.at(device), min_change.at(device))
                 else {
                     self.rate = None;
                     return;
@@ -181,7 +181,7 @@ impl BudgetState {
                 if !is_over && self.rate.is_some() {
                     return;
                 }
-                let total = device.unwrap_or(u64::MAX) as f64;
+                let total = total as f64;
                 let left = (total - used - epsilon).clamp(floor.min(total), total);
                 match self.rate {
                     Some(rate) if (left - rate as f64).abs() < least => {}

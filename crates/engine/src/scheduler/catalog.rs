@@ -8,7 +8,7 @@ use super::conflict::OnConflict;
 use super::estimator::Estimator;
 use super::gates::{Act, BURST_PARTS, BURST_RUNS, Burst, DEEP_AT_HIGH, Gates};
 use super::order::{BYTES_PER_SLOT, L0Room, Order, Slots, Victim};
-use super::parameters::{change, rate};
+use super::parameters::{self, change, rate};
 use super::plan::{HORIZON, PLAN_EVERY};
 use super::policy::SchedulingPolicy;
 use super::rate::Rate;
@@ -128,6 +128,17 @@ pub fn parse(text: &str) -> Result<SchedulingPolicy> {
     };
     policy.check(None)?;
     Ok(policy)
+}
+
+/// The knobs that a schedule takes, each with what may stand there: none where a rate follows the name. What follows it is not looked at.
+///
+/// # Errors
+/// `InvalidArgument` that says what schedules there are.
+pub fn knobs_of(text: &str) -> Result<Vec<(&'static str, &'static str)>> {
+    let name = |text: &'_ str| text.split([':', '[']).next().unwrap_or_default().to_owned();
+    let preset = PRESETS.iter().find(|preset| name(preset.form) == name(text));
+    let preset = preset.ok_or_else(|| unknown(text))?;
+    Ok(preset.policy.map_or_else(Vec::new, |policy| parameters::of(&policy()).collect()))
 }
 
 fn unknown(text: &str) -> Error {

@@ -220,8 +220,29 @@ fn knobs_change_one_value_each() {
     assert_eq!(parse("dlc-full:burst-runs=20").unwrap(), parse("dlc-burst-full").unwrap());
     for (name, _) in super::super::parameters::KNOBS {
         let error = parse(&format!("silk:{name}=?")).unwrap_err().to_string();
-        assert!(error.contains(name) && error.contains('?'), "{error}");
+        let is_told = if *name == "horizon" { "no use for `horizon`" } else { "`?` is no value" };
+        assert!(error.contains(name) && error.contains(is_told), "{error}");
     }
+}
+
+#[test]
+fn a_schedule_names_the_knobs_that_it_does_not_refuse() {
+    for preset in &PRESETS {
+        let name = preset.form.split([':', '[']).next().unwrap();
+        let listed: Vec<&str> = knobs_of(name).unwrap().iter().map(|(knob, _)| *knob).collect();
+        let all = super::super::parameters::KNOBS.iter().map(|(knob, _)| *knob);
+        let taken: Vec<&str> = all
+            .filter(|knob| parse(&format!("{name}:{knob}=?")).unwrap_err().to_string().contains("no value"))
+            .collect();
+        assert_eq!(listed, taken, "{name}");
+    }
+    assert!(knobs_of("silk").unwrap().len() > knobs_of("paced").unwrap().len());
+    // Whatever stands behind it, as where it is shown.
+    assert_eq!(knobs_of("silk:floor=20%").unwrap(), knobs_of("silk").unwrap());
+    for rated in ["fixed", "fixed:RATE", "autotuned[:MAX]"] {
+        assert!(knobs_of(rated).unwrap().is_empty());
+    }
+    assert!(knobs_of("slik").unwrap_err().to_string().contains("unknown schedule `slik`"));
 }
 
 #[test]
@@ -239,6 +260,7 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
         ),
         ("silk:min-change=80%", "more than the rate could ever change"),
         ("silk:low=80%,high=20%", "low must be at most high"),
+        ("silk:high=60%", "low is 70 % of the device, high is 60 % of the device"),
         ("silk:every=0ms", "1 ms"),
         ("silk:every=2000000s", "to an hour"),
         ("silk-bandwidth:every=0ms", "1 ms"),

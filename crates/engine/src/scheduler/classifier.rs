@@ -73,7 +73,10 @@ impl LoadRule {
         if let (Some(low), Some(high), true) = (self.low.at(speed), self.high.at(speed), comparable)
             && (low > high || high <= 0.0)
         {
-            return Err(Error::invalid("low must be at most high, and high above 0: a load would be both"));
+            return Err(Error::invalid(format!(
+                "low is {}, high is {}, and low must be at most high, and high above 0, or a load would be both: set low and high",
+                self.low, self.high
+            )));
         }
         if self.low.at(speed).is_some_and(|low| low <= 0.0) {
             return Err(Error::invalid(

@@ -65,42 +65,44 @@ pub fn change(policy: &mut SchedulingPolicy, knob: &str) -> Result<()> {
             names.join(", ")
         )));
     };
-    match set(policy, name, value) {
-        Some(true) => Ok(()),
-        Some(false) => Err(Error::invalid(format!("this schedule has no use for `{name}`: {takes}"))),
-        None => Err(Error::invalid(format!("`{value}` is no value of {name}: {takes}"))),
+    if !has_use(policy, name) {
+        return Err(Error::invalid(format!("this schedule has no use for `{name}`: {takes}")));
+    }
+    set(policy, name, value)
+        .ok_or_else(|| Error::invalid(format!("`{value}` is no value of {name}: {takes}")))
+}
+
+/// The knobs that this schedule has a use for.
+pub fn of(policy: &SchedulingPolicy) -> impl Iterator<Item = (&'static str, &'static str)> {
+    KNOBS.iter().copied().filter(|(name, _)| has_use(policy, name))
+}
+
+/// False for a knob that changes nothing in this schedule.
+fn has_use(policy: &SchedulingPolicy, name: &str) -> bool {
+    match name {
+        "estimator" | "every" => policy.every.is_some(),
+        "epsilon" | "floor" | "min-change" => matches!(policy.budget, Budget::Leftover { .. }),
+        "horizon" => matches!(policy.budget, Budget::Paced { .. }),
+        "low" | "high" | "softness" | "deep" | "l0" | "burst-runs" | "burst-bytes" | "parts" => {
+            policy.load.is_some()
+        }
+        _ => true,
     }
 }
 
-/// `None` for a value that cannot be read, false for a knob without use.
-fn set(policy: &mut SchedulingPolicy, name: &str, value: &str) -> Option<bool> {
+/// `None` for a value that cannot be read.
+fn set(policy: &mut SchedulingPolicy, name: &str, value: &str) -> Option<()> {
     match name {
-        "estimator" => {
-            policy.estimator = estimator(value)?;
-            return Some(policy.every.is_some());
-        }
-        "epsilon" | "floor" | "min-change" => return set_budget(policy, name, rate(value)?),
-        "low" | "high" => {
-            let (rate, Some(rule)) = (rate(value)?, &mut policy.load) else { return Some(false) };
-            *(if name == "low" { &mut rule.low } else { &mut rule.high }) = rate;
-        }
-        "softness" => {
-            let (n, Some(rule)) = (value.parse().ok()?, &mut policy.load) else { return Some(false) };
-            rule.softness = n;
-        }
-        "every" => {
-            let (value, Some(every)) = (time(value)?, &mut policy.every) else { return Some(false) };
-            *every = value;
-        }
-        "horizon" => {
-            let (value, Budget::Paced { horizon }) = (time(value)?, &mut policy.budget) else {
-                return Some(false);
-            };
-            *horizon = value;
-        }
-        "deep" => return set_deep(policy, value),
-        "l0" => return set_l0(policy, value),
-        "burst-runs" | "burst-bytes" | "parts" => return set_burst(policy, name, value),
+        "estimator" => policy.estimator = estimator(value)?,
+        "epsilon" | "floor" | "min-change" => set_budget(policy, name, rate(value)?),
+        "low" => policy.load.as_mut()?.low = rate(value)?,
+        "high" => policy.load.as_mut()?.high = rate(value)?,
+        "softness" => policy.load.as_mut()?.softness = value.parse().ok()?,
+        "every" => policy.every = Some(time(value)?),
+        "horizon" => policy.budget = Budget::Paced { horizon: time(value)? },
+        "deep" => set_deep(policy, value)?,
+        "l0" => set_l0(policy, value)?,
+        "burst-runs" | "burst-bytes" | "parts" => set_burst(policy, name, value)?,
         "order" => policy.order = order(value)?,
         "conflict" => policy.on_conflict = conflict(value)?,
         "victim" => policy.l0_room = room(value)?,
@@ -109,20 +111,20 @@ fn set(policy: &mut SchedulingPolicy, name: &str, value: &str) -> Option<bool> {
         "jobs" => policy.slots = slots(value)?,
         _ => return None,
     }
-    Some(true)
+    Some(())
 }
 
-fn set_budget(policy: &mut SchedulingPolicy, name: &str, rate: Rate) -> Option<bool> {
-    let Budget::Leftover { epsilon, floor, min_change } = &mut policy.budget else { return Some(false) };
-    *(match name {
-        "epsilon" => epsilon,
-        "floor" => floor,
-        _ => min_change,
-    }) = rate;
-    Some(true)
+fn set_budget(policy: &mut SchedulingPolicy, name: &str, rate: Rate) {
+    if let Budget::Leftover { epsilon, floor, min_change } = &mut policy.budget {
+        *(match name {
+            "epsilon" => epsilon,
+            "floor" => floor,
+            _ => min_change,
+        }) = rate;
+    }
 }
 
-fn set_deep(policy: &mut SchedulingPolicy, value: &str) -> Option<bool> {
+fn set_deep(policy: &mut SchedulingPolicy, value: &str) -> Option<()> {
     let act = match value {
         "run" => None,
         "pause" => Some(Act::Pause),
@@ -131,10 +133,10 @@ fn set_deep(policy: &mut SchedulingPolicy, value: &str) -> Option<bool> {
     policy.gates.set(Class::Deep, act);
     // Nothing waits for upkeep.
     policy.gates.set(Class::Upkeep, act.map(|_| Act::Pause));
-    Some(policy.load.is_some())
+    Some(())
 }
 
-fn set_l0(policy: &mut SchedulingPolicy, value: &str) -> Option<bool> {
+fn set_l0(policy: &mut SchedulingPolicy, value: &str) -> Option<()> {
     let [within, down] = match value {
         "run" => [None, None],
         "within" => [None, Some(Act::NoStart)],
@@ -143,10 +145,10 @@ fn set_l0(policy: &mut SchedulingPolicy, value: &str) -> Option<bool> {
     };
     policy.gates.set(Class::IntraL0, within);
     policy.gates.set(Class::L0ToL1, down);
-    Some(policy.load.is_some())
+    Some(())
 }
 
-fn set_burst(policy: &mut SchedulingPolicy, name: &str, value: &str) -> Option<bool> {
+fn set_burst(policy: &mut SchedulingPolicy, name: &str, value: &str) -> Option<()> {
     let mut burst = policy.burst.unwrap_or(Burst { runs: None, bytes: None, parts: None });
     let is_there = |n: &u32| *n > 0;
     match name {
@@ -155,7 +157,7 @@ fn set_burst(policy: &mut SchedulingPolicy, name: &str, value: &str) -> Option<b
         _ => burst.parts = Some(value.parse().ok()?).filter(is_there),
     }
     policy.burst = Some(burst);
-    Some(policy.load.is_some())
+    Some(())
 }
 
 /// `25%`, or a size.

@@ -164,9 +164,10 @@ impl Pace {
         if bytes <= now * soon { bytes / now } else { soon + (bytes - now * soon) / self.mean.max(LEAST) }
     }
 
-    /// How much less than in the mean, from 0 to 1: 1 in a rest, 0 where the load is only uneven, or nothing is known of it.
+    /// How much less than in the mean, from 0 to 1: 1 in a rest, 0 where the load is only uneven, or nothing is known of it yet: who
+    /// has just opened a store is about to use it.
     fn idleness(&self) -> f64 {
-        if self.seconds == 0.0 {
+        if self.seconds < A_REST.as_secs_f64() {
             return 0.0;
         }
         let less = if self.now() < LEAST { 1.0 } else { 1.0 - self.now() / self.mean };

@@ -454,6 +454,17 @@ fn a_rest_is_when_much_of_the_load_is_missing() {
     assert!(!bench.pass(0.2, 100).rests);
 }
 
+/// Between the opening of a store and its first client are some milliseconds in which nobody does anything.
+#[test]
+fn who_has_just_opened_a_store_does_not_rest() {
+    let mut bench = Bench::new();
+    bench.open(Class::Deep, 300 * MB, false);
+    let plan = bench.pass(0.5, 0);
+    assert!(!plan.rests && mb(plan.rate) < 600.0 / 30.0 * MARGIN * 1.1, "{plan:?}");
+    let plan = bench.pass(0.6, 0);
+    assert!(plan.rests && mb(plan.rate) > 700.0, "{plan:?}");
+}
+
 /// Nothing is known at first, and that is no rest; nor is it one where clients find nothing and read much for it.
 #[test]
 fn who_reads_in_vain_does_not_rest() {

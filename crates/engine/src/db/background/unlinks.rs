@@ -7,28 +7,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::error::Result;
-use crate::db::store::state::Store;
+use crate::base::locks::MutexGuard;
+use crate::db::store::state::{Store, TreeState};
 use crate::observe::event::Event;
 use crate::table::meta::TableMeta;
+
+/// Who has the tree is asked again after so long: syncs of logs and tables wait behind this thread, so it waits for nobody.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Unlinks what may go now, as a step of the background: none while that is paused. A failure is told as an event. Answers as
 /// `unlink_obsolete`.
 pub fn unlink_unless_paused(store: &Store) -> Option<Duration> {
     let _step = store.background.begin_step()?;
-    unlink_obsolete(store).unwrap_or_else(|error| {
+    let Some(tree) = store.try_tree() else { return Some(store.clock.now().saturating_add(LOOK_AGAIN)) };
+    unlink_obsolete(store, tree).unwrap_or_else(|error| {
         store.event(&Event::BackgroundError { error: error.to_string() });
         None
     })
 }
 
 /// Unlinks what may go now. Answers when to ask again, if there is more that only the rate holds back.
-fn unlink_obsolete(store: &Store) -> Result<Option<Duration>> {
+fn unlink_obsolete(store: &Store, mut tree: MutexGuard<'_, TreeState>) -> Result<Option<Duration>> {
     let rate = store.options.load().unlink_bytes_per_sec;
-    let paced = rate > 0 && !needs_space(store)?;
+    let paced = rate > 0 && !needs_space(store, &tree.obsolete)?;
     let now = store.clock.now();
     let mut again = None;
     let ready: Vec<Arc<TableMeta>> = {
-        let mut tree = store.tree();
         let tree = &mut *tree;
         tree.unlink_rate.set_rate(now, paced.then_some(rate));
         let may_go = |table: &Arc<TableMeta>| {
@@ -45,6 +49,7 @@ fn unlink_obsolete(store: &Store) -> Result<Option<Duration>> {
         tree.obsolete = kept;
         ready
     };
+    drop(tree);
     // Each is tried: what cannot be removed is an orphan, which the next open removes.
     let removed: Vec<Result<()>> =
         ready.iter().map(|table| store.fs.remove(&store.tables.path(table.id))).collect();
@@ -53,8 +58,8 @@ fn unlink_obsolete(store: &Store) -> Result<Option<Duration>> {
 }
 
 /// True if what waits to be unlinked is a good part of the space that is left.
-fn needs_space(store: &Store) -> Result<bool> {
-    let pending: u64 = store.tree().obsolete.iter().map(|table| table.bytes).sum();
+fn needs_space(store: &Store, obsolete: &[Arc<TableMeta>]) -> Result<bool> {
+    let pending: u64 = obsolete.iter().map(|table| table.bytes).sum();
     if pending == 0 {
         return Ok(false);
     }
@@ -66,6 +71,6 @@ fn needs_space(store: &Store) -> Result<bool> {
 pub fn unlink_at_close(store: &Store) {
     if store.options.load().unlink_bytes_per_sec == 0 {
         // What cannot be removed now, or is still being read, is an orphan too.
-        let _ = unlink_obsolete(store);
+        let _ = unlink_obsolete(store, store.tree());
     }
 }

@@ -46,7 +46,7 @@ pub fn install_flush(
     let ids = tables.iter().map(|t| t.id).collect();
     let tables: Vec<Arc<TableMeta>> = tables.into_iter().map(Arc::new).collect();
     {
-        let mut tree = store.tree();
+        let mut tree = store.tree_soon();
         let tree = &mut *tree;
         let (Some(current), Some(claims)) =
             (tree.versions.trees().get(&keyspace.id), tree.claims.get(&keyspace.id))

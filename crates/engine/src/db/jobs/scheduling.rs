@@ -303,10 +303,8 @@ pub fn set_schedule(store: &Store, text: &str) -> Result<()> {
         state.policy_state = State::default();
         state.look_at = Duration::ZERO;
         text.clone_into(&mut state.policy_text);
-        if state.policy.decides_each().is_none() {
-            // Nobody looks at it again, and the rates of the one before hold until somebody does.
-            decide_now(store, &mut state);
-        }
+        // The rates of the one before hold until somebody decides, and where time alone is no reason to nobody would.
+        decide_now(store, &mut state);
     }
     let now = store.clock.now();
     store.keyspaces.load().by_name.values().for_each(|keyspace| let_drain(store, keyspace, now));

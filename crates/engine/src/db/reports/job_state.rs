@@ -37,7 +37,7 @@ pub struct JobState {
 pub fn job_state(store: &Store) -> Vec<JobState> {
     let now = store.clock.now();
     let state = store.background.lock();
-    let limited = state.limiter.rate().is_some();
+    let is_held = state.limiter.is_spent(now);
     let mut jobs: Vec<JobState> = state
         .jobs
         .iter()
@@ -49,7 +49,7 @@ pub fn job_state(store: &Store) -> Vec<JobState> {
             bytes: open.compaction.input_bytes,
             read_bytes: open.read_bytes.min(open.compaction.input_bytes),
             reason: open.compaction.reason.clone(),
-            state: words_for(open, limited),
+            state: words_for(open, is_held),
             open_for: now.saturating_sub(open.picked_at),
             due_in: Some(open.due).filter(|due| *due < Duration::MAX).and_then(|due| due.checked_sub(now)),
         })
@@ -59,14 +59,14 @@ pub fn job_state(store: &Store) -> Vec<JobState> {
     jobs
 }
 
-fn words_for(open: &OpenJob, limited: bool) -> &'static str {
+fn words_for(open: &OpenJob, is_held: bool) -> &'static str {
     match open {
         _ if open.lets_go.is_some() => "asked to yield",
         _ if open.waiting => "waiting for a sync",
         _ if open.aside == Some(Aside::Gate) => "set aside while the load is high",
         _ if open.paused => "set aside for a more urgent job",
         _ if open.job.is_none() => "running",
-        _ if open.waits_since.is_none() && limited => "held back by the schedule",
+        _ if open.waits_since.is_none() && is_held => "held back by the schedule",
         _ if open.waits_since.is_none() => "waiting for its next step",
         _ => "not begun",
     }

@@ -24,6 +24,7 @@ use super::keyspace_state::KeyspaceState;
 use super::lane::Lane;
 use super::logged_deletes::LoggedDeletes;
 use super::outbox::{Events, Outbox};
+use super::priority::Duty;
 use super::snapshots::Snapshots;
 use super::ticker_state::Ticker;
 use super::tracing::Tracing;
@@ -226,6 +227,19 @@ impl Store {
     /// The tree lock.
     pub fn tree(&self) -> MutexGuard<'_, TreeState> {
         self.tree.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same for the flush lane, which writers may wait for: a thread that has it, and runs only while nobody else does, hurries.
+    pub fn tree_soon(&self) -> MutexGuard<'_, TreeState> {
+        self.try_tree().unwrap_or_else(|| {
+            self.background.priorities.raise_for(Duty::Compactions);
+            self.tree()
+        })
+    }
+
+    /// The same if nobody has it.
+    pub fn try_tree(&self) -> Option<MutexGuard<'_, TreeState>> {
+        try_lock(&self.tree)
     }
 
     /// The lock on what OPTIONS holds.
