@@ -63,7 +63,9 @@ fn rate(text: &str) -> Result<u64, String> {
 /// The size of a file system, as people write it.
 pub fn size(text: &str) -> Result<u64, String> {
     let enough = |bytes: &u64| (64 << 20..=1 << 48).contains(bytes);
-    parse_size(text).filter(enough).ok_or_else(|| "give a size from 64MiB on, for instance 8GiB".to_owned())
+    parse_size(text)
+        .filter(enough)
+        .ok_or_else(|| "give a size from 64MiB to 256TiB, for instance 8GiB".to_owned())
 }
 
 #[cfg(test)]

@@ -49,8 +49,8 @@ mod verb;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{Arg, Command, CommandFactory, FromArgMatches, Parser};
 
 use crate::failure::Failure;
 use crate::store::Target;
@@ -75,9 +75,47 @@ Examples:
 
 Exit codes: 0 done, 1 failed or not there, 2 wrong usage.";
 
+/// What the help of a verb says nothing of, because the verb refuses it.
+const REFUSED: [(&str, &[&str]); 9] = [
+    ("repair", &["keyspace"]),
+    ("inspect", &["db", "keyspace"]),
+    ("audit", &["keyspace"]),
+    ("option", &["keyspace"]),
+    ("schedule", &["keyspace"]),
+    ("keyspace", &["keyspace"]),
+    ("demo", &["db", "keyspace"]),
+    ("sim", &["db"]),
+    ("lab", &["db", "keyspace"]),
+];
+
+/// All flags. `-1` is a value wherever one is wanted, so that what is wrong with it is said.
+fn command() -> Command {
+    // What holds for all verbs is copied to each by `build`.
+    let mut command = Cli::command().mut_subcommands(with_negative_numbers);
+    command.build();
+    REFUSED
+        .iter()
+        .fold(command, |command, (verb, refused)| command.mut_subcommand(verb, |verb| without(verb, refused)))
+}
+
+fn with_negative_numbers(verb: Command) -> Command {
+    let takes_them = |arg: Arg| {
+        let has_value = arg.get_action().takes_values();
+        if has_value { arg.allow_negative_numbers(true) } else { arg }
+    };
+    verb.mut_args(takes_them).mut_subcommands(with_negative_numbers)
+}
+
+fn without(verb: Command, refused: &[&str]) -> Command {
+    let is_refused = |arg: &Arg| refused.contains(&arg.get_id().as_str());
+    verb.mut_args(|arg| if is_refused(&arg) { arg.hide(true) } else { arg })
+        .mut_subcommands(|action| without(action, refused))
+}
+
 /// Does what the command line says.
 pub fn main() -> ExitCode {
-    let result = match Cli::try_parse() {
+    let parsed = command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let result = match parsed {
         Ok(cli) => cli.verb.run(&cli.target),
         Err(error) => explain(&error),
     };

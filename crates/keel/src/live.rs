@@ -60,7 +60,8 @@ pub fn tell(target: &Target, question: &str, engine: &EngineArgs) -> Result<Answ
     parse(&answer?).map(Answered::Here)
 }
 
-fn with_socket(failure: Failure) -> Failure {
+/// Adds to "it is open elsewhere" how that process would answer.
+pub fn with_socket(failure: Failure) -> Failure {
     match failure {
         Failure::Locked { hint, dir } => {
             #[cfg(unix)]
@@ -70,7 +71,7 @@ fn with_socket(failure: Failure) -> Failure {
             let why = if !fits {
                 "the path of the store is too long for a control socket, at which it would answer itself"
             } else {
-                "with the option control_socket=true it would answer itself"
+                "with the option control_socket=true it answers itself, from when it has opened until it closes"
             };
             let hint = format!("{hint}; {why}");
             Failure::Locked { hint, dir }

@@ -22,7 +22,7 @@ use crate::throttle::{Groups, Throttle};
 /// A mounted device; dropping it removes all of it.
 #[derive(Debug)]
 pub struct LoopDevice {
-    // Dropped after `drop` has unmounted.
+    // Dropped first: what is still to be written is not held up by it.
     _throttle: Throttle,
     mount: Mount,
     bytes_per_sec: u64,

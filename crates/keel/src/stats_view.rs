@@ -225,7 +225,7 @@ fn work(out: &mut String, f: &Value) {
 fn load(f: &Value) -> Option<String> {
     let rate = |path: &str| f.pointer(&format!("/schedule/{path}")).and_then(Value::as_u64);
     let client = bytes(rate("client_bytes_per_sec")?);
-    let of = rate("device_bytes_per_sec").map_or_else(String::new, |speed| format!(" of {}", bytes(speed)));
+    let of = rate("device_bytes_per_sec").map_or_else(String::new, |speed| format!(" of {}/s", bytes(speed)));
     let load = match text(f, "/schedule/load") {
         "" => String::new(),
         load => format!("{load}, "),

@@ -6,10 +6,12 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use evenkeel::fs::{Device, DiskFileSystem, FileSystem as _};
 use evenkeel::{Builder, Db, Durability, Error, Event, Keyspace, KeyspaceOptions, Options, ScanRange};
+use evenkeel_lab::base::clock;
 
 use crate::device;
 use crate::escape::{one_line, unescape};
@@ -121,11 +123,20 @@ fn is_too_large(error: &Error) -> bool {
     }
 }
 
+/// Whoever only looks has let go of a store's lock after so long.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// True if a process has the store open. Where that cannot be told, as in a directory of somebody else, nobody of us has.
 fn is_held(dir: &Path) -> bool {
     let lock = dir.join("LOCK");
     let fs = DiskFileSystem::new();
-    fs.exists(&lock).unwrap_or(false) && matches!(fs.lock(&lock), Err(Error::Locked { .. }))
+    let is_locked = || matches!(fs.lock(&lock), Err(Error::Locked { .. }));
+    if !fs.exists(&lock).unwrap_or(false) || !is_locked() {
+        return false;
+    }
+    // Who only looks, as we do here, has it for a moment.
+    clock::pause(LOOK);
+    is_locked()
 }
 
 /// Flags of the verbs that change something and have nothing to show for it.

@@ -339,8 +339,7 @@ impl Demo {
             micros(LINE.end)
         )?;
         for run in &self.runs {
-            let p99: Vec<Option<f64>> = run.document.windows.iter().map(|window| window.p99_us).collect();
-            writeln!(out, "{:<15}{}", run.name(), latency_line(&p99))?;
+            writeln!(out, "{:<15}{}", run.name(), line_of(&run.document))?;
         }
         writeln!(out, "\n{}", wrapped(&self.verdict()))?;
         if let Some(worse) = self.worse() {
@@ -384,6 +383,13 @@ pub fn picture(demo: &Demo) -> String {
         document: run.document.clone(),
     };
     crate::results::report::picture(&Report::new(demo.runs.iter().map(alone).collect()))
+}
+
+/// The latencies of the seconds in which requests came; those that were served after the last are in none of them.
+pub fn line_of(document: &Document) -> String {
+    let came = |second: u64| document.config.seconds.is_none_or(|seconds| (second as f64) < seconds);
+    let seconds = document.windows.iter().filter(|window| came(window.second));
+    latency_line(&seconds.map(|window| window.p99_us).collect::<Vec<_>>())
 }
 
 /// The latencies of seconds, a character each or for a few; a second in which nothing ended is a blank.
@@ -514,6 +520,13 @@ mod tests {
     fn lines_have_one_scale() {
         assert_eq!(latency_line(&[Some(1.0), Some(1e2), None, Some(1e7), Some(1e9)]), "▁▁ ██");
         assert_eq!(latency_line(&[Some(5.0); 601]).chars().count(), 55);
+        let late =
+            |document: &mut Document| document.config.seconds = Some(document.windows.len() as f64 - 0.5);
+        for (demo, lines) in
+            [(demo(|_| ()), 24), (demo(|d| d.config.seconds = Some(23.0)), 23), (demo(late), 24)]
+        {
+            assert_eq!(line_of(&demo.runs[0].document).chars().count(), lines);
+        }
     }
 
     /// Every choice of sizes is one that the load can be had with.

@@ -22,7 +22,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "events")]
     slow: bool,
     /// Print the events of a running store as they happen, a line of JSON each.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "read_only")]
     events: bool,
     /// Print JSON.
     #[arg(long)]

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::ActionArgs;
 use super::audit::warn_of_short_ttls;
 use crate::failure::Failure;
-use crate::live::{argument, ask, ask_running, parse};
+use crate::live::{argument, ask, ask_running, parse, with_socket};
 use crate::output::Output;
 use crate::store::{EngineArgs, ReadArgs, Target, check_schedule, done, open_db};
 
@@ -65,7 +65,8 @@ impl Args {
                     return done(self.json);
                 }
                 let set = vec![format!("{name}={value}")];
-                let db = open_db(target, &EngineArgs { set, remember: true, ..EngineArgs::default() })?;
+                let engine = EngineArgs { set, remember: true, ..EngineArgs::default() };
+                let db = open_db(target, &engine).map_err(with_socket)?;
                 // On a disk without room for that it opens, and remembers nothing.
                 db.sync()?;
                 // With another schedule rewriting may take longer than deletes have.

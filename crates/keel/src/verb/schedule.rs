@@ -20,9 +20,9 @@ pub type Args = ActionArgs<Action>;
 pub enum Action {
     /// List the schedules.
     List {
-        /// List the knobs that stand after a name instead.
-        #[arg(long)]
-        knobs: bool,
+        /// List the knobs that stand after a name instead: all there are, or those that a schedule has a use for.
+        #[arg(long, value_name = "SCHEDULE", num_args = 0..=1, default_missing_value = "")]
+        knobs: Option<String>,
     },
     /// Print the schedule of a store, and what it makes of the load.
     Show {
@@ -47,7 +47,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   keel schedule list
   keel schedule show --db shop.db
-  keel schedule list --knobs
+  keel schedule list --knobs silk
   keel schedule set --db shop.db fixed:50MiB
   keel schedule set --db shop.db dlc-burst-part:burst-runs=12
   keel schedule fit --db shop.db --seconds 60     weights for the knob estimator=weighted@GET@SCAN; while a schedule that
@@ -63,8 +63,8 @@ impl Args {
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
         target.without_keyspace("schedule")?;
         let answer = match &self.action {
-            Action::List { knobs: true } => return self.table(evenkeel::schedule::knobs(), "takes"),
-            Action::List { knobs: false } => return self.table(evenkeel::schedule::catalog(), "explanation"),
+            Action::List { knobs: None } => return self.table(evenkeel::schedule::catalog(), "explanation"),
+            Action::List { knobs: Some(schedule) } => return self.knobs(schedule),
             Action::Show { read } => ask(target, read, "schedule")?,
             Action::Fit { seconds } => return fit::run(target, *seconds, self.json),
             Action::Set { schedule } => {
@@ -76,7 +76,8 @@ impl Args {
         };
         let is_open = matches!(answer, Answered::Live(_));
         let looks_only = matches!(&self.action, Action::Show { read } if read.read_only);
-        let (answer, mut out) = (answer.value(), Output::new());
+        let (mut answer, mut out) = (answer.value(), Output::new());
+        answer["live"] = is_open.into();
         if self.json {
             return out.line(&answer.to_string());
         }
@@ -92,6 +93,19 @@ impl Args {
             }
             Some(_) => out.line("nobody has the store open, so nothing is limited or delayed now"),
         }
+    }
+
+    /// All of them, or those of a schedule.
+    fn knobs(&self, schedule: &str) -> Result<(), Failure> {
+        if schedule.is_empty() {
+            return self.table(evenkeel::schedule::knobs(), "takes");
+        }
+        let knobs =
+            evenkeel::schedule::knobs_of(schedule).map_err(|error| Failure::usage(error.to_string()))?;
+        if knobs.is_empty() && !self.json {
+            return Output::new().line("it takes a rate after `:`, like fixed:50MiB, and no knobs");
+        }
+        self.table(&knobs, "takes")
     }
 
     fn table(&self, rows: &[(&str, &str)], second: &str) -> Result<(), Failure> {
@@ -111,9 +125,13 @@ fn now(answer: &serde_json::Value) -> Option<String> {
     let rate =
         |name: &str| answer[name].as_u64().map_or_else(|| "?".to_owned(), |n| format!("{}/s", bytes(n)));
     if answer["client_bytes_per_sec"].is_null() {
-        // A limit that looks at no load, and one that is not the one that was given.
-        let tunes = answer["name"].as_str().is_some_and(|name| name.starts_with("autotuned"));
-        return tunes.then(|| format!("background work has at most {}", rate("limit_bytes_per_sec")));
+        // A limit that looks at no load: what the part of a device, or tuning, comes to.
+        let name = answer["name"].as_str().unwrap_or_default();
+        let limits = ["autotuned", "fixed"].iter().any(|limit| name.starts_with(limit));
+        return limits.then(|| match rate("limit_bytes_per_sec") {
+            unknown if unknown == "?" => "compactions have no limit".to_owned(),
+            limit => format!("compactions have at most {limit}"),
+        });
     }
     let load = answer["load"].as_str().map_or_else(String::new, |load| format!("load {load}: "));
     let (client, device, limit) =

@@ -125,7 +125,9 @@ docs/simulator.md says what is simulated, what is not, and how far it is off.";
 impl Args {
     /// Does it.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
-        target.without_keyspace("sim")?;
+        if self.trace.is_none() {
+            target.without_keyspace("sim")?;
+        }
         if target.db.is_some() {
             return Err(Failure::usage(
                 "`keel sim` looks at no store, so it takes no --db; `--trace` takes what one did",

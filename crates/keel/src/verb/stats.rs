@@ -29,7 +29,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["prometheus", "all", "watch"])]
     space: bool,
     /// Look again every so many seconds at a store that another process has open, and print what changed.
-    #[arg(long, value_name = "SECONDS", value_parser = interval, conflicts_with_all = ["prometheus", "all"])]
+    #[arg(long, value_name = "SECONDS", value_parser = interval, conflicts_with_all = ["prometheus", "all", "read_only"])]
     watch: Option<f64>,
     #[command(flatten)]
     read: ReadArgs,
@@ -66,7 +66,8 @@ impl Args {
         match ask(target, &self.read, "stats") {
             Ok(answer) => {
                 let live = matches!(answer, Answered::Live(_));
-                let figures = answer.value();
+                let mut figures = answer.value();
+                figures["live"] = live.into();
                 known_keyspace(&figures, &target.keyspace)?;
                 if live && !self.json && !self.all {
                     out.line("of the running store")?;

@@ -227,6 +227,26 @@ fn help_has_examples_for_every_verb() {
 }
 
 #[test]
+fn help_says_nothing_of_what_is_refused_and_a_negative_number_is_told_why_not() {
+    let keel = Keel::new();
+    for words in ["demo", "lab run", "inspect table"] {
+        let help = keel.bare(&[words.split(' ').collect::<Vec<_>>(), vec!["--help"]].concat()).ok();
+        assert!(!help.contains("--db <DIR>") && !help.contains("--keyspace"), "{words}: {help}");
+    }
+    for words in ["schedule set", "option list", "audit deletes"] {
+        let help = keel.bare(&[words.split(' ').collect::<Vec<_>>(), vec!["--help"]].concat()).ok();
+        assert!(help.contains("--db <DIR>") && !help.contains("--keyspace"), "{words}: {help}");
+    }
+    assert!(keel.bare(&["scan", "--help"]).ok().contains("--keyspace"));
+    keel.bare(&["bench", "ycsb-a", "--records", "-1"]).fails(2, &["'-1'", "--records"]);
+    keel.bare(&["demo", "--seconds", "-5"]).fails(2, &["'-5'", "--seconds"]);
+    keel.run(&["scan", "--limit", "-1"]).fails(2, &["'-1'", "--limit"]);
+    // A key may be one.
+    keel.ok(&["put", "-1", "-2"]);
+    assert_eq!(keel.ok(&["get", "-1"]), "-2\n");
+}
+
+#[test]
 fn no_line_of_help_or_of_a_list_is_wider_than_a_terminal() {
     let keel = Keel::new();
     let verbs = [

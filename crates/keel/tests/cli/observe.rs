@@ -84,7 +84,10 @@ fn a_running_store_answers_and_obeys() {
     assert!(keel.ok(&["schedule", "set", "dlc-burst-part"]).contains("each of 4 parts leaves as much"));
     keel.ok(&["option", "set", "l0_limit", "20"]);
     keel.run(&["schedule", "set", "silk:flor=1"]).fails(2, &["flor", "floor"]);
-    assert_eq!(keel.ok(&["schedule", "set", "fixed:5MiB"]), "fixed:5MiB\n");
+    assert_eq!(
+        keel.ok(&["schedule", "set", "fixed:5MiB"]),
+        "fixed:5MiB\ncompactions have at most 5.0 MiB/s\n"
+    );
     assert_eq!(keel.ok(&["option", "set", "level0_stop_writes_trigger", "33"]), "");
     keel.run(&["option", "set", "control_socket", "false"]).fails(1, &["read when a store is opened"]);
     assert_eq!(json(&keel.ok(&["schedule", "show", "--json"]))["limit_bytes_per_sec"], 5 << 20);
@@ -105,7 +108,10 @@ fn a_running_store_answers_and_obeys() {
     shell.wait();
     // Both were for good, and the socket is gone.
     assert_eq!(keel.ok(&["strategy", "show"]), "tier\n");
-    assert_eq!(keel.ok(&["schedule", "show"]), "fixed:5MiB\n");
+    assert_eq!(
+        keel.ok(&["schedule", "show"]),
+        "fixed:5MiB\nnobody has the store open, so nothing is limited or delayed now\n"
+    );
     assert!(!crate::list(&keel.db()).contains(&"SOCKET".to_owned()));
 }
 
@@ -218,7 +224,14 @@ fn a_store_at_rest_is_opened_for_the_question() {
     for name in ["fixed:RATE", "autotuned", "silk ", "silk-star", "silk-artifact", "dlc-burst-part"] {
         assert!(list.contains(name), "{name}: {list}");
     }
-    assert!(keel.bare(&["schedule", "list", "--knobs"]).ok().contains("burst-runs"));
+    let knobs = |of: &[&str]| keel.bare(&[&["schedule", "list", "--knobs"], of].concat());
+    assert!(knobs(&[]).ok().contains("burst-runs"));
+    let (silk, paced) = (knobs(&["silk"]).ok(), knobs(&["paced"]).ok());
+    assert!(silk.contains("floor ") && !silk.contains("horizon "), "{silk}");
+    assert!(paced.contains("horizon ") && !paced.contains("floor "), "{paced}");
+    assert!(knobs(&["fixed"]).ok().contains("takes a rate"));
+    assert_eq!(knobs(&["autotuned", "--json"]).ok(), "[]\n");
+    knobs(&["slik"]).fails(2, &["unknown schedule `slik`", "silk-star"]);
     assert!(keel.ok(&["stats", "--prometheus"]).contains("evenkeel_uptime_seconds "));
     assert!(keel.ok(&["stats", "--read-only"]).contains("default: 1-leveling"));
     keel.run(&["explain", "--events"]).fails(1, &["no process answers"]);

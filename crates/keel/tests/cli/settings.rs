@@ -122,7 +122,7 @@ fn a_limit_that_tunes_itself_is_shown_while_somebody_goes_by_it() {
     assert_eq!(shell.ask("put a 1"), "ok");
     let show = keel.ok(&["schedule", "show"]);
     assert!(
-        show.contains("autotuned:100MiB\nbackground work has at most ") && show.ends_with("MiB/s\n"),
+        show.contains("autotuned:100MiB\ncompactions have at most ") && show.ends_with("MiB/s\n"),
         "{show}"
     );
     assert_eq!(shell.ask("quit"), "ok");

@@ -94,6 +94,7 @@ fn what_a_trace_costs_is_what_it_cost_the_store() {
         let simulated = told["strategies"][0]["write_amplification"].as_f64().unwrap();
         println!("TRACE {strategy}: {real:.2} in the store, {simulated:.2} simulated");
         assert_eq!(told["ops"], 24_001);
+        keel.bare(&[&sim[..], &["--keyspace", "other"]].concat()).fails(1, &["writes nothing"]);
         assert!(real > 0.5 && (simulated / real - 1.0).abs() < 0.2, "{strategy}: {simulated} for {real}");
     }
 }

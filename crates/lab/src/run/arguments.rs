@@ -164,14 +164,15 @@ pub fn number(text: &str) -> Result<u64, String> {
 /// # Errors
 /// What would be right.
 pub fn positive(text: &str) -> Result<f64, String> {
-    positive_seconds(text).map_err(|_| "give a number above 0, for instance 10 or 0.5".to_owned())
+    positive_seconds(text)
+        .map_err(|_| "give a number above 0 and up to 1e7, for instance 10 or 0.5".to_owned())
 }
 
 /// Seconds, or a part of one.
 pub fn positive_seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 1e7 => Ok(seconds),
-        _ => Err("give seconds above 0, for instance 10 or 0.5".to_owned()),
+        _ => Err("give seconds above 0 and up to 1e7, for instance 10 or 0.5".to_owned()),
     }
 }
 

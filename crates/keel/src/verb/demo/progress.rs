@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use evenkeel_lab::base::clock;
-use evenkeel_lab::demo::latency_line;
+use evenkeel_lab::demo::{latency_line, line_of};
 use evenkeel_lab::results::document::Document;
 use evenkeel_lab::results::report::micros;
 use evenkeel_lab::run::phase::{Phase, Total, Watch};
@@ -78,9 +78,8 @@ impl DemoProgress {
 
     /// A run is through: its line stays.
     pub fn shown(&self, name: &str, document: &Document) {
-        let p99: Vec<Option<f64>> = document.windows.iter().map(|window| window.p99_us).collect();
         let worst = Take::WorstSecond.of(document).map_or_else(|| "not known".to_owned(), micros);
-        self.bar.println(format!("{name:15} {}   worst p99 of a second: {worst}", latency_line(&p99)));
+        self.bar.println(format!("{name:15} {}   worst p99 of a second: {worst}", line_of(document)));
     }
 
     /// Ends without a trace but for the lines.
