@@ -4,7 +4,7 @@
 use crate::results::document::Document;
 use crate::scheduling::row::{Load, Row, S, S_NUTANIX, STRATEGY};
 use crate::scheduling::study::{
-    Claim, Study, Table, Valid, debt_trend, delayed_flushes, early_median, internal_bytes, least_followed,
+    Claim, Study, Table, Valid, debt_trend, delayed_flushes, early_median, internal_writes, least_followed,
     longest_queue, lost, median, mirrored, monitor, slow_seconds, stalled_seconds, stalled_share,
     stays_below, stays_fast, steepest, throughput, trend, unevenness, worst_second, worst_seconds,
 };
@@ -84,8 +84,8 @@ pub const FIG1: Study = Study {
         },
         Claim {
             id: "silk-fig1.floor",
-            text: "bytes that flushes and compactions moved where there are to be none",
-            number: |t| t.figure(&FLOOR, internal_bytes),
+            text: "bytes that flushes and compactions wrote where there are to be none",
+            number: |t| t.figure(&FLOOR, internal_writes),
         },
     ],
 };

@@ -295,9 +295,10 @@ pub fn longest_queue(document: &Document) -> Option<f64> {
     seconds(document).filter_map(queue).max().map(|queue| queue as f64)
 }
 
-/// What flushes and compactions moved.
-pub fn internal_bytes(document: &Document) -> Option<f64> {
-    seconds(document).map(|window| window.internal_bytes.map(|bytes| bytes as f64)).sum()
+/// What flushes and compactions wrote; the log, which is there where neither is, not.
+pub fn internal_writes(document: &Document) -> Option<f64> {
+    let of = |window: &WindowRow| Some(window.flush_bytes? + window.l0_bytes? + window.deep_bytes?);
+    seconds(document).map(|window| of(window).map(|bytes| bytes as f64)).sum()
 }
 
 /// Operations a second until what they left to be done in the background is done as well. Who puts work off has it still to do: until
@@ -526,6 +527,18 @@ mod tests {
             (off(Some(100.0)), off(Some(150.0)), off(Some(50.0)), off(None)),
             (Some(0.0), Some(0.5), Some(0.5), None)
         );
+    }
+
+    #[test]
+    fn the_log_is_no_internal_work() {
+        let written = |deep: Option<u64>| {
+            internal_writes(&document(|_, window| {
+                (window.flush_bytes, window.l0_bytes, window.deep_bytes) = (Some(1), Some(2), deep);
+                window.internal_bytes = Some(100);
+            }))
+        };
+        let seconds = document(|_, _| ()).windows.len() as f64;
+        assert_eq!((written(Some(3)), written(None)), (Some(6.0 * seconds), None));
     }
 
     #[test]
