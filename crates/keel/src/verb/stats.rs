@@ -76,7 +76,10 @@ impl Args {
             }
             Err(Failure::Locked { hint, dir }) => {
                 // The last thing the store said of itself is better than nothing.
-                if let Some(line) = last_stats(&dir) {
+                if let Some(mut line) = last_stats(&dir) {
+                    if let Some(figures) = line.get_mut("metrics").and_then(Value::as_object_mut) {
+                        figures.insert("live".to_owned(), false.into());
+                    }
                     let (time, now_ms) = (line["time"].as_str().unwrap_or("?"), line["time_ms"].as_u64());
                     known_keyspace(&line["metrics"], &target.keyspace)?;
                     self.print(&mut out, &line["metrics"], now_ms.unwrap_or(0))?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::ahead::make_ready;
 use super::flushing;
 use super::ticker::tick;
-use super::unlinks::unlink_unless_paused;
+use super::unlinks::{unlink_if_free, unlink_unless_paused};
 use crate::base::class::Class;
 use crate::base::error::{Error, Result};
 use crate::db::jobs::memory::fit_cache;
@@ -53,7 +53,7 @@ pub fn maintain(store: &Store) -> Option<Duration> {
         tick(store);
     }
     fit_cache(store);
-    let again = unlink_unless_paused(store);
+    let again = unlink_if_free(store);
     if more { Some(store.clock.now()) } else { again }
 }
 
@@ -68,6 +68,9 @@ fn seal_a_log(store: &Store) -> bool {
 /// The lane's upkeep by somebody else, who has nothing more urgent to sync: all full logs.
 fn maintain_all(store: &Store) {
     maintain(store);
+    if store.check_writable().is_ok() && store.check_settled().is_ok() {
+        unlink_unless_paused(store);
+    }
     while store.check_writable().is_ok() && seal_a_log(store) {}
 }
 

@@ -12,14 +12,26 @@ use crate::db::store::state::{Store, TreeState};
 use crate::observe::event::Event;
 use crate::table::meta::TableMeta;
 
-/// Who has the tree is asked again after so long: syncs of logs and tables wait behind this thread, so it waits for nobody.
+/// Who has the tree is asked again after so long.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// The same for the lane: syncs of logs and tables wait behind it, so it waits for nobody who has the tree.
+pub fn unlink_if_free(store: &Store) -> Option<Duration> {
+    let _step = store.background.begin_step()?;
+    match store.try_tree() {
+        Some(tree) => unlink(store, tree),
+        None => Some(store.clock.now().saturating_add(LOOK_AGAIN)),
+    }
+}
 
 /// Unlinks what may go now, as a step of the background: none while that is paused. A failure is told as an event. Answers as
 /// `unlink_obsolete`.
 pub fn unlink_unless_paused(store: &Store) -> Option<Duration> {
     let _step = store.background.begin_step()?;
-    let Some(tree) = store.try_tree() else { return Some(store.clock.now().saturating_add(LOOK_AGAIN)) };
+    unlink(store, store.tree())
+}
+
+fn unlink(store: &Store, tree: MutexGuard<'_, TreeState>) -> Option<Duration> {
     unlink_obsolete(store, tree).unwrap_or_else(|error| {
         store.event(&Event::BackgroundError { error: error.to_string() });
         None

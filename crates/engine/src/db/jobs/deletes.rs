@@ -61,10 +61,12 @@ pub fn leave_memory_in_time(store: &Store) {
     if (logs_are_due || !unlogged.is_empty())
         && let Some(mut commit) = store.try_commit_state()
     {
-        // First: while there can be no other log nothing is gained by leaving memory, and each attempt would leave a small table.
-        let has_begun = logs_are_due && begin_log(store, &mut commit.wal, now_ms);
+        // First: while there can be no other log nothing is gained by leaving memory, unless older ones go for it, and each attempt would
+        // leave a small table.
+        let older_go = || store.wal_files.oldest_live() < store.wal_files.log_of(SeqNo::MAX);
+        let leaves = logs_are_due && (begin_log(store, &mut commit.wal, now_ms) || older_go());
         for open in &mut commit.memtables {
-            let goes = if open.keyspace.no_wal { unlogged.contains(&open.keyspace.id) } else { has_begun };
+            let goes = if open.keyspace.no_wal { unlogged.contains(&open.keyspace.id) } else { leaves };
             if goes && !open.writer.table().is_empty() {
                 open.switch(now);
             }

@@ -18,7 +18,7 @@ use super::pressure::L0Debt;
 use super::scheduling::{ask_to_let_go, decide_now};
 use crate::base::class::{Class, L0Permit, Permit};
 use crate::base::error::{Error, Result};
-use crate::base::units::{JobId, TableId};
+use crate::base::units::JobId;
 use crate::compaction::commit::{set_bounds, set_levels};
 use crate::compaction::picker::{Candidate, Pick, Rejected, Why, candidates, pick_among};
 use crate::compaction::placement::Picked;
@@ -30,7 +30,6 @@ use crate::db::store::keyspace_state::KeyspaceState;
 use crate::db::store::state::{Store, TreeState};
 use crate::scheduler::conflict::{Holder, OnConflict};
 use crate::scheduler::decide::{Aside, Directive};
-use crate::version::run::TableRef;
 
 /// Opens jobs while the schedule permits and the trees want it.
 pub fn look_for_work(store: &Store) -> Result<()> {
@@ -127,12 +126,9 @@ fn directive(store: &Store) -> (Directive, OnConflict) {
 enum Looked {
     Begun,
     Nothing,
-    /// There is no space for what was picked: its first table.
-    Refused(Option<TableId>),
+    /// There is no space for what was picked, which is of this class.
+    Refused(Class),
 }
-
-/// Where there is no space for so many compactions, no others are looked for.
-const REFUSED_MAX: usize = 4;
 
 /// Looks for work in one tree; true if some was begun.
 fn look_in(
@@ -153,19 +149,20 @@ fn look_in(
         adjust_levels(store, tree, keyspace, &strategy.strategy)?;
         adjust_groups(store, tree, keyspace, &strategy.strategy)?;
     }
-    let (mut permit, mut refused) = (permit_now(store, directive, keyspace), 0);
-    while refused < REFUSED_MAX {
+    let (mut permit, mut is_refused) = (permit_now(store, directive, keyspace), false);
+    loop {
         match look_once(store, tree, keyspace, directive, on_conflict, &permit)? {
             Looked::Begun => return Ok(true),
             Looked::Nothing => break,
-            Looked::Refused(first) => {
-                // What is smaller, or only moves, may find a place.
-                refused += 1;
-                permit.resting.extend(first);
+            Looked::Refused(class) => {
+                // What comes before it all the same may be smaller, or only move. Nothing else: that would have to make way for it, and be
+                // begun again, and again in vain.
+                is_refused = true;
+                permit.classes.retain(|permitted| *permitted < class);
             }
         }
     }
-    if refused > 0 {
+    if is_refused {
         there_is_no_space(store, keyspace);
     }
     Ok(false)
@@ -258,9 +255,9 @@ fn begin_if_there_is_space(
     rejected: &[Rejected],
     l0: L0Permit,
 ) -> Result<Looked> {
-    let first = picked.compaction.tables().next().map(TableRef::id);
+    let class = picked.compaction.class;
     let begun = begin(store, tree, keyspace, picked, rejected, l0, None)?;
-    Ok(if begun.is_some() { Looked::Begun } else { Looked::Refused(first) })
+    Ok(if begun.is_some() { Looked::Begun } else { Looked::Refused(class) })
 }
 
 /// Looked for again when there may be space. Writers that wait for this must not wait for ever.

@@ -426,8 +426,8 @@ impl Background {
         if for_jobs {
             self.waiting_for_jobs.fetch_add(1, Ordering::AcqRel);
             let mut state = self.lock();
-            if state.policy.holds_back() && !state.directive.waited_for {
-                // What the schedule held back is due now, and whoever waits as well must not find that nothing is.
+            if state.policy.holds_back() {
+                // What the schedule held back is due now; for each who waits, as none may find that nothing is before that was looked for.
                 state.look_for_work = true;
                 self.tell_change(state);
             }
