@@ -91,7 +91,7 @@ const REFUSED: [(&str, &[&str]); 9] = [
 /// All flags. `-1` is a value wherever one is wanted, so that what is wrong with it is said.
 fn command() -> Command {
     // What holds for all verbs is copied to each by `build`.
-    let mut command = Cli::command().mut_subcommands(with_negative_numbers);
+    let mut command = with_negative_numbers(Cli::command());
     command.build();
     REFUSED
         .iter()

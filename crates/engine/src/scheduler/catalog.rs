@@ -135,10 +135,14 @@ pub fn parse(text: &str) -> Result<SchedulingPolicy> {
 /// # Errors
 /// `InvalidArgument` that says what schedules there are.
 pub fn knobs_of(text: &str) -> Result<Vec<(&'static str, &'static str)>> {
-    let name = |text: &'_ str| text.split([':', '[']).next().unwrap_or_default().to_owned();
-    let preset = PRESETS.iter().find(|preset| name(preset.form) == name(text));
-    let preset = preset.ok_or_else(|| unknown(text))?;
+    let is_named = |preset: &&Preset| name_of(preset.form) == name_of(text);
+    let preset = PRESETS.iter().find(is_named).ok_or_else(|| unknown(text))?;
     Ok(preset.policy.map_or_else(Vec::new, |policy| parameters::of(&policy()).collect()))
+}
+
+/// The name in a schedule's text, or in its form.
+fn name_of(text: &str) -> &str {
+    text.split([':', '[']).next().unwrap_or_default()
 }
 
 fn unknown(text: &str) -> Error {

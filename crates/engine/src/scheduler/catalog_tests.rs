@@ -228,7 +228,7 @@ fn knobs_change_one_value_each() {
 #[test]
 fn a_schedule_names_the_knobs_that_it_does_not_refuse() {
     for preset in &PRESETS {
-        let name = preset.form.split([':', '[']).next().unwrap();
+        let name = name_of(preset.form);
         let listed: Vec<&str> = knobs_of(name).unwrap().iter().map(|(knob, _)| *knob).collect();
         let all = super::super::parameters::KNOBS.iter().map(|(knob, _)| *knob);
         let taken: Vec<&str> = all

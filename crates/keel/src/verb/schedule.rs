@@ -122,22 +122,17 @@ impl Args {
 
 /// What a schedule that looks at the load makes of it.
 fn now(answer: &serde_json::Value) -> Option<String> {
-    let rate =
-        |name: &str| answer[name].as_u64().map_or_else(|| "?".to_owned(), |n| format!("{}/s", bytes(n)));
-    if answer["client_bytes_per_sec"].is_null() {
+    let rate = |name: &str| answer[name].as_u64().map(|n| format!("{}/s", bytes(n)));
+    let limit = rate("limit_bytes_per_sec");
+    let limit = limit.map_or_else(|| "no limit".to_owned(), |limit| format!("at most {limit}"));
+    let Some(client) = rate("client_bytes_per_sec") else {
         // A limit that looks at no load: what the part of a device, or tuning, comes to.
         let name = answer["name"].as_str().unwrap_or_default();
         let limits = ["autotuned", "fixed"].iter().any(|limit| name.starts_with(limit));
-        return limits.then(|| match rate("limit_bytes_per_sec") {
-            unknown if unknown == "?" => "compactions have no limit".to_owned(),
-            limit => format!("compactions have at most {limit}"),
-        });
-    }
+        return limits.then(|| format!("compactions have {limit}"));
+    };
     let load = answer["load"].as_str().map_or_else(String::new, |load| format!("load {load}: "));
-    let (client, device, limit) =
-        (rate("client_bytes_per_sec"), rate("device_bytes_per_sec"), rate("limit_bytes_per_sec"));
-    let device = if device == "?" { String::new() } else { format!(" of {device}") };
-    let limit = if limit == "?" { "no limit".to_owned() } else { format!("at most {limit}") };
+    let device = rate("device_bytes_per_sec").map_or_else(String::new, |speed| format!(" of {speed}"));
     let flushes = answer["flush_limit_bytes_per_sec"].as_u64();
     let flushes = flushes.map_or_else(String::new, |rate| format!(", flushes {}/s", bytes(rate)));
     let urgent = if answer["urgent"] == true { ", and is urgent" } else { "" };

@@ -241,7 +241,9 @@ fn help_says_nothing_of_what_is_refused_and_a_negative_number_is_told_why_not() 
     keel.bare(&["bench", "ycsb-a", "--records", "-1"]).fails(2, &["'-1'", "--records"]);
     keel.bare(&["demo", "--seconds", "-5"]).fails(2, &["'-5'", "--seconds"]);
     keel.run(&["scan", "--limit", "-1"]).fails(2, &["'-1'", "--limit"]);
-    // A key may be one.
+    // A name or a key may be one.
+    keel.ok(&["put", "1", "2"]);
+    keel.run(&["scan", "--keyspace", "-1"]).fails(1, &["no keyspace `-1`"]);
     keel.ok(&["put", "-1", "-2"]);
     assert_eq!(keel.ok(&["get", "-1"]), "-2\n");
 }

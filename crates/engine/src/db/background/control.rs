@@ -35,6 +35,10 @@ pub fn step_all(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Opti
 /// The lane's upkeep: a sync of the log that is due, the oldest full log, and unlinks. Answers when there is more to do, if nothing
 /// else tells before.
 pub fn maintain(store: &Store) -> Option<Duration> {
+    maintain_with(store, unlink_if_free)
+}
+
+fn maintain_with(store: &Store, unlink: fn(&Store) -> Option<Duration>) -> Option<Duration> {
     let due = store.lane.take_due_sync(store.clock.now());
     if store.check_writable().is_err() || store.check_settled().is_err() {
         return None;
@@ -53,7 +57,7 @@ pub fn maintain(store: &Store) -> Option<Duration> {
         tick(store);
     }
     fit_cache(store);
-    let again = unlink_if_free(store);
+    let again = unlink(store);
     if more { Some(store.clock.now()) } else { again }
 }
 
@@ -67,10 +71,7 @@ fn seal_a_log(store: &Store) -> bool {
 
 /// The lane's upkeep by somebody else, who has nothing more urgent to sync: all full logs.
 fn maintain_all(store: &Store) {
-    maintain(store);
-    if store.check_writable().is_ok() && store.check_settled().is_ok() {
-        unlink_unless_paused(store);
-    }
+    maintain_with(store, unlink_unless_paused);
     while store.check_writable().is_ok() && seal_a_log(store) {}
 }
 

@@ -15,6 +15,13 @@ use crate::table::meta::TableMeta;
 /// Who has the tree is asked again after so long.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
+/// Unlinks what may go now, as a step of the background: none while that is paused. A failure is told as an event. Answers as
+/// `unlink_obsolete`.
+pub fn unlink_unless_paused(store: &Store) -> Option<Duration> {
+    let _step = store.background.begin_step()?;
+    unlink(store, store.tree())
+}
+
 /// The same for the lane: syncs of logs and tables wait behind it, so it waits for nobody who has the tree.
 pub fn unlink_if_free(store: &Store) -> Option<Duration> {
     let _step = store.background.begin_step()?;
@@ -22,13 +29,6 @@ pub fn unlink_if_free(store: &Store) -> Option<Duration> {
         Some(tree) => unlink(store, tree),
         None => Some(store.clock.now().saturating_add(LOOK_AGAIN)),
     }
-}
-
-/// Unlinks what may go now, as a step of the background: none while that is paused. A failure is told as an event. Answers as
-/// `unlink_obsolete`.
-pub fn unlink_unless_paused(store: &Store) -> Option<Duration> {
-    let _step = store.background.begin_step()?;
-    unlink(store, store.tree())
 }
 
 fn unlink(store: &Store, tree: MutexGuard<'_, TreeState>) -> Option<Duration> {

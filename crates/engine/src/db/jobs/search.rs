@@ -151,7 +151,7 @@ fn look_in(
     }
     let (mut permit, mut is_refused) = (permit_now(store, directive, keyspace), false);
     loop {
-        match look_once(store, tree, keyspace, directive, on_conflict, &permit)? {
+        match look_once(store, tree, keyspace, &strategy.strategy, directive, on_conflict, &permit)? {
             Looked::Begun => return Ok(true),
             Looked::Nothing => break,
             Looked::Refused(class) => {
@@ -173,6 +173,7 @@ fn look_once(
     store: &Store,
     tree: &mut TreeState,
     keyspace: &Arc<KeyspaceState>,
+    strategy: &Strategy,
     directive: &Directive,
     on_conflict: OnConflict,
     permit: &Permit,
@@ -180,8 +181,7 @@ fn look_once(
     let Some(view) = tree_view(store, tree, keyspace.id) else {
         return Ok(Looked::Nothing);
     };
-    let strategy = keyspace.strategy.load_full();
-    let wanted = &*wanted_now(store, &view, &strategy.strategy, directive, keyspace);
+    let wanted = &*wanted_now(store, &view, strategy, directive, keyspace);
     // Where what is in L0's way is thrown away, L0 is looked at first: else what was more urgent would be begun again, and again in vain.
     let first = (on_conflict == OnConflict::Discard).then(|| pick_among(&view, wanted, &only_l0(permit)));
     let first = first.filter(|(pick, _)| match pick {
@@ -209,7 +209,7 @@ fn look_once(
         }
         Pick::Nothing => {
             // In shape: groups that fit a changed strategy are marked as shaped for it.
-            if let Some(committed) = set_bounds(view.version, view.claims, &strategy.strategy)? {
+            if let Some(committed) = set_bounds(view.version, view.claims, strategy)? {
                 change_tree(store, tree, keyspace, committed.edit)?;
             }
             Ok(Looked::Nothing)

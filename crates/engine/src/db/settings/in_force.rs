@@ -208,7 +208,7 @@ pub fn follow_device(store: &Store) -> Option<Event> {
 /// Swaps the options and what is derived from them.
 fn put_in_force(store: &Store, options: Options) -> Result<()> {
     let keyspaces = store.keyspaces.load();
-    let bytes_of = |keyspace: &KeyspaceState| keyspace.memtable(options.memtable_bytes).get();
+    let bytes_of = |keyspace: &KeyspaceState| keyspace.memtable_bytes_own.unwrap_or(options.memtable_bytes);
     let strategies: Vec<NamedStrategy> = keyspaces
         .by_name
         .values()

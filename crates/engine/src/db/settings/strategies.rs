@@ -215,7 +215,7 @@ pub fn stored(store: &Store) -> Stored {
 fn settings<'a>(keyspaces: impl Iterator<Item = &'a Arc<KeyspaceState>>) -> KeyspaceSettings {
     let of = |k: &Arc<KeyspaceState>| {
         let strategy = Some(k.strategy.load().text.clone());
-        let memtable_bytes = k.memtable(0).own;
+        let memtable_bytes = k.memtable_bytes_own;
         // Whether it has a log is in the manifest, for good.
         let mut options = KeyspaceOptions { strategy, memtable_bytes, ..KeyspaceOptions::default() };
         k.style.write_to(&mut options);

@@ -98,7 +98,8 @@ pub struct KeyspaceState {
     pub strategy: ArcSwap<NamedStrategy>,
     /// Its memtables are flushed at this size; always, or until the store's changes.
     memtable_bytes: AtomicU64,
-    memtable_bytes_own: Option<u64>,
+    /// The size of its own, if it has one.
+    pub memtable_bytes_own: Option<u64>,
     /// Where its writers wait for their turn.
     pub gate: Gate,
     /// What its reads teach.
@@ -210,11 +211,6 @@ impl KeyspaceState {
     /// True if a memtable of so many bytes is full.
     pub fn is_full(&self, bytes: u64) -> bool {
         bytes >= full_from(self.memtable_bytes())
-    }
-
-    /// The same with this size for the store's memtables.
-    pub fn memtable(&self, of_store: u64) -> MemtableBytes {
-        MemtableBytes { own: self.memtable_bytes_own, of_store }
     }
 
     /// Changes the size at which its memtables are flushed; the active one follows.
