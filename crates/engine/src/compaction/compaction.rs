@@ -50,6 +50,9 @@ pub struct Slot {
     pub run: RunId,
 }
 
+/// Outputs of a job that are written and not committed: one grows, the others wait for their sync.
+const UNCOMMITTED_MAX: u64 = 5;
+
 /// Decided work. Pure data: holds for as long as its inputs are claimed.
 #[derive(Clone, Debug)]
 pub struct Compaction {
@@ -91,6 +94,14 @@ impl Compaction {
     /// Every input table.
     pub fn tables(&self) -> impl Iterator<Item = &TableRef> {
         self.inputs.iter().flat_map(|run| run.tables.iter())
+    }
+
+    /// Bytes that it takes beside its inputs at most, if parts are committed and inputs removed as it goes: of each run the table that is
+    /// not used up, and outputs that are not committed yet.
+    pub fn space_sliced(&self) -> u64 {
+        let largest = |run: &InputRun| run.tables.iter().map(TableRef::bytes).max().unwrap_or(0);
+        let in_use = self.inputs.iter().map(largest).fold(0, u64::saturating_add);
+        in_use.saturating_add(self.table_bytes.saturating_mul(UNCOMMITTED_MAX)).min(self.input_bytes)
     }
 
     /// The level that the output goes to in the tree as it is: levels may have come and gone since the work was decided,

@@ -296,6 +296,47 @@ fn without_space_for_a_large_compaction_smaller_ones_go_on() {
     assert!(fails_for(of(&db.keyspace("default").unwrap())) && !fails_for(of(&other)), "{:?}", state.refused);
 }
 
+/// Both are asked for before either has written anything.
+#[test]
+fn what_one_compaction_will_write_is_no_space_for_another() {
+    for (free, expected) in
+        [(10 * MIB, vec![false, false]), (270 * KIB, vec![false, true]), (190 * KIB, vec![false])]
+    {
+        let fs = SimulatedFileSystem::new();
+        let tight = Options { workers: 2, table_bytes: 8 * KIB, reserve_bytes: 0, ..options() };
+        let builder = Db::builder(Path::new("/db")).file_system(Arc::new(fs.clone())).options(tight);
+        let db = builder.set("compression", "none").without_threads().open().unwrap();
+        let other = db.create_keyspace("other", Default::default()).unwrap();
+        let store = Arc::clone(&db.handle.store);
+        store.background.lock().retry_at = store.clock.now() + Duration::from_secs(3600);
+        for run in 0..4_u32 {
+            for i in 0..40_u32 {
+                let key = (i * 7 + run).to_be_bytes();
+                db.put(&key, &[7; 1000]).unwrap();
+                other.put(&key, &[7; 1000]).unwrap();
+            }
+            db.flush().unwrap();
+            other.flush().unwrap();
+        }
+        fs.set_free_space(Some(free));
+        store.background.lock().retry_at = Duration::ZERO;
+        store.background.lock().look_for_work = true;
+        (0..10).for_each(|_| _ = db.step(&mut |_| None));
+        let state = store.background.lock();
+        let found: Vec<bool> = state.jobs.iter().map(|job| job.sliced).collect();
+        let needs: Vec<u64> =
+            state.jobs.iter().map(crate::db::store::background::OpenJob::bytes_left).collect();
+        assert_eq!(found, expected, "{needs:?} of {free}");
+        // Who only waits for another is not refused.
+        assert!(state.compaction_error.is_none());
+        drop(state);
+        while db.step(&mut |jobs| jobs.first().map(|(i, _)| *i)) {}
+        let metrics = db.metrics();
+        assert_eq!(metrics.jobs_refused, 0);
+        assert!(metrics.keyspaces.iter().all(|keyspace| keyspace.levels[0].runs < 4), "{free}");
+    }
+}
+
 #[test]
 fn a_part_that_is_not_recorded_leaves_no_files() {
     let fs = SimulatedFileSystem::new();

@@ -439,7 +439,10 @@ impl fmt::Display for Event {
             Event::Resumed { job } => write!(f, "Job {job} goes on"),
             Event::Refused { needs_bytes, free_bytes, .. } => {
                 let (needs, free) = (size(*needs_bytes), size(*free_bytes));
-                write!(f, "Refused a compaction: it needs {needs}, and {free} are free; free some disk")
+                write!(
+                    f,
+                    "Refused a compaction: it needs {needs} beside `reserve_bytes` and what others need, and {free} are free; free some disk"
+                )
             }
             Event::OptionChanged { name, was, now } => write!(f, "Option {name} changed from {was} to {now}"),
             Event::Stalling { reason, bytes_per_sec, ends_in, .. } => {

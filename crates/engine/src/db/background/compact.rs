@@ -239,7 +239,8 @@ enum Step {
     Nothing,
     Past,
     Refused,
-    Begun(Begun, Arc<JobWatch>),
+    Moved(u64),
+    Open(JobId, Arc<JobWatch>),
     Blocked(Vec<JobId>),
 }
 
@@ -262,12 +263,12 @@ impl Driver<'_> {
                     self.tell(level.saturating_sub(1), 0);
                     return Ok(());
                 }
-                Step::Begun(Begun::Moved(bytes), _) => {
+                Step::Moved(bytes) => {
                     self.report.bytes_moved += bytes;
                     self.report.compactions += 1;
                     self.store.background.work_changed();
                 }
-                Step::Begun(Begun::Open(id), watch) => {
+                Step::Open(id, watch) => {
                     self.store.background.wake();
                     self.wait_for_own(id, level, &watch)?;
                     self.add(&watch.get())?;
@@ -307,8 +308,10 @@ impl Driver<'_> {
                     L0Permit::Full,
                     Some(Arc::clone(&watch)),
                 )? {
-                    Some(begun) => Step::Begun(begun, watch),
-                    None => Step::Refused,
+                    Begun::Refused => Step::Refused,
+                    Begun::Waits(by) => Step::Blocked(by),
+                    Begun::Open(id) => Step::Open(id, watch),
+                    Begun::Moved(bytes) => Step::Moved(bytes),
                 }
             }
         })
