@@ -46,15 +46,19 @@ const PRESETS: [Preset; 13] = [
     }),
     row(
         "silk-artifact",
-        "what SILK's published code does: looks once a second, gives way to nobody",
+        "what SILK's published code does: looks once a second; only a job set aside gives way, to L0",
         silk_artifact,
     ),
-    row("dlc-full", "DLC: no compaction of L0 at high load", dlc),
-    row("dlc-part", "DLC: at high load L0 is merged within itself only", || {
-        let mut policy = dlc();
-        policy.gates.set(Class::IntraL0, None);
-        policy
-    }),
+    row("dlc-full", "DLC: no compaction of L0 at high load, until writers are slowed for it", dlc),
+    row(
+        "dlc-part",
+        "DLC: at high load L0 is merged within itself only, until writers are slowed for it",
+        || {
+            let mut policy = dlc();
+            policy.gates.set(Class::IntraL0, None);
+            policy
+        },
+    ),
     row("dlc-burst-full", "dlc-full, but L0 goes down when it has 20 runs (l0_limit from 37 on)", || {
         burst(None)
     }),

@@ -270,6 +270,8 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
         ("silk:low=0", "low must be above 0"),
         ("dlc-full:admission=none", "needs a burst"),
         ("silk:l0=delay,admission=none", "needs a burst"),
+        ("silk:l0=within,admission=none", "needs a burst"),
+        ("dlc-part:admission=none", "needs a burst"),
         ("paced:jobs=workers+8", "workers+7 at most"),
         ("silk:jobs=0", "from 1 to 8"),
         ("silk:deep=0", "pause it"),

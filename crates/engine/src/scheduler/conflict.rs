@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::base::class::Class;
 
-/// A job that nobody has stepped for this long lets go of what others want, whatever the schedule says. It is no knob: the job commits what
+/// A job that nobody has stepped for this long lets go of what others want, also where they are to wait. It is no knob: the job commits what
 /// it has, so little is lost whatever the time is. Peaks of a real load are shorter, 10 to 20 s (SILK Fig. 7), and what was set aside for
 /// one goes on after it; under a load that stays high nobody waits longer.
 const IDLE_MAX: Duration = Duration::from_secs(30);

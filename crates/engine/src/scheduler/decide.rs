@@ -195,14 +195,16 @@ fn flush_rate(rate: u64, is_beside: bool) -> u64 {
 /// takes a place if it needs one.
 pub fn permitted(open: &[Class], slots: usize) -> Vec<Class> {
     let ahead = |class: Class| open.iter().filter(|open| **open <= class).count();
-    let fits = |class: Class| ahead(class) < slots && open.len() < open_max(class);
+    let of_l0 = open.iter().filter(|open| open.is_l0()).count();
+    let fits = |class: Class| ahead(class) < slots && may_open(class, open.len(), of_l0);
     Class::ALL.into_iter().filter(|class| fits(*class)).collect()
 }
 
-/// How many jobs there may be already where one of this class is opened: the last place is for L0, or it would wait for the end of
-/// deeper ones, and at high load for those that are paused.
-fn open_max(class: Class) -> usize {
-    if class < Class::Deep { OPEN_JOBS_MAX } else { OPEN_JOBS_MAX - 1 }
+/// True if one of this class may be opened beside so many, of which so many are L0's. The last place is for L0, or it would wait for the end
+/// of deeper ones, and at high load for those that are paused; and where it has been taken by hand there is another.
+fn may_open(class: Class, beside: usize, of_l0: usize) -> bool {
+    let most = if class < Class::Deep { OPEN_JOBS_MAX } else { OPEN_JOBS_MAX - 1 };
+    beside < most || class.is_l0() && of_l0 == 0
 }
 
 /// Who has a place among those that run side by side.
@@ -238,7 +240,7 @@ impl Places<'_> {
             // It has a lane of its own.
             return true;
         }
-        if self.open.len() >= open_max(class) {
+        if !may_open(class, self.open.len(), self.count(Class::is_l0)) {
             return false;
         }
         match self.policy.l0_room {

@@ -196,7 +196,9 @@ fn an_l0_job_starts_beside_any_number_of_deep_ones() {
     assert_eq!(permitted(&[], 1), Class::ALL);
     assert_eq!(permitted(&[Class::Deep], 1), [Class::Flush, Class::IntraL0, Class::L0ToL1]);
     assert_eq!(permitted(&[Class::Deep, Class::L0ToL1], 2), [Class::Flush, Class::IntraL0, Class::L0ToL1]);
-    assert_eq!(permitted(&[Class::Upkeep; OPEN_JOBS_MAX], 64), []);
+    // So many are opened by hand alone.
+    assert_eq!(permitted(&[Class::Upkeep; OPEN_JOBS_MAX], 64), [Class::IntraL0, Class::L0ToL1]);
+    assert_eq!(permitted(&[Class::L0ToL1; OPEN_JOBS_MAX], 64), []);
     for schedule in ["unlimited", "silk", "silk-priority", "silk-artifact", "dlc-full"] {
         let mut bench = Bench::new(schedule);
         bench.open(Class::Deep);
@@ -448,6 +450,21 @@ fn after_four_parts_comes_a_full_burst() {
     let full = "flush intra-l0 l0-to-l1 deep";
     assert_eq!(phases, [part, part, part, part, full, part, part, part, part, full]);
     assert_eq!(bench.state.bursts.begun, [8, 2]);
+}
+
+/// Or each restart would have four more parts, and reads as many more runs.
+#[test]
+fn parts_are_counted_across_a_restart() {
+    let mut phases = Vec::new();
+    for before in 0..6 {
+        let mut bench = Bench::new("dlc-burst-part");
+        let l0 = L0Backlog { runs: 20 + before, flush_born: 20, part_born: before, ..L0Backlog::default() };
+        bench.backlog.l0 = vec![(KeyspaceId(0), l0)];
+        bench.high();
+        phases.extend(bench.state.bursts.begun_now.iter().map(|(_, phase)| *phase));
+    }
+    let [part, full] = [Phase::Part, Phase::Full];
+    assert_eq!(phases, [part, part, part, part, full, full]);
 }
 
 /// A merge of L0 into L1 that runs when the load rises lets go of the runs that a part is to merge: it is none itself.

@@ -125,6 +125,8 @@ pub struct L0Backlog {
     pub flush_born: u32,
     /// Their bytes.
     pub flush_born_bytes: u64,
+    /// Runs that parts of bursts made.
+    pub part_born: u32,
     /// Open jobs that take tables of it.
     pub jobs: u32,
 }
@@ -181,7 +183,9 @@ impl BurstState {
         self.of.retain(|id, _| known.contains_key(id));
         let slowed: BTreeSet<KeyspaceId> = slowed.iter().copied().collect();
         for (id, backlog) in l0 {
-            let progress = self.of.entry(*id).or_default();
+            // After a restart, or a change of the schedule, what L0 has of parts is all that tells of them.
+            let progress =
+                self.of.entry(*id).or_insert(Progress { parts: backlog.part_born, ..Progress::default() });
             progress.end(burst, backlog);
             let phase = progress.next(burst);
             // A part is a job of its own: one that had begun before takes flushed runs as well, and lets them go first.

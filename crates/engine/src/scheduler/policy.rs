@@ -112,11 +112,10 @@ impl SchedulingPolicy {
             return Err(Error::invalid("l0-down is from 1 up: L0 would fill and stop writes"));
         }
         self.admission.check()?;
-        let delays_l0 =
-            [Class::IntraL0, Class::L0ToL1].map(|class| self.gates.on(class)) == [Some(Act::NoStart); 2];
-        if self.admission == Slowing::Never && delays_l0 && self.burst.is_none() {
+        let stays = self.gates.on(Class::L0ToL1) == Some(Act::NoStart);
+        if self.admission == Slowing::Never && stays && self.burst.is_none() {
             return Err(Error::invalid(
-                "`admission=none` needs a burst where `l0=delay`: nothing else would bring L0 down while the load is high",
+                "`admission=none` needs a burst where `l0=delay` or `l0=within`: nothing else would bring L0 down while the load is high",
             ));
         }
         if self.order == Order::Deadline && !self.plans() {

@@ -57,6 +57,8 @@ fn a_running_store_answers_and_obeys() {
     assert!(set.err.contains("for its shape"), "{set:?}");
     assert_eq!(keel.ok(&["strategy", "show"]), "tier\n");
     assert!(keel.ok(&["schedule", "set", "dlc-full:floor=20MiB"]).starts_with("dlc-full:floor=20MiB\n"));
+    let shown = keel.ok(&["schedule", "show"]);
+    assert!(shown.contains("note: L0 is delayed up to 12 runs"), "{shown}");
     let looked = keel.ok(&["schedule", "show", "--read-only"]);
     assert!(looked.contains("is asked without --read-only") && !looked.contains("nobody"), "{looked}");
     let show = keel.ok(&["schedule", "show"]);

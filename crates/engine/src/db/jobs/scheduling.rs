@@ -239,6 +239,7 @@ fn l0_of(keyspace: &KeyspaceState, state: &BackgroundState) -> L0Backlog {
         if run.tables.iter().all(|table| table.meta.born == Born::Flush) {
             (l0.flush_born, l0.flush_born_bytes) = (l0.flush_born + 1, l0.flush_born_bytes + bytes);
         }
+        l0.part_born += u32::from(run.tables.iter().all(|table| table.meta.born == Born::Burst));
     }
     l0
 }

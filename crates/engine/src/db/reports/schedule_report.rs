@@ -81,19 +81,27 @@ pub fn schedule(store: &Store, state: &BackgroundState, used: Usage) -> Schedule
 }
 
 /// What a schedule promises and cannot do in this store as it is, in a sentence for people: it limits nothing without the device's speed,
-/// and bursts may come later than the moment from which on writers are slowed, where all of L0 goes down anyway.
+/// and bursts may come later than the moment from which on writers are slowed, where all of L0 goes down anyway. Where nothing else ends a
+/// delay it says how long that is.
 pub fn note(store: &Store) -> Option<String> {
-    let (needs_device, burst) = {
+    let (needs_device, delays_l0, burst) = {
         let state = store.background.lock();
-        (state.policy.needs_device(), state.policy.burst)
+        (state.policy.needs_device(), state.policy.delays_l0(), state.policy.burst)
     };
     if needs_device && device_speed::known(&store.options.load()).is_none() {
         let told = "the device's speed is not known, so nothing is limited: set device_bytes_per_sec, like 200MiB, or free space and set the \
                     schedule again, which measures it";
         return Some(told.to_owned());
     }
-    let burst = burst?;
     let keyspaces = store.keyspaces.load();
+    let Some(burst) = burst else {
+        let slowed_from =
+            keyspaces.by_name.values().filter_map(|keyspace| L0Debt::of(store, keyspace).slowed_from());
+        return slowed_from.min().filter(|_| delays_l0).map(|runs| {
+            format!("L0 is delayed up to {runs} runs, or the bytes of as many memtables: from there on writers are slowed and it goes down; a higher \
+                 l0_limit delays it longer")
+        });
+    };
     let late = keyspaces.by_name.values().filter_map(|keyspace| {
         let (needed, told) = late_burst(&burst, &L0Debt::of(store, keyspace))?;
         Some((needed, format!("keyspace {}: {told}", keyspace.name)))
