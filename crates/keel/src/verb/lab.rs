@@ -22,15 +22,18 @@ mod study_cells;
 /// The same over the design space.
 mod study_runner;
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::error::ErrorKind;
+use clap::{Arg, Command};
 use evenkeel_lab::base::clock;
 use evenkeel_lab::design_space;
 use evenkeel_lab::design_space::cells::ROUNDS;
 use evenkeel_lab::design_space::study::Study;
-use evenkeel_lab::experiments::{ALL, FIGURES, SCHEDULES, STUDIES, names};
+use evenkeel_lab::experiments::{ALL, FIGURES, NOT_REPRODUCED, SCHEDULES, STUDIES, names};
 use evenkeel_lab::results::settings::{OURS, PEERS, Settings};
 use evenkeel_lab::scheduling;
 use evenkeel_lab::verdicts::cells::{self, Scale};
@@ -92,7 +95,7 @@ enum Action {
 #[derive(clap::Args, Debug)]
 struct RunArgs {
     /// Experiments of `keel lab list`, or all.
-    #[arg(value_name = "NAME", required = true, value_parser = PossibleValuesParser::new(typed()))]
+    #[arg(value_name = "NAME", required = true, value_parser = Names)]
     names: Vec<String>,
     /// An eighth of data, memtables and caches (cds-: a 32nd), at most 60 seconds each, one round: to see that it works, not to be
     /// quoted.
@@ -276,6 +279,29 @@ fn failure(ran: &Ran, space: &StudyRan, under: &ScheduleRan) -> Result<(), Failu
         }
     }
     Ok(())
+}
+
+/// Takes a name that can be typed; of a figure that is not reproduced it says why.
+#[derive(Clone)]
+struct Names;
+
+impl TypedValueParser for Names {
+    type Value = String;
+
+    fn parse_ref(&self, cmd: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<String, clap::Error> {
+        let is_it = |ids: &str| ids.split(", ").any(|id| value == id);
+        match NOT_REPRODUCED.iter().find(|(ids, _)| is_it(ids)) {
+            Some((_, why)) if !typed().any(|name| value == name) => {
+                let text = format!("{} is not reproduced: {why}\n", value.display());
+                Err(clap::Error::raw(ErrorKind::InvalidValue, text).with_cmd(cmd))
+            }
+            _ => PossibleValuesParser::new(typed()).parse_ref(cmd, arg, value),
+        }
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(typed().map(PossibleValue::new)))
+    }
 }
 
 /// Every name that can be typed.

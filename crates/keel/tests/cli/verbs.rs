@@ -148,7 +148,16 @@ const ROWS: &[Row] = &[
         "",
         &[(&["demo"], 2, "leave --db"), (&["demo", "--seconds", "0"], 2, "seconds above 0")],
     ),
-    row("lab", &[], "", &[(&["lab", "list"], 2, "--out"), (&["lab", "run", "peers-fil"], 2, "'peers-fill'")]),
+    row(
+        "lab",
+        &[],
+        "",
+        &[
+            (&["lab", "list"], 2, "--out"),
+            (&["lab", "run", "peers-fil"], 2, "'peers-fill'"),
+            (&["lab", "run", "silk-fig7"], 2, "not reproduced: the production load itself"),
+        ],
+    ),
 ];
 
 #[test]
