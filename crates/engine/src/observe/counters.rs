@@ -1,6 +1,7 @@
 //! What the store counts about itself. Written by the commit leader and background threads only: reads touch no counter
 //! that another thread writes.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -127,7 +128,7 @@ pub struct Counters {
     pub delays: Counter,
     /// Times that a writer woke while it waited.
     pub delay_wakeups: Counter,
-    /// The longest of those waits.
+    /// The longest of those waits, as far as it has come.
     pub longest_delay_nanos: Maximum,
     /// Memtables flushed before they were full, for want of memory.
     pub early_flushes: Counter,
@@ -155,13 +156,32 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// A writer has waited for background work.
-    pub fn stalled(&self, reason: StallReason, waited: Duration) {
-        let nanos = waited.as_nanos() as u64;
-        self.stall_nanos.add(nanos);
-        let (times, sum) = &self.stalls_by_reason[reason as usize];
-        times.add(1);
-        sum.add(nanos);
+    /// A writer begins to wait for background work.
+    pub fn stall(&self, reason: StallReason, now: Duration) -> Stall<'_> {
+        self.delays.add(1);
+        self.stalls_by_reason[reason as usize].0.add(1);
+        Stall { counters: self, reason, since: now, counted: Cell::new(now) }
+    }
+}
+
+/// A wait of a writer. Its time counts as it passes, so that whoever looks meanwhile sees it.
+#[derive(Debug)]
+pub struct Stall<'a> {
+    counters: &'a Counters,
+    reason: StallReason,
+    since: Duration,
+    /// Up to when it has been counted.
+    counted: Cell<Duration>,
+}
+
+impl Stall<'_> {
+    /// It has lasted until now.
+    pub fn lasts(&self, now: Duration) {
+        let before = self.counted.replace(self.counted.get().max(now));
+        let nanos = now.saturating_sub(before).as_nanos() as u64;
+        self.counters.stall_nanos.add(nanos);
+        self.counters.stalls_by_reason[self.reason as usize].1.add(nanos);
+        self.counters.longest_delay_nanos.note(now.saturating_sub(self.since).as_nanos() as u64);
     }
 }
 

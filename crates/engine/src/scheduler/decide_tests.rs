@@ -452,21 +452,6 @@ fn after_four_parts_comes_a_full_burst() {
     assert_eq!(bench.state.bursts.begun, [8, 2]);
 }
 
-/// Or each restart would have four more parts, and reads as many more runs.
-#[test]
-fn parts_are_counted_across_a_restart() {
-    let mut phases = Vec::new();
-    for before in 0..6 {
-        let mut bench = Bench::new("dlc-burst-part");
-        let l0 = L0Backlog { runs: 20 + before, flush_born: 20, part_born: before, ..L0Backlog::default() };
-        bench.backlog.l0 = vec![(KeyspaceId(0), l0)];
-        bench.high();
-        phases.extend(bench.state.bursts.begun_now.iter().map(|(_, phase)| *phase));
-    }
-    let [part, full] = [Phase::Part, Phase::Full];
-    assert_eq!(phases, [part, part, part, part, full, full]);
-}
-
 /// A merge of L0 into L1 that runs when the load rises lets go of the runs that a part is to merge: it is none itself.
 #[test]
 fn a_part_is_no_job_that_ran_before() {

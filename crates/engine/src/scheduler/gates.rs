@@ -228,3 +228,22 @@ impl Progress {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Or each restart would have four more parts, and reads as many more runs.
+    #[test]
+    fn parts_are_counted_across_a_restart() {
+        let burst = Burst { runs: Some(20), bytes: None, parts: Some(4) };
+        let first_phase = |part_born| {
+            let l0 = L0Backlog { runs: 20 + part_born, flush_born: 20, part_born, ..L0Backlog::default() };
+            let mut state = BurstState::default();
+            state.look(Some(&burst), Load::High, &[(KeyspaceId(0), l0)], &[]);
+            state.begun_now.first().map(|(_, phase)| *phase)
+        };
+        let [part, full] = [Some(Phase::Part), Some(Phase::Full)];
+        assert_eq!([0, 1, 2, 3, 4, 5].map(first_phase), [part, part, part, part, full, full]);
+    }
+}

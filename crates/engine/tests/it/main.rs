@@ -33,6 +33,8 @@ mod fault_sweep;
 mod faults;
 /// What flushes and L0 have at least.
 mod floor;
+/// What DLC holds back at high load, and bursts.
+mod gates;
 /// Stores that released formats have written.
 mod golden;
 /// Levels in groups of keys by heat.

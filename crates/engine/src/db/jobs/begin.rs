@@ -239,7 +239,7 @@ fn space_for(store: &Store, compaction: &Compaction) -> Result<Space> {
     let beyond_reserve = free_bytes.saturating_sub(store.options.load().reserve_bytes);
     let state = store.background.lock();
     let ahead = || state.jobs.iter().filter(|job| job.class.urgency() <= compaction.class.urgency());
-    let usable = ahead().map(OpenJob::space_left).fold(beyond_reserve, u64::saturating_sub);
+    let usable = ahead().map(space_left).fold(beyond_reserve, u64::saturating_sub);
     Ok(if usable >= compaction.input_bytes {
         Space::Enough
     } else if usable >= compaction.space_sliced() {
@@ -249,6 +249,12 @@ fn space_for(store: &Store, compaction: &Compaction) -> Result<Space> {
     } else {
         Space::Refused { free_bytes }
     })
+}
+
+/// Bytes of the disk that a job may take yet, beside its inputs.
+fn space_left(job: &OpenJob) -> u64 {
+    let most = if job.sliced { job.compaction.space_sliced() } else { u64::MAX };
+    job.bytes_left().min(most)
 }
 
 #[cfg(test)]

@@ -200,12 +200,6 @@ impl OpenJob {
     pub fn bytes_left(&self) -> u64 {
         self.compaction.input_bytes.saturating_sub(self.read_bytes)
     }
-
-    /// Bytes of the disk that it may take yet, beside its inputs.
-    pub fn space_left(&self) -> u64 {
-        let most = if self.sliced { self.compaction.space_sliced() } else { u64::MAX };
-        self.bytes_left().min(most)
-    }
 }
 
 /// What a job that was asked for has come to so far.

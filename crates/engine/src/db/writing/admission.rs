@@ -156,9 +156,8 @@ fn delay(store: &Store, gate: &Gate, keyspace: Option<&Arc<KeyspaceState>>, plac
     announce(store, gate, keyspace);
     let _wait = store.slow.wait_for_room();
     let _waiting = Waiting::new(&store.admission.waiting);
-    let since = store.clock.now();
-    let counters = &store.counters;
-    counters.delays.add(1);
+    let reason = if keyspace.is_some() { StallReason::Backlog } else { StallReason::Memory };
+    let stall = store.counters.stall(reason, store.clock.now());
     let outcome = loop {
         if let Err(error) = store.check_writable() {
             break Err(error);
@@ -167,6 +166,7 @@ fn delay(store: &Store, gate: &Gate, keyspace: Option<&Arc<KeyspaceState>>, plac
             break Err(Error::closed());
         }
         let now = store.clock.now();
+        stall.lasts(now);
         resample(store, gate, keyspace, now);
         let mut state = gate.lock();
         if let Some(error) = &state.failure {
@@ -176,7 +176,7 @@ fn delay(store: &Store, gate: &Gate, keyspace: Option<&Arc<KeyspaceState>>, plac
         if store.background.threaded {
             store.background.priorities.raise_all();
             drop(gate.wait(state, when.saturating_sub(now).min(LOOK_AGAIN)));
-            counters.delay_wakeups.add(1);
+            store.counters.delay_wakeups.add(1);
         } else {
             drop(state);
             // Where a test steps the background, waiting is stepping; what cannot get better is not waited for.
@@ -185,9 +185,7 @@ fn delay(store: &Store, gate: &Gate, keyspace: Option<&Arc<KeyspaceState>>, plac
             }
         }
     };
-    let waited = store.clock.now().saturating_sub(since);
-    counters.stalled(if keyspace.is_some() { StallReason::Backlog } else { StallReason::Memory }, waited);
-    counters.longest_delay_nanos.note(waited.as_nanos() as u64);
+    stall.lasts(store.clock.now());
     outcome
 }
 

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -142,6 +143,41 @@ fn a_fill_far_faster_than_the_disk_is_slowed_and_never_stopped() {
     }
     assert!(world.heard("Stalling writes") > 0);
     assert_eq!(world.heard("Stopping writes"), 0);
+}
+
+/// Or a stall of a minute would be seen when it is over.
+#[test]
+fn a_wait_counts_while_it_lasts() {
+    let small =
+        Options { memtable_bytes: 64 * KIB, memory_bytes: 4 * MIB, cache_bytes: MIB, ..Options::default() };
+    let builder = Db::builder(Path::new("/db")).file_system(Arc::new(SimulatedFileSystem::new()));
+    let db = Arc::new(builder.options(small).open().unwrap());
+    let pause = db.pause_background().unwrap();
+    let (writer, told) = (Arc::clone(&db), channel());
+    let thread = spawn("writer", move || {
+        for i in 0..400_u32 {
+            writer.put(&i.to_be_bytes(), &[7; 20_000]).unwrap();
+            told.0.send(i).unwrap();
+        }
+    });
+    // A wait that is over counts once before the write returns.
+    let (mut last, mut risen) = ([0.0; 2], 0);
+    while risen < 2 {
+        match told.1.recv_timeout(Duration::from_millis(10)) {
+            Ok(i) => {
+                assert!(i < 399, "nobody waited");
+                risen = 0;
+            }
+            Err(_) => {
+                let metrics = db.metrics();
+                let now = [metrics.stall_seconds, metrics.longest_delay_seconds];
+                risen += u32::from(now[0] > last[0] && now[1] > 0.0);
+                last = now;
+            }
+        }
+    }
+    drop(pause);
+    thread.unwrap().join().unwrap();
 }
 
 /// Ten runs where four are wanted: the schedule says how writers are slowed for it.

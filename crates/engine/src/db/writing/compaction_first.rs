@@ -23,24 +23,24 @@ pub fn wait_for_compactions(store: &Store) -> Result<()> {
         return Ok(());
     }
     let _wait = store.slow.wait_for_room();
-    let since = store.clock.now();
-    let counters = &store.counters;
-    counters.stalls.add(1);
-    counters.delays.add(1);
+    store.counters.stalls.add(1);
+    let stall = store.counters.stall(StallReason::Compactions, store.clock.now());
+    let is_over = || {
+        stall.lasts(store.clock.now());
+        !is_due(store)
+    };
     let outcome = if store.background.threaded {
-        match wait_until(store, Fails::Nothing, || !is_due(store)) {
+        match wait_until(store, Fails::Nothing, is_over) {
             // Paused between two looks.
             Err(Error::Paused) => Ok(()),
             outcome => outcome,
         }
     } else {
         let mut choose = stepping::by_schedule();
-        while is_due(store) && step_all(store, &mut choose) {}
+        while !is_over() && step_all(store, &mut choose) {}
         store.check_writable()
     };
-    let waited = store.clock.now().saturating_sub(since);
-    counters.stalled(StallReason::Compactions, waited);
-    counters.longest_delay_nanos.note(waited.as_nanos() as u64);
+    stall.lasts(store.clock.now());
     outcome
 }
 
