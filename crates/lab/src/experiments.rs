@@ -106,7 +106,7 @@ pub const NOT_REPRODUCED: &[(&str, &str)] = &[
         "they come from a fit on the store that is to be estimated: `keel schedule fit` says by how much they are off there",
     ),
     ("dlc-fig5", "a drawing of the mechanism"),
-    ("ltg-fig1 to ltg-fig4", "drawings of the structure and of what turns into what"),
+    ("ltg-fig1, ltg-fig2, ltg-fig3, ltg-fig4", "drawings of the structure and of what turns into what"),
     (
         "ltg-fig5 to ltg-fig12, their values",
         "the paper does not give T, N, the number of intervals, or how often it trains: what is reproduced is the shape, over T of 4 to \

@@ -50,8 +50,9 @@ pub struct Slot {
     pub run: RunId,
 }
 
-/// Outputs of a job that are written and not committed: one grows, the others wait for their sync.
-const UNCOMMITTED_MAX: u64 = 5;
+/// Outputs of a job that are written and not committed, in tables of the usual size: one grows, four wait for their sync, and each may have
+/// half as much again where it ends with one below.
+const UNCOMMITTED_MAX: u64 = 8;
 
 /// Decided work. Pure data: holds for as long as its inputs are claimed.
 #[derive(Clone, Debug)]

@@ -441,7 +441,7 @@ impl fmt::Display for Event {
                 let (needs, free) = (size(*needs_bytes), size(*free_bytes));
                 write!(
                     f,
-                    "Refused a compaction: it needs {needs} beside `reserve_bytes` and what others need, and {free} are free; free some disk"
+                    "Refused a compaction: it needs {needs} beside `reserve_bytes`, and {free} are free; free some disk"
                 )
             }
             Event::OptionChanged { name, was, now } => write!(f, "Option {name} changed from {was} to {now}"),

@@ -238,7 +238,7 @@ pub fn stalled_seconds(document: &Document) -> Option<f64> {
     document.stalls.seconds
 }
 
-/// The share of the seconds in which a wait of a writer ended; one that is longer is told when it is over.
+/// The share of the seconds in which a writer waited.
 pub fn stalled_share(document: &Document) -> Option<f64> {
     let told: Vec<f64> = seconds(document).filter_map(|window| window.stall_seconds).collect();
     let stalled = told.iter().filter(|seconds| **seconds > 0.0).count();

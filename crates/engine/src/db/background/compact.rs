@@ -239,8 +239,7 @@ enum Step {
     Nothing,
     Past,
     Refused,
-    Moved(u64),
-    Open(JobId, Arc<JobWatch>),
+    Begun(Begun, Arc<JobWatch>),
     Blocked(Vec<JobId>),
 }
 
@@ -263,12 +262,12 @@ impl Driver<'_> {
                     self.tell(level.saturating_sub(1), 0);
                     return Ok(());
                 }
-                Step::Moved(bytes) => {
+                Step::Begun(Begun::Moved(bytes), _) => {
                     self.report.bytes_moved += bytes;
                     self.report.compactions += 1;
                     self.store.background.work_changed();
                 }
-                Step::Open(id, watch) => {
+                Step::Begun(Begun::Open(id), watch) => {
                     self.store.background.wake();
                     self.wait_for_own(id, level, &watch)?;
                     self.add(&watch.get())?;
@@ -308,10 +307,8 @@ impl Driver<'_> {
                     L0Permit::Full,
                     Some(Arc::clone(&watch)),
                 )? {
-                    Begun::Refused => Step::Refused,
-                    Begun::Waits(by) => Step::Blocked(by),
-                    Begun::Open(id) => Step::Open(id, watch),
-                    Begun::Moved(bytes) => Step::Moved(bytes),
+                    Some(begun) => Step::Begun(begun, watch),
+                    None => Step::Refused,
                 }
             }
         })

@@ -28,19 +28,16 @@ use crate::table::meta::Born;
 use crate::version::run::TableRef;
 
 /// What came of a decided compaction.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begun {
     /// It was a move of so many bytes, and is done.
     Moved(u64),
     /// A job is open.
     Open(JobId),
-    /// There will be space for it when these jobs have ended.
-    Waits(Vec<JobId>),
-    /// There is no space for it.
-    Refused,
 }
 
-/// Moves by metadata, or claims and opens a job where there is space for it. It was picked by this permit for L0. The tree lock is held.
+/// Moves by metadata, or claims and opens a job. `None` if there is no space for it. It was picked by this permit for L0. The tree lock is
+/// held.
 pub fn begin(
     store: &Store,
     tree: &mut TreeState,
@@ -49,16 +46,15 @@ pub fn begin(
     rejected: &[Rejected],
     l0: L0Permit,
     watch: Option<Arc<JobWatch>>,
-) -> Result<Begun> {
+) -> Result<Option<Begun>> {
     tree.versions.ids().run_and_group_at_least(picked.ids.next_run, picked.ids.next_group);
     if picked.compaction.trivial_move {
-        return move_now(store, tree, keyspace, &picked, rejected);
+        return move_now(store, tree, keyspace, &picked, rejected).map(Some);
     }
     let Picked { compaction, before, .. } = picked;
     let sliced = match space_for(store, &compaction)? {
         Space::Enough => false,
         Space::Sliced => true,
-        Space::Awaited { from } => return Ok(Begun::Waits(from)),
         Space::Refused { free_bytes } => {
             store.counters.jobs_refused.add(1);
             store.event(&Event::Refused {
@@ -66,7 +62,7 @@ pub fn begin(
                 needs_bytes: compaction.input_bytes,
                 free_bytes,
             });
-            return Ok(Begun::Refused);
+            return Ok(None);
         }
     };
     if !before.steps.is_empty() {
@@ -79,7 +75,7 @@ pub fn begin(
     let predicted_bytes = store.decisions.note(store.clock.wall_ms(), id, keyspace.id, &compaction, rejected);
     tell(store, keyspace, id, &compaction, predicted_bytes, rejected);
     open(store, keyspace, id, compaction, sliced, l0, watch);
-    Ok(Begun::Open(id))
+    Ok(Some(Begun::Open(id)))
 }
 
 /// Changes the inputs' place by metadata alone. The tree lock is held.
@@ -223,29 +219,21 @@ enum Space {
     Enough,
     /// Enough if parts are committed, and inputs removed, as the job goes.
     Sliced,
-    /// Enough when these have ended.
-    Awaited {
-        from: Vec<JobId>,
-    },
     Refused {
         free_bytes: u64,
     },
 }
 
-/// Peak extra space is the whole output while the inputs are still there. What open jobs have yet to write is theirs, but for those of
-/// less urgent classes: they never keep it from what comes before them.
+/// Peak extra space is the whole output while the inputs are still there. Beside others, which have yet to write theirs, it is committed in
+/// parts: nobody waits for space that another may need, and nobody loses much if it runs out.
 fn space_for(store: &Store, compaction: &Compaction) -> Result<Space> {
     let free_bytes = store.fs.free_space(&store.dir)?;
-    let beyond_reserve = free_bytes.saturating_sub(store.options.load().reserve_bytes);
-    let state = store.background.lock();
-    let ahead = || state.jobs.iter().filter(|job| job.class.urgency() <= compaction.class.urgency());
-    let usable = ahead().map(space_left).fold(beyond_reserve, u64::saturating_sub);
-    Ok(if usable >= compaction.input_bytes {
+    let usable = free_bytes.saturating_sub(store.options.load().reserve_bytes);
+    let beside = store.background.lock().jobs.iter().map(space_left).fold(usable, u64::saturating_sub);
+    Ok(if beside >= compaction.input_bytes {
         Space::Enough
     } else if usable >= compaction.space_sliced() {
         Space::Sliced
-    } else if beyond_reserve >= compaction.space_sliced() {
-        Space::Awaited { from: ahead().map(|job| job.id).collect() }
     } else {
         Space::Refused { free_bytes }
     })

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::begin::{Begun, begin};
+use super::begin::begin;
 use super::covered::drop_covered_tables;
 use super::grouping::adjust_groups;
 use super::install::{change_tree, tree_view};
@@ -126,11 +126,8 @@ fn directive(store: &Store) -> (Directive, OnConflict) {
 enum Looked {
     Begun,
     Nothing,
-    /// There is no space for what was picked, which is of this class, before others have ended, or at all.
-    Lacks {
-        space_for: Class,
-        at_all: bool,
-    },
+    /// There is no space for what was picked, which is of this class.
+    Refused(Class),
 }
 
 /// Looks for work in one tree; true if some was begun.
@@ -157,11 +154,11 @@ fn look_in(
         match look_once(store, tree, keyspace, &strategy.strategy, directive, on_conflict, &permit)? {
             Looked::Begun => return Ok(true),
             Looked::Nothing => break,
-            Looked::Lacks { space_for, at_all } => {
+            Looked::Refused(class) => {
                 // What comes before it all the same may be smaller, or only move. Nothing else: that would have to make way for it, and be
                 // begun again, and again in vain.
-                is_refused |= at_all;
-                permit.classes.retain(|permitted| *permitted < space_for);
+                is_refused = true;
+                permit.classes.retain(|permitted| *permitted < class);
             }
         }
     }
@@ -260,12 +257,7 @@ fn begin_if_there_is_space(
 ) -> Result<Looked> {
     let class = picked.compaction.class;
     let begun = begin(store, tree, keyspace, picked, rejected, l0, None)?;
-    Ok(match begun {
-        Begun::Moved(_) | Begun::Open(_) => Looked::Begun,
-        // The end of each of them has it looked for again.
-        Begun::Waits(_) => Looked::Lacks { space_for: class, at_all: false },
-        Begun::Refused => Looked::Lacks { space_for: class, at_all: true },
-    })
+    Ok(if begun.is_some() { Looked::Begun } else { Looked::Refused(class) })
 }
 
 /// Looked for again when there may be space. Writers that wait for this must not wait for ever.
