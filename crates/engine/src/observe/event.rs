@@ -234,7 +234,7 @@ pub enum Event {
     Refused {
         /// Whose tree.
         keyspace: KeyspaceId,
-        /// What it would have needed for a while.
+        /// What it would have needed at least, for a while.
         needs_bytes: u64,
         /// What was free.
         free_bytes: u64,
@@ -441,7 +441,7 @@ impl fmt::Display for Event {
                 let (needs, free) = (size(*needs_bytes), size(*free_bytes));
                 write!(
                     f,
-                    "Refused a compaction: it needs {needs} beside `reserve_bytes`, and {free} are free; free some disk"
+                    "Refused a compaction: it needs {needs} at least beside `reserve_bytes`, and {free} are free; free some disk"
                 )
             }
             Event::OptionChanged { name, was, now } => write!(f, "Option {name} changed from {was} to {now}"),

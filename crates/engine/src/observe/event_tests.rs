@@ -93,7 +93,7 @@ fn table() -> Vec<(Event, &'static str, &'static str)> {
         ),
         (
             Event::Refused { keyspace, needs_bytes: 10, free_bytes: 3 },
-            "Refused a compaction: it needs 10 B beside `reserve_bytes`, and 3 B are free; free some disk",
+            "Refused a compaction: it needs 10 B at least beside `reserve_bytes`, and 3 B are free; free some disk",
             r#""event":"compaction_refused","needs_bytes":10,"free_bytes":3"#,
         ),
         (

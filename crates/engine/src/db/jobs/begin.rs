@@ -59,7 +59,7 @@ pub fn begin(
             store.counters.jobs_refused.add(1);
             store.event(&Event::Refused {
                 keyspace: keyspace.id,
-                needs_bytes: compaction.input_bytes,
+                needs_bytes: compaction.space_sliced(),
                 free_bytes,
             });
             return Ok(None);
