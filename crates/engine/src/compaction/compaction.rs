@@ -50,9 +50,12 @@ pub struct Slot {
     pub run: RunId,
 }
 
-/// Outputs of a job that are written and not committed, in tables of the usual size: one grows, four wait for their sync, and each may have
-/// half as much again where it ends with one below.
-const UNCOMMITTED_MAX: u64 = 8;
+/// Tables that may wait for their sync before the job waits for them.
+pub const SYNCING_MAX: usize = 4;
+
+/// Outputs of a job that are written and not committed, in tables of the usual size: one grows, the others wait for their sync, and each may
+/// have half as much again where it ends with one below.
+const UNCOMMITTED_MAX: u64 = (3 * (SYNCING_MAX as u64 + 1)).div_ceil(2);
 
 /// Decided work. Pure data: holds for as long as its inputs are claimed.
 #[derive(Clone, Debug)]

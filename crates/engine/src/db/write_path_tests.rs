@@ -277,7 +277,7 @@ fn without_space_for_a_large_compaction_smaller_ones_go_on() {
         .unwrap();
     let other = db.create_keyspace("other", Default::default()).unwrap();
     let store = Arc::clone(&db.handle.store);
-    // Some runs of 64 KiB fit into it; what the next level has is more, and so are four tables.
+    // Some runs of 64 KiB fit into it; what the next level has is more, and so is what it takes in slices.
     for flush in 0..60_u32 {
         fs.set_free_space(Some(700 * KIB));
         for i in 0..60_u32 {

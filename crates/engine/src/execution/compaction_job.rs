@@ -17,7 +17,7 @@ use crate::base::class::IoClass;
 use crate::base::error::{Error, Result};
 use crate::base::units::{SeqNo, TableId};
 use crate::compaction::commit::CommitPart;
-use crate::compaction::compaction::{Compaction, InputRun};
+use crate::compaction::compaction::{Compaction, InputRun, SYNCING_MAX};
 use crate::compaction::output_bounds::OutputBounds;
 use crate::merge::merging_iterator::MergingIterator;
 use crate::merge::range_tombstones::{RangeSource, RangeSweep};
@@ -26,9 +26,6 @@ use crate::observe::memory::{Charge, MemoryClass};
 use crate::table::meta::TableMeta;
 use crate::table::table_cache::TableCache;
 use crate::version::run::TableRef;
-
-/// Tables that may wait for their sync before the job waits for them.
-const SYNCING_MAX: usize = 4;
 
 /// A yielding job seals its open table if it holds at least this share of a full one.
 const WORTH_SEALING: f64 = 0.05;

@@ -112,8 +112,7 @@ impl SchedulingPolicy {
             return Err(Error::invalid("l0-down is from 1 up: L0 would fill and stop writes"));
         }
         self.admission.check()?;
-        let stays = self.gates.on(Class::L0ToL1) == Some(Act::NoStart);
-        if self.admission == Slowing::Never && stays && self.burst.is_none() {
+        if self.admission == Slowing::Never && self.delays_l0() && self.burst.is_none() {
             return Err(Error::invalid(
                 "`admission=none` needs a burst where `l0=delay` or `l0=within`: nothing else would bring L0 down while the load is high",
             ));

@@ -33,7 +33,7 @@ use evenkeel_lab::base::clock;
 use evenkeel_lab::design_space;
 use evenkeel_lab::design_space::cells::ROUNDS;
 use evenkeel_lab::design_space::study::Study;
-use evenkeel_lab::experiments::{ALL, FIGURES, NOT_REPRODUCED, SCHEDULES, STUDIES, names};
+use evenkeel_lab::experiments::{ALL, FIGURES, SCHEDULES, STUDIES, names, not_reproduced};
 use evenkeel_lab::results::settings::{OURS, PEERS, Settings};
 use evenkeel_lab::scheduling;
 use evenkeel_lab::verdicts::cells::{self, Scale};
@@ -289,9 +289,8 @@ impl TypedValueParser for Names {
     type Value = String;
 
     fn parse_ref(&self, cmd: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<String, clap::Error> {
-        let is_it = |ids: &str| ids.split(", ").any(|id| value == id);
-        match NOT_REPRODUCED.iter().find(|(ids, _)| is_it(ids)) {
-            Some((_, why)) if !typed().any(|name| value == name) => {
+        match value.to_str().and_then(not_reproduced) {
+            Some(why) if !typed().any(|name| value == name) => {
                 let text = format!("{} is not reproduced: {why}\n", value.display());
                 Err(clap::Error::raw(ErrorKind::InvalidValue, text).with_cmd(cmd))
             }

@@ -329,7 +329,7 @@ pub const FIG9: Study = Study {
         },
         Claim {
             id: "silk-fig9.autotuned",
-            text: "share of the seconds in which waits of writers ended, auto-tuned less SILK",
+            text: "share of the seconds in which writers waited, auto-tuned less SILK",
             number: |t| {
                 let silk = t.figure(&NUTANIX.under("silk"), stalled_share);
                 Some(t.figure(&NUTANIX.under("autotuned"), stalled_share)? - silk?)

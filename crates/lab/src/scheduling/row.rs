@@ -296,7 +296,11 @@ impl Row {
                 let (draw, mean) = self.nutanix_draw(divide, seed);
                 let peak = sustained * (MEAN / mean).clamp(PEAK_MIN, PEAK);
                 if divide > 1 {
-                    return Some(self.hurried_lengths(divide, draw, peak));
+                    // Rounded up, so that they last for the whole run.
+                    let seconds = |piece: &Piece| (piece.seconds * 100.0).ceil() / 100.0;
+                    let step = |piece: &Piece| (Rate::PerSec(whole(peak * piece.rate)), seconds(piece));
+                    let steps = self.nutanix_pieces(divide, draw).iter().map(step).collect();
+                    return Some(LoadShape::Steps(steps).to_string());
                 }
                 let own = if draw == seed { String::new() } else { format!(",{draw}") };
                 format!("nutanix:{},{}{own}", whole(peak), whole(peak * VALLEY))
@@ -350,15 +354,6 @@ impl Row {
             is_one
         };
         shorter.take_while(lasting).collect()
-    }
-
-    fn hurried_lengths(&self, divide: u64, seed: u64, peak: f64) -> String {
-        let pieces = self.nutanix_pieces(divide, seed);
-        let step = |piece: &Piece| {
-            // Rounded up, so that they last for the whole run.
-            format!("{}@{}", (peak * piece.rate).round().max(1.0), (piece.seconds * 100.0).ceil() / 100.0)
-        };
-        format!("steps:{}", pieces.iter().map(step).collect::<Vec<_>>().join(","))
     }
 }
 

@@ -236,10 +236,11 @@ fn l0_of(keyspace: &KeyspaceState, state: &BackgroundState) -> L0Backlog {
             continue;
         }
         (l0.runs, l0.bytes) = (l0.runs + 1, l0.bytes + bytes);
-        if run.tables.iter().all(|table| table.meta.born == Born::Flush) {
+        let all_are = |born| run.tables.iter().all(|table| table.meta.born == born);
+        if all_are(Born::Flush) {
             (l0.flush_born, l0.flush_born_bytes) = (l0.flush_born + 1, l0.flush_born_bytes + bytes);
         }
-        l0.part_born += u32::from(run.tables.iter().all(|table| table.meta.born == Born::Burst));
+        l0.part_born += u32::from(all_are(Born::Burst));
     }
     l0
 }

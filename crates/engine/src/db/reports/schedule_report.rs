@@ -93,13 +93,18 @@ pub fn note(store: &Store) -> Option<String> {
                     schedule again, which measures it";
         return Some(told.to_owned());
     }
+    if !delays_l0 {
+        return None;
+    }
     let keyspaces = store.keyspaces.load();
     let Some(burst) = burst else {
         let slowed_from =
             keyspaces.by_name.values().filter_map(|keyspace| L0Debt::of(store, keyspace).slowed_from());
-        return slowed_from.min().filter(|_| delays_l0).map(|runs| {
-            format!("L0 is delayed up to {runs} runs, or the bytes of as many memtables: from there on writers are slowed and it goes down; a higher \
-                 l0_limit delays it longer")
+        return slowed_from.min().map(|runs| {
+            format!(
+                "L0 is delayed up to {runs} runs, or the bytes of as many memtables: from there on writers are slowed and it goes down; \
+                 a higher l0_limit delays it longer"
+            )
         });
     };
     let late = keyspaces.by_name.values().filter_map(|keyspace| {
