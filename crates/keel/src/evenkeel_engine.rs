@@ -109,8 +109,10 @@ impl Engine for EvenkeelEngine {
 
     fn figures(&self) -> Figures {
         // Figures that cannot be read are unknown; `keel stats` says what is wrong with them.
-        serde_json::from_str(&self.db.metrics().to_json())
-            .map_or_else(|_| Figures::default(), |json| figures(&json, self.keyspace.name()))
+        let figures = serde_json::from_str(&self.db.metrics().to_json())
+            .map_or_else(|_| Figures::default(), |json| figures(&json, self.keyspace.name()));
+        let disk_late_seconds = self.device.as_ref().map(|device| device.late().as_secs_f64());
+        Figures { disk_late_seconds, ..figures }
     }
 
     fn groups(&self) -> Vec<Group> {
@@ -209,6 +211,7 @@ fn figures(json: &Value, keyspace: &str) -> Figures {
         l0_runs: levels.and_then(|levels| levels.pointer("/0/runs")).and_then(Value::as_u64),
         level_bytes: levels.and_then(Value::as_array).map(|levels| by_level(levels)),
         internal_limit: number("/schedule/limit_bytes_per_sec"),
+        disk_late_seconds: None,
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Device {
     latency: Duration,
     time: Box<dyn Time>,
     charged: AtomicU64,
+    /// Nanoseconds that clients' reads ended later than here.
+    late: AtomicU64,
     /// How many want it to hold nobody up.
     aside: AtomicU32,
     /// Tells the devices of a process apart.
@@ -91,6 +93,7 @@ impl Device {
             latency,
             time,
             charged: AtomicU64::new(0),
+            late: AtomicU64::new(0),
             aside: AtomicU32::new(0),
             number,
         }))
@@ -109,6 +112,12 @@ impl Device {
     /// Bytes asked of it so far, reads and writes.
     pub fn charged_bytes(&self) -> u64 {
         self.charged.load(Ordering::Relaxed)
+    }
+
+    /// How much longer clients' reads took than here, all together, but for those that took a hundredth of a second longer at most: the
+    /// disk below has the bytes no sooner, or the machine stood still.
+    pub fn late(&self) -> Duration {
+        Duration::from_nanos(self.late.load(Ordering::Relaxed))
     }
 
     /// Until the answer is dropped requests move at once, whoever makes them: for what belongs to no measurement.
@@ -134,6 +143,15 @@ impl Device {
             }
             request = self.begin(request.rest);
         }
+    }
+
+    /// The same of a client's read, whose bytes are there: notes how much later than they would be.
+    pub(in crate::storage) fn finish_read(&self, request: Request) {
+        let late = nanos(self.time.now()).saturating_sub(request.lag).saturating_sub(request.due.0);
+        if request.due.0 > 0 && late > LATE_NANOS_MAX {
+            self.late.fetch_add(late, Ordering::Relaxed);
+        }
+        self.finish(request);
     }
 
     /// Puts `bytes` into the line as one piece; answers when they will be through. Nothing is in no line.

@@ -329,7 +329,10 @@ impl ReadFile for DeviceReader {
     fn read_at(&self, offset: u64, buf: &mut [u8], class: IoClass) -> Result<()> {
         let request = self.device.begin(self.bytes(offset, buf.len() as u64));
         self.base.read_at(offset, buf, class)?;
-        self.device.finish(request);
+        match class {
+            IoClass::Client => self.device.finish_read(request),
+            _ => self.device.finish(request),
+        }
         Ok(())
     }
 

@@ -156,3 +156,43 @@ fn names_and_directories_cost_nothing() {
     });
     assert_eq!((cost, world.device.charged_bytes()), (0, 0));
 }
+
+/// A disk that takes its time.
+#[derive(Debug)]
+struct SlowFile {
+    clock: Arc<ManualClock>,
+    takes: Duration,
+}
+
+impl ReadFile for SlowFile {
+    fn read_at(&self, _: u64, _: &mut [u8], _: IoClass) -> Result<()> {
+        self.clock.advance(self.takes);
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        MIB
+    }
+
+    fn path(&self) -> &Path {
+        Path::new("slow")
+    }
+}
+
+#[test]
+fn what_the_disk_below_takes_longer_is_told() {
+    let world = World::simulated();
+    // A hundredth of a second of the device, and what comes with it on the disk.
+    let mut buf = vec![0; RATE as usize / 100];
+    let mut late_after = |ms, class| {
+        let takes = Duration::from_millis(ms);
+        let base = Arc::new(SlowFile { clock: Arc::clone(&world.clock), takes });
+        world.fs.reader(base, false).read_at(0, &mut buf, class).unwrap();
+        world.device.late().as_millis()
+    };
+    // Faster, as late as any thread may be, and later; of background work nobody asks.
+    assert_eq!([9, 19].map(|ms| late_after(ms, IoClass::Client)), [0, 0]);
+    assert_eq!(late_after(500, TABLE), 0);
+    world.clock.advance(Duration::from_secs(1));
+    assert_eq!(late_after(310, IoClass::Client), 300);
+}

@@ -164,6 +164,8 @@ pub struct WindowRow {
     pub others_cores: Option<f64>,
     #[serde(default)]
     pub stolen_seconds: Option<f64>,
+    #[serde(default)]
+    pub disk_late_seconds: Option<f64>,
 }
 
 /// The filling before the measurement.
@@ -428,6 +430,7 @@ fn windows(outcome: &Outcome) -> Vec<WindowRow> {
             debt_bytes: sample.debt_bytes,
             others_cores,
             stolen_seconds,
+            disk_late_seconds: sample.disk_late_seconds,
         }
     };
     outcome.windows.iter().map(row).collect()

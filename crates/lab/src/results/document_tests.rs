@@ -60,6 +60,7 @@ fn every_field_is_documented() {
         debt_bytes: None,
         others_cores: None,
         stolen_seconds: None,
+        disk_late_seconds: None,
     };
     let some = Percentiles::default();
     let probe = Probe {

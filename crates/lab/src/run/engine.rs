@@ -183,6 +183,8 @@ pub struct Figures {
     pub level_bytes: Option<[u64; 4]>,
     /// What background work may write now, in bytes a second.
     pub internal_limit: Option<f64>,
+    /// How much longer clients' reads took than on the emulated device below, all together.
+    pub disk_late_seconds: Option<f64>,
 }
 
 impl Figures {

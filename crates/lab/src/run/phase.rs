@@ -267,6 +267,7 @@ fn difference(now: &Look, before: &Look) -> Sample {
         internal_bytes: less(n.internal_bytes, b.internal_bytes),
         client_read_bytes: less(n.client_read_bytes, b.client_read_bytes),
         flushes_delayed: less(n.flushes_delayed, b.flushes_delayed),
+        disk_late_seconds: n.disk_late_seconds.map(|now| now - b.disk_late_seconds.unwrap_or(0.0)),
         ..n.with_stalls_since(b)
     };
     let seconds = now.at.duration_since(before.at).as_secs_f64();

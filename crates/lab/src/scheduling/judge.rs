@@ -16,7 +16,7 @@ use crate::design_space;
 use crate::design_space::judge::{Claimed, Numbers, StudyVerdict};
 use crate::design_space::study::median;
 use crate::results::comparison::most_others;
-use crate::results::document::Document;
+use crate::results::document::{Document, WindowRow};
 use crate::results::sustained::{Offered, SERVED_MIN, Sustained, differ, in_trouble, unserved};
 use crate::verdicts::expected::Expected;
 use crate::verdicts::rounds::seed_of;
@@ -64,9 +64,23 @@ fn load(study: &Study, evidence: &Evidence<'_>) -> Option<String> {
     Some(format!("peaks of {peak:.2} W*, a mean of {mean:.2}, by what {} moved", row.name))
 }
 
-/// How much a run was disturbed, by other processes or by the host; above 1 it says little.
+/// A second in which the disk below the emulated device kept clients for this part of their time says little: one of a hundred requests
+/// may have waited for it.
+const KEPT_SHARE_MIN: f64 = 0.01;
+
+/// This part of the seconds may be such: a tail is the worst twentieth.
+const KEPT_SECONDS_MAX: f64 = 0.02;
+
+/// What may disturb a run, and how much; above 1 it says little.
+const DISTURBED_BY: [(&str, fn(&Document) -> f64); 3] = [
+    ("others used the CPU", most_others),
+    ("the machine's host took more than an eighth of its time", by_host),
+    ("the machine's disk, slower than the emulated one, kept clients in a fiftieth of the seconds", by_disk),
+];
+
+/// How much a run was disturbed; above 1 it says little.
 pub fn disturbance(document: &Document) -> f64 {
-    most_others(document).max(by_host(document))
+    DISTURBED_BY.iter().map(|(_, how_much)| how_much(document)).fold(0.0, f64::max)
 }
 
 fn by_host(document: &Document) -> f64 {
@@ -75,11 +89,16 @@ fn by_host(document: &Document) -> f64 {
     stolen / document.seconds.max(1.0) / cores.max(1) as f64 / STOLEN_SHARE_MAX
 }
 
+fn by_disk(document: &Document) -> f64 {
+    let kept = document.config.threads as f64 * KEPT_SHARE_MIN;
+    let is_kept = |window: &&WindowRow| window.disk_late_seconds.is_some_and(|late| late >= kept);
+    let share = document.windows.iter().filter(is_kept).count() as f64 / document.windows.len().max(1) as f64;
+    share / KEPT_SECONDS_MAX
+}
+
 /// What disturbed a run so that it says little, to be followed by "while … was measured".
 fn why_disturbed(document: &Document) -> Option<&'static str> {
-    let by_host =
-        || (by_host(document) > 1.0).then_some("the machine's host took more than an eighth of its time");
-    (most_others(document) > 1.0).then_some("others used the CPU").or_else(by_host)
+    DISTURBED_BY.iter().find_map(|(why, how_much)| (how_much(document) > 1.0).then_some(*why))
 }
 
 /// A claim's number in each round, and the first reason why they say nothing.

@@ -52,6 +52,14 @@ fn stolen_of_each_core(document: &mut Document, share: f64) {
     document.windows.iter_mut().for_each(|window| window.stolen_seconds = Some(share * cores));
 }
 
+/// The disk below keeps all clients for a tenth of each of so many of a hundred seconds.
+fn kept_by_the_disk(document: &mut Document, seconds: usize) {
+    let late = document.config.threads as f64 / 10.0;
+    let kept = (document.windows.len() * seconds).div_ceil(100);
+    document.windows.iter_mut().for_each(|window| window.disk_late_seconds = Some(0.0));
+    document.windows.iter_mut().take(kept).for_each(|window| window.disk_late_seconds = Some(late));
+}
+
 /// The verdicts of SILK's Figure 8a, after a change of each run.
 fn verdicts(rounds: u16, change: impl Fn(&Cell, &mut Document)) -> Vec<StudyVerdict> {
     verdicts_of("silk-fig8a", rounds, change)
@@ -126,7 +134,7 @@ fn a_calm_load_is_kept_up_with() {
 #[test]
 fn what_is_not_valid_has_none() {
     type Change = fn(&Cell, &mut Document);
-    let changes: [(&str, Change); 8] = [
+    let changes: [(&str, Change); 9] = [
         ("not 1.5 to 2", |_, d| d.windows.iter_mut().for_each(|w| w.offered = w.offered.map(|x| x * 1.5))),
         ("the mean was", |_, d| {
             if let Some(open) = &mut d.open_loop {
@@ -149,6 +157,7 @@ fn what_is_not_valid_has_none() {
         }),
         ("others used the CPU", |_, d| d.others_cores = Some(1.0)),
         ("took more than an eighth", |_, d| stolen_of_each_core(d, 0.15)),
+        ("the machine's disk", |_, d| kept_by_the_disk(d, 3)),
         ("does not tell what was offered", |_, d| d.amplification.moved = None),
     ];
     for (why, change) in changes {

@@ -159,5 +159,6 @@ fn window(second: u64) -> WindowRow {
         debt_bytes: Some((second % 7) << 20),
         others_cores: Some(0.01),
         stolen_seconds: Some(if second == 1 { 0.1 } else { 0.0 }),
+        disk_late_seconds: None,
     }
 }
