@@ -62,7 +62,7 @@ impl RateLimiter {
             (self.tokens, self.flushed) = (self.tokens.max(0.0), 0.0);
         }
         self.bytes_per_sec = bytes_per_sec;
-        // What is owed is at most a second of the new rate, too.
+        // What is owed for flushes is at most a second of the new rate, too.
         self.charge_flush(0);
     }
 
@@ -82,6 +82,8 @@ impl RateLimiter {
             return Ok(wanted);
         }
         let missing = 1.0 + reserved - self.tokens;
+        // While flushes are paid for, half of what comes in is theirs.
+        let missing = missing + self.flushed.min(missing * FLUSH_SHARE / (1.0 - FLUSH_SHARE));
         let wait = Duration::try_from_secs_f64(missing / (rate.max(1) as f64)).unwrap_or(Duration::MAX);
         let until = now.saturating_add(wait.clamp(Duration::from_micros(50), Duration::from_secs(1)));
         // Who only waits for the end of another one's step finds no less than there is.

@@ -197,7 +197,7 @@ fn the_device_is_measured_once() {
     db.close().unwrap();
 }
 
-/// A store is opened whose device cannot be measured, and says that nothing is limited; but not if it was told not to measure.
+/// A store is opened whose device cannot be measured, and says that no rate is limited; but not if it was told not to measure.
 #[test]
 fn a_device_that_cannot_be_measured_keeps_no_store_closed() {
     let bench = Bench::new();
@@ -213,7 +213,7 @@ fn a_device_that_cannot_be_measured_keeps_no_store_closed() {
         })
         .collect();
     let is_told = told.len() == 1
-        && ["limits nothing", "device_bytes_per_sec"].iter().all(|part| told[0].contains(part));
+        && ["limits no rate", "device_bytes_per_sec"].iter().all(|part| told[0].contains(part));
     assert!(is_told, "{told:?}");
     let limit = |db: &Db| {
         db.put(b"key", b"value").unwrap();
@@ -223,7 +223,7 @@ fn a_device_that_cannot_be_measured_keeps_no_store_closed() {
     };
     assert_eq!(limit(&db), (0, 0));
     let notes =
-        |db: &Db| db.control("schedule").unwrap().contains("nothing is limited: set device_bytes_per_sec");
+        |db: &Db| db.control("schedule").unwrap().contains("no rate is limited: set device_bytes_per_sec");
     assert!(notes(&db));
     set(&db, &[("device_bytes_per_sec", "50MiB")]);
     assert!(!notes(&db));

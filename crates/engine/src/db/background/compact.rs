@@ -20,8 +20,8 @@ use crate::db::jobs::begin::{Begun, begin};
 use crate::db::jobs::install::tree_view;
 use crate::db::jobs::scheduling::ask_to_let_go;
 use crate::db::reading::scan::ScanRange;
-use crate::db::store::background::{JobWatch, Watched};
 use crate::db::store::keyspace_state::KeyspaceState;
+use crate::db::store::open_job::{JobWatch, Watched};
 use crate::db::store::state::Store;
 use crate::scheduler::conflict::LetsGo;
 use crate::version::version::Version;
@@ -221,7 +221,6 @@ pub fn compact(
     let mut driver = Driver { store, keyspace, options, wish, report: CompactReport::default(), total: 0 };
     driver.run()?;
     driver.report.seconds = store.clock.now().saturating_sub(started).as_secs_f64();
-    driver.report.cancelled = options.is_cancelled() && driver.report.cancelled;
     Ok(driver.report)
 }
 
@@ -268,7 +267,6 @@ impl Driver<'_> {
                     self.store.background.work_changed();
                 }
                 Step::Begun(Begun::Open(id), watch) => {
-                    self.store.background.wake();
                     self.wait_for_own(id, level, &watch)?;
                     self.add(&watch.get())?;
                 }

@@ -49,14 +49,15 @@ pub fn step(store: &Store) -> Stepped {
     flush_early(store);
     leave_memory_in_time(store);
     let open = {
-        let mut state = store.background.lock();
+        let mut state = store.background.lock_soon();
         match state.flush.take() {
             Some(open) if !store.keyspaces.load().has(&open.keyspace) => {
                 drop(state);
                 // Others' memtables wait behind it, and nobody will read what it writes.
                 flush_went_on(store, 0, 0.0);
-                let outcome = abandon(open);
-                return end(store, outcome);
+                // What cannot be removed is an orphan, and no failure of anybody's flush.
+                let _ = abandon(open);
+                return end(store, Ok(()));
             }
             Some(open) => {
                 let granted = state.flush_limiter.grant(store.clock.now(), STEP_BYTES);
@@ -109,12 +110,12 @@ fn settle_again(store: &Store) -> Stepped {
         store.lane.poke();
     }
     let room_from = room_from(store, &outcome);
-    finished(store, store.background.lock(), outcome, room_from)
+    finished(store, store.background.lock_soon(), outcome, room_from)
 }
 
 fn advance(store: &Store, mut open: Box<OpenFlush>) -> Stepped {
     let (now, cpu) = (store.clock.now(), evenkeel_sys::thread_cpu_time());
-    let syncs = store.background.lock().syncs_done;
+    let syncs = store.background.lock_soon().syncs_done;
     let left = open.job.bytes_left();
     let outcome = open.job.step(STEP_BYTES);
     let still_left = open.job.bytes_left();
@@ -145,7 +146,7 @@ fn advance(store: &Store, mut open: Box<OpenFlush>) -> Stepped {
             }
         }
         Ok((progress, _)) => {
-            let mut state = store.background.lock();
+            let mut state = store.background.lock_soon();
             state.flush = FlushSlot::Waits(open);
             let waiting = progress == Progress::Waiting && state.syncs_done == syncs;
             count_cpu(store, Class::Flush, cpu);
@@ -171,7 +172,7 @@ fn abandon(mut open: Box<OpenFlush>) -> Result<(), Error> {
 /// A flush is over; the lane is free for the next.
 fn end(store: &Store, outcome: Result<(), Error>) -> Stepped {
     let room_from = room_from(store, &outcome);
-    let mut state = store.background.lock();
+    let mut state = store.background.lock_soon();
     state.flush = FlushSlot::Free;
     let stepped = finished(store, state, outcome, room_from);
     drained(store);
@@ -181,7 +182,7 @@ fn end(store: &Store, outcome: Result<(), Error>) -> Stepped {
 /// A plan's rate for flushes is in bytes of memtables. Where flushes and compactions have one budget, theirs is a share of it, in bytes
 /// of files, and what they write is taken from the others' too.
 fn charge(store: &Store, written: u64, of_memtable: u64) {
-    let mut state = store.background.lock();
+    let mut state = store.background.lock_soon();
     if state.directive.covers_flushes {
         state.flush_limiter.charge_unasked(written);
         state.limiter.charge_flush(written);
@@ -249,7 +250,7 @@ fn rests(store: &Store) -> Option<Duration> {
         return None;
     }
     let failed = {
-        let state = store.background.lock();
+        let state = store.background.lock_soon();
         if !state.flush.is_free() {
             return None;
         }

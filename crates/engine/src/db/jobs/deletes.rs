@@ -105,7 +105,7 @@ fn forget_logs(store: &Store) {
     if !store.deletes.lock().iter().any(|logged| logged.is_leaving) {
         return;
     }
-    let mut tree = store.tree();
+    let mut tree = store.tree_soon();
     let needed = store.wal_files.oldest_needed(oldest_unflushed(store, None));
     if needed > tree.versions.wal_from() {
         let record = ManifestRecord { wal_from: needed, ..ManifestRecord::default() };

@@ -52,7 +52,7 @@ pub fn install_flush(
             (tree.versions.trees().get(&keyspace.id), tree.claims.get(&keyspace.id))
         else {
             // Dropped meanwhile: the tables are orphans, and so is the memtable.
-            tables.iter().try_for_each(|t| store.fs.remove(&store.tables.path(t.id)))?;
+            tables.iter().for_each(|t| drop(store.fs.remove(&store.tables.path(t.id))));
             keyspace.update_view(|view| view.immutable.retain(|m| !Arc::ptr_eq(m, memtable)));
             return Ok(());
         };

@@ -11,8 +11,9 @@ use crate::compaction::level_sizes::{
     bytes_of, capacity_bytes, goal_bytes, level_below, merged_bytes, merged_share,
 };
 use crate::compaction::strategy::{Strategy, Trigger};
-use crate::db::store::background::{BackgroundState, OpenJob};
+use crate::db::store::background::BackgroundState;
 use crate::db::store::keyspace_state::{KeyspaceState, ReadView};
+use crate::db::store::open_job::OpenJob;
 use crate::db::store::state::Store;
 use crate::scheduler::admission::Pressure;
 use crate::scheduler::situation::TreeBacklog;

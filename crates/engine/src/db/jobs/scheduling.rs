@@ -13,8 +13,9 @@ use super::planning;
 use super::pressure::{L0Debt, let_drain};
 use crate::base::class::{Class, IoClass};
 use crate::base::error::{Error, Result};
-use crate::db::store::background::{BackgroundState, OpenJob};
+use crate::db::store::background::BackgroundState;
 use crate::db::store::keyspace_state::KeyspaceState;
+use crate::db::store::open_job::OpenJob;
 use crate::db::store::priority::Duty;
 use crate::db::store::state::Store;
 use crate::observe::client_ops::ClientReads;
@@ -281,7 +282,7 @@ pub fn settle_schedule(
         Err(error) if policy.needs_device() && !at_open => return Err(error),
         Err(error) => {
             let without = match policy.needs_device() {
-                true => "until it is known the schedule limits nothing".to_owned(),
+                true => "until it is known the schedule limits no rate".to_owned(),
                 false => format!("`{}` goes on without it", options.schedule),
             };
             return Ok((policy, Some(Event::BackgroundError { error: format!("{error}; {without}") })));

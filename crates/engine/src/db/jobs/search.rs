@@ -24,9 +24,9 @@ use crate::compaction::picker::{Candidate, Pick, Rejected, Why, candidates, pick
 use crate::compaction::placement::Picked;
 use crate::compaction::strategy::{Strategy, Trigger};
 use crate::compaction::tree_view::TreeView;
-use crate::db::store::background::OpenJob;
 use crate::db::store::failing::REST;
 use crate::db::store::keyspace_state::KeyspaceState;
+use crate::db::store::open_job::OpenJob;
 use crate::db::store::state::{Store, TreeState};
 use crate::scheduler::conflict::{Holder, OnConflict};
 use crate::scheduler::decide::{Aside, Directive};

@@ -14,11 +14,12 @@ use super::search::look_for_work;
 use crate::base::class::Class;
 use crate::base::error::{Error, Result};
 use crate::base::locks::MutexGuard;
-use crate::base::units::JobId;
-use crate::db::store::background::{BackgroundState, OpenJob, STEP_BYTES, Watched};
+use crate::base::units::{JobId, TableId};
+use crate::db::store::background::{BackgroundState, STEP_BYTES};
 use crate::db::store::decisions::{Cost, Outcome};
 use crate::db::store::failing::REST;
 use crate::db::store::keyspace_state::KeyspaceState;
+use crate::db::store::open_job::{OpenJob, Watched};
 use crate::db::store::state::Store;
 use crate::execution::compaction_job::CompactionJob;
 use crate::execution::merge_loop::Progress;
@@ -68,7 +69,7 @@ pub fn step(store: &Store, choose: &mut dyn FnMut(&[(usize, Class)]) -> Option<u
         step_ended(store, 0);
         throw_away(store, &taken.keyspace, taken.id, taken.job);
     } else {
-        run(store, taken, now);
+        run(store, taken);
     }
     Stepped::Worked
 }
@@ -154,7 +155,8 @@ fn take(store: &Store, state: &mut BackgroundState, chosen: usize, now: Duration
 }
 
 /// A step of it: what it moved is counted, finished tables are committed in parts, and it is put back or ends.
-fn run(store: &Store, taken: Taken, began: Duration) {
+fn run(store: &Store, taken: Taken) {
+    let began = store.clock.now();
     let Taken { id, class, keyspace, mut job, sliced, l0_share, syncs, .. } = taken;
     let (cpu_before, moved_before) = (evenkeel_sys::thread_cpu_time(), job.bytes_moved());
     let outcome = job.step(STEP_BYTES);
@@ -362,7 +364,10 @@ fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<Compacti
     });
     if yielded {
         store.event(&Event::Yielded { job: id });
-        if let (Some(seed), true) = (seed, lost > 0 || in_vain) {
+        // A seed that is used up comes never again.
+        let is_there =
+            |seed: &TableId| keyspace.view.load().version.tables().any(|(_, table)| table.id() == *seed);
+        if let Some(seed) = seed.filter(|seed| (lost > 0 || in_vain) && is_there(seed)) {
             store.background.lock().lost_work.insert(seed);
         }
     } else {

@@ -266,9 +266,7 @@ impl Builder {
         self.strategy_of(DEFAULT_NAME, &persisted)?;
         let files = TableFiles::new(Arc::clone(&self.fs), Arc::clone(&self.clock));
         let lane = Lane::new(self.threaded);
-        let sync_lane: Arc<dyn SyncLane> =
-            if self.threaded { Arc::clone(&lane) as _ } else { Arc::new(InlineSyncLane) };
-        let context = self.job_context(&versions, &files, sync_lane, &Arc::default());
+        let context = self.job_context(&versions, &files, Arc::clone(&lane) as _, &Arc::default());
         let store = self.recover(versions, lock, lane, context, &persisted, policy)?;
         *store.passing() = passing;
         let logs = store.unsettled.old_logs.lock().map_or(0, |logs| logs.len() as u64);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::base::class::Class;
 use crate::base::units::{JobId, KeyspaceId};
-use crate::db::store::background::OpenJob;
+use crate::db::store::open_job::OpenJob;
 use crate::db::store::state::Store;
 use crate::scheduler::decide::Aside;
 

@@ -12,25 +12,23 @@
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
+use std::sync::{OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 use super::failing::{FAILURES_MAX, FailedFlush, Failing};
 use super::flush_slot::FlushSlot;
-use super::keyspace_state::KeyspaceState;
-use super::priority::Priorities;
+use super::open_job::OpenJob;
+use super::priority::{Duty, Priorities};
 use crate::base::class::Class;
 use crate::base::error::Error;
 use crate::base::locks::{
     Condvar, Mutex, MutexGuard,
     thread::{self, JoinHandle, Thread},
+    try_lock,
 };
-use crate::base::units::{JobId, KeyspaceId, TableId};
-use crate::compaction::compaction::Compaction;
-use crate::execution::compaction_job::CompactionJob;
+use crate::base::units::{KeyspaceId, TableId};
 use crate::execution::rate_limiter::RateLimiter;
-use crate::scheduler::conflict::LetsGo;
-use crate::scheduler::decide::{Aside, Directive, State};
+use crate::scheduler::decide::{Directive, State};
 use crate::scheduler::device_share::DeviceShare;
 use crate::scheduler::policy::SchedulingPolicy;
 
@@ -125,56 +123,11 @@ pub struct BackgroundState {
     pub flush: FlushSlot,
     /// Steps under way.
     stepping: u32,
-    /// First input tables of jobs that yielded without committing anything: their next attempt gets on by a step and
+    /// First input tables of jobs that yielded, lost work and have their seed still to do: their next attempt gets on by a step and
     /// keeps all.
     pub lost_work: HashSet<TableId>,
     /// Work that failed, and rests.
     pub failing: Failing,
-}
-
-/// A job that holds its claims.
-#[derive(Debug)]
-pub struct OpenJob {
-    /// Its id.
-    pub id: JobId,
-    /// Whose tree.
-    pub keyspace: Arc<KeyspaceState>,
-    /// Its urgency.
-    pub class: Class,
-    /// What was decided.
-    pub compaction: Arc<Compaction>,
-    /// Here while nobody steps it.
-    pub job: Option<Box<CompactionJob>>,
-    /// True while it waits for a sync.
-    pub waiting: bool,
-    /// Asked to let go of its claims at its next step, and how.
-    pub lets_go: Option<LetsGo>,
-    /// Since when it waits for its first step: the pick or, of L0, when it was due and lacked only a place. `None` once it has had it.
-    pub waits_since: Option<Duration>,
-    /// Set aside, and counted as such, until it goes on, lets go or is thrown away.
-    pub paused: bool,
-    /// Why it is not to be stepped, if it is not.
-    pub aside: Option<Aside>,
-    /// Bytes it has moved beside others, for orders that share.
-    pub served: u64,
-    /// When it was picked.
-    pub picked_at: Duration,
-    /// By when the schedule wants it done.
-    pub due: Duration,
-    /// When it was stepped last, or opened.
-    pub stepped_at: Duration,
-    /// First input table, which names the seed.
-    pub seed: Option<TableId>,
-    /// True if it takes tables that L0 is merged with.
-    pub below_l0: bool,
-    /// How much of the bytes it moves it takes out of L0.
-    pub l0_share: f64,
-    /// Bytes of its input that it had read when it was put back last.
-    pub read_bytes: u64,
-    /// Commit after each table: the disk is nearly full.
-    pub sliced: bool,
-    /// Told of by whoever asked for it.
-    pub watch: Option<Arc<JobWatch>>,
 }
 
 impl BackgroundState {
@@ -192,44 +145,6 @@ impl BackgroundState {
             .filter(lasts)
             .filter(|_| is_theirs)
             .or_else(|| self.failing.lasting_error(matters))
-    }
-}
-
-impl OpenJob {
-    /// Bytes of its input that it has not read yet.
-    pub fn bytes_left(&self) -> u64 {
-        self.compaction.input_bytes.saturating_sub(self.read_bytes)
-    }
-}
-
-/// What a job that was asked for has come to so far.
-#[derive(Debug, Default)]
-pub struct JobWatch(Mutex<Watched>);
-
-/// See [`JobWatch`].
-#[derive(Clone, Debug, Default)]
-pub struct Watched {
-    /// Bytes of its inputs that it has read.
-    pub bytes_read: u64,
-    /// Bytes that it has written.
-    pub bytes_written: u64,
-    /// Tables that it has committed.
-    pub tables_written: u64,
-    /// True once it has done all of it: neither let go before, nor thrown away.
-    pub is_whole: bool,
-    /// What it failed of.
-    pub failed: Option<Error>,
-}
-
-impl JobWatch {
-    /// What there is to know.
-    pub fn get(&self) -> Watched {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Notes what there is to know.
-    pub fn note(&self, note: impl FnOnce(&mut Watched)) {
-        note(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
@@ -290,7 +205,15 @@ impl Background {
 
     /// The lock, unless somebody has it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, BackgroundState>> {
-        self.state.try_lock().ok()
+        try_lock(&self.state)
+    }
+
+    /// The same for a lane that writers may wait for: a thread that has it, and runs only while nobody else does, hurries.
+    pub fn lock_soon(&self) -> MutexGuard<'_, BackgroundState> {
+        self.try_lock().unwrap_or_else(|| {
+            self.priorities.raise_for(Duty::Compactions);
+            self.lock()
+        })
     }
 
     /// True if nobody has the lock.
@@ -370,12 +293,16 @@ impl Background {
     pub fn work_changed(&self) {
         let mut state = self.lock();
         state.look_for_work = true;
+        if !state.refused.is_empty() {
+            // There may be space now, or something else to do; and nobody is to be told of a refusal that is none any more.
+            state.retry_at = Duration::ZERO;
+        }
         self.tell_change(state);
     }
 
     /// A sync has ended: whoever waits for one looks again.
     pub fn sync_done(&self) {
-        let mut state = self.lock();
+        let mut state = self.lock_soon();
         state.syncs_done += 1;
         state.jobs.iter_mut().for_each(|job| job.waiting = false);
         self.tell_change(state);

@@ -13,6 +13,7 @@ pub mod keyspace_state;
 pub mod lane;
 pub mod locks;
 pub mod logged_deletes;
+pub mod open_job;
 pub mod outbox;
 pub mod priority;
 pub mod snapshots;
