@@ -262,7 +262,7 @@ impl Demo {
     /// What was asked, as sentences.
     fn asked(&self) -> Vec<String> {
         let Chosen { sustained: s, peak_ops_per_sec, valley_ops_per_sec } = &self.load;
-        let measured = self.offered.map_or_else(String::new, |offered| {
+        let measured = self.offered.map(|offered| {
             format!(
                 "By what {} moved, the peaks were {:.2} times W*, and the mean {:.2} times",
                 self.runs.first().map_or("it", Shown::name),
@@ -270,7 +270,7 @@ impl Demo {
                 offered.mean
             )
         });
-        vec![
+        let mut asked = vec![
             format!(
                 "{}, in peaks of {} requests/s for {PEAK_SECONDS} s and valleys of {}/s for {VALLEY_SECONDS} s",
                 WORKLOAD.what,
@@ -283,8 +283,9 @@ impl Demo {
                 s.moved_per_byte,
                 bytes(s.bytes_per_sec() as u64),
             ),
-            measured,
-        ]
+        ];
+        asked.extend(measured);
+        asked
     }
 
     /// Cores that others used in the run where they used most, if that is too much to believe the figures.
@@ -395,10 +396,13 @@ pub fn line_of(document: &Document) -> String {
 /// The latencies of seconds, a character each or for a few; a second in which nothing ended is a blank.
 pub fn latency_line(p99_us: &[Option<f64>]) -> String {
     let width = p99_us.len().div_ceil(LINE_COLUMNS).max(1);
-    let steps = STEPS.len() as f64 - 1.0;
-    let step = |us: f64| (us.max(1.0) / LINE.start).log10() / (LINE.end / LINE.start).log10() * steps;
+    let between = STEPS.len() as f64 - 2.0;
+    let step = |us: f64| match (us / LINE.start).log10() / (LINE.end / LINE.start).log10() {
+        part if part > 0.0 => 1 + (part * between) as usize,
+        _ => 0,
+    };
     let piece = |seconds: &[Option<f64>]| match seconds.iter().flatten().copied().reduce(f64::max) {
-        Some(us) => STEPS[(step(us).max(0.0).round() as usize).min(STEPS.len() - 1)],
+        Some(us) => STEPS[step(us).min(STEPS.len() - 1)],
         None => ' ',
     };
     p99_us.chunks(width).map(piece).collect()
@@ -518,7 +522,9 @@ mod tests {
 
     #[test]
     fn lines_have_one_scale() {
-        assert_eq!(latency_line(&[Some(1.0), Some(1e2), None, Some(1e7), Some(1e9)]), "▁▁ ██");
+        assert_eq!(latency_line(&[Some(0.0), Some(1e2), None, Some(1e7), Some(1e9)]), "▁▁ ██");
+        // As the words beneath it say: no second above the one end, or below the other, has its character.
+        assert_eq!(latency_line(&[Some(101.0), Some(600.0), Some(30e3), Some(9.9e6)]), "▂▂▄▇");
         assert_eq!(latency_line(&[Some(5.0); 601]).chars().count(), 55);
         let late =
             |document: &mut Document| document.config.seconds = Some(document.windows.len() as f64 - 0.5);

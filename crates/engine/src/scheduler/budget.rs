@@ -120,7 +120,9 @@ impl Budget {
                 None => what,
             }));
         }
-        self.check_change()?;
+        if let Some(why) = self.never_changes(None) {
+            return Err(Error::invalid(why));
+        }
         // Where a part of the device is the rate, the device must be known to compare.
         let too_slow = |rate: Rate| match (rate, device) {
             (Rate::OfDevice(part), None) => part <= 0.0,
@@ -139,26 +141,25 @@ impl Budget {
         }
     }
 
-    /// Refuses a rate that would stay where it begins, however the clients' use changes, and on whatever device.
-    fn check_change(&self) -> Result<()> {
-        let Budget::Leftover { epsilon, floor, min_change } = *self else { return Ok(()) };
-        let (Rate::OfDevice(free), Rate::OfDevice(least), Rate::OfDevice(change)) =
-            (epsilon, floor, min_change)
-        else {
-            return Ok(());
+    /// Why the rate would stay where it begins, however the clients' use changes; on whatever device unless one is known.
+    pub fn never_changes(&self, device: Option<u64>) -> Option<String> {
+        let Budget::Leftover { epsilon, floor, min_change } = *self else { return None };
+        let part = |rate: Rate| match rate {
+            Rate::OfDevice(part) => Some(part),
+            Rate::Bytes(bytes) => device.map(|speed| bytes as f64 / speed.max(1) as f64),
         };
+        let (free, least, change) = (part(epsilon)?, part(floor)?, part(min_change)?);
         let range = 1.0 - free - least;
         if range <= 0.0 && least < 1.0 {
-            return Err(Error::invalid(format!(
+            return Some(format!(
                 "epsilon ({epsilon}) and floor ({floor}) leave nothing in between: the rate would always be the floor, which is what `fixed` is for"
-            )));
+            ));
         }
-        if range > 0.0 && change > range {
-            return Err(Error::invalid(format!(
+        (range > 0.0 && change > range).then(|| {
+            format!(
                 "min-change is {min_change}: more than the rate could ever change, from floor ({floor}) up to what epsilon ({epsilon}) leaves"
-            )));
-        }
-        Ok(())
+            )
+        })
     }
 }
 

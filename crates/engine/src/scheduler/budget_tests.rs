@@ -137,8 +137,9 @@ fn rates_that_could_never_change_are_refused() {
         (part(0.8), part(0.25), part(0.05), false),
         // All of it, whatever clients do.
         (part(0.05), part(1.0), part(0.05), true),
-        // What bytes come to changes with what is known of the device, and a store is to be opened all the same.
+        // What bytes come to changes with what is known of the device, and a store is to be opened all the same; it is told.
         (Rate::Bytes(160 * MB), Rate::Bytes(50 * MB), part(0.05), true),
+        (part(0.05), part(0.25), Rate::Bytes(160 * MB), true),
     ];
     for (epsilon, floor, min_change, makes_sense) in cases {
         let budget = Budget::Leftover { epsilon, floor, min_change };

@@ -11,7 +11,7 @@ use super::budget::{Budget, BudgetState};
 use super::classifier::{Load, LoadState};
 use super::client_use::ClientUse;
 use super::gates::{Act, BurstState, Phase};
-use super::order::{L0Room, OPEN_JOBS_MAX, Victim};
+use super::order::{DEEP_OPEN_MAX, L0Room, OPEN_JOBS_MAX, Victim};
 use super::plan::{PLAN_EVERY, Plan, PlanState};
 use super::policy::SchedulingPolicy;
 use super::situation::{Backlog, OpenJob, Sample};
@@ -200,10 +200,10 @@ pub fn permitted(open: &[Class], slots: usize) -> Vec<Class> {
     Class::ALL.into_iter().filter(|class| fits(*class)).collect()
 }
 
-/// True if one of this class may be opened beside so many, of which so many are L0's. The last place is for L0, or it would wait for the end
-/// of deeper ones, and at high load for those that are paused; and where it has been taken by hand there is another.
+/// True if one of this class may be opened beside so many, of which so many are L0's. Where L0's place has been taken by hand there is
+/// another.
 fn may_open(class: Class, beside: usize, of_l0: usize) -> bool {
-    let most = if class < Class::Deep { OPEN_JOBS_MAX } else { OPEN_JOBS_MAX - 1 };
+    let most = if class < Class::Deep { OPEN_JOBS_MAX } else { DEEP_OPEN_MAX };
     beside < most || class.is_l0() && of_l0 == 0
 }
 

@@ -90,7 +90,9 @@ impl Slots {
                 "jobs is at most {OPEN_JOBS_MAX}, so workers+{} at most",
                 OPEN_JOBS_MAX - 1
             ))),
-            Slots::ByBandwidth { bytes_per_sec: 0 } => Err(Error::invalid("a job needs some bandwidth")),
+            Slots::ByBandwidth { bytes_per_sec: 0 } => Err(Error::invalid(
+                "jobs=bandwidth@RATE is what each job is to have, above 0, like bandwidth@50MB",
+            )),
             _ => Ok(()),
         }
     }
@@ -98,6 +100,8 @@ impl Slots {
 
 /// Most jobs open at once: each holds claims and a few buffers, and no thread.
 pub const OPEN_JOBS_MAX: usize = 8;
+/// The last place is for L0, or it would wait for the end of deeper ones, and at high load for those that are paused.
+pub const DEEP_OPEN_MAX: usize = OPEN_JOBS_MAX - 1;
 
 /// An open job, as far as its turn depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

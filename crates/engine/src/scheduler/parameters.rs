@@ -20,12 +20,15 @@ pub const KNOBS: &[(&str, &str)] = &[
     ("epsilon", "what is kept free, a rate like 10MiB or a part of the device like 5%"),
     ("floor", "what background work has at least, a rate like 10MiB or a part like 5%"),
     ("min-change", "smaller changes of the rate are not made, a rate or a part"),
-    ("every", "the interval in which clients are looked at, 1ms to 3600s, like 10ms"),
+    ("every", "the interval in which clients are looked at, 1ms to 3600s, of a plan 1ms to 1s, like 10ms"),
     ("horizon", "by when deeper work is to be done, 1s to 86400s, like 30s"),
     ("low", "below this for `softness` intervals the load is low, a rate or a part"),
     ("high", "above this the load is high, a rate like 80MiB or a part like 70%"),
     ("softness", "intervals below `low` that make it low, 1 to 10000"),
-    ("deep", "deeper jobs at high load: run, pause, or how many"),
+    (
+        "deep",
+        "deeper jobs at high load: run, pause, or how many, 1 to 6; unless they run, upkeep is set aside too",
+    ),
     ("l0", "L0 at high load: run, within (merged within itself only) or delay (not at all)"),
     (
         "burst-runs",

@@ -10,7 +10,7 @@ use super::client_use::check_every;
 use super::conflict::OnConflict;
 use super::estimator::Estimator;
 use super::gates::{Act, Burst, Gates};
-use super::order::{L0Room, Order, Slots};
+use super::order::{DEEP_OPEN_MAX, L0Room, Order, Slots};
 use super::plan;
 use super::rate::Rate;
 use crate::base::class::Class;
@@ -135,6 +135,11 @@ impl SchedulingPolicy {
             if act == Act::Max(0) {
                 return Err(Error::invalid(format!(
                     "at most 0 jobs of class {class} at high load is a pause: pause it instead"
+                )));
+            }
+            if matches!(act, Act::Max(most) if most as usize >= DEEP_OPEN_MAX) {
+                return Err(Error::invalid(format!(
+                    "there are {DEEP_OPEN_MAX} jobs of class {class} at most, whatever the load: `deep=run` if none is to wait for it"
                 )));
             }
             if class < Class::Deep && act == Act::Pause {

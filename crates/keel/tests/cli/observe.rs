@@ -78,6 +78,15 @@ fn a_running_store_answers_and_obeys() {
     );
     let never = keel.ok(&["schedule", "set", "dlc-burst-full:burst-runs=60000"]);
     assert!(never.contains("set burst-runs lower"), "no l0_limit is so high: {never}");
+    for (schedule, told) in [
+        ("dlc-burst-full:burst-bytes=1TiB", "a burst is from 20 runs"),
+        ("dlc-burst-full:burst-runs=0,burst-bytes=1TiB", "a burst is from 1.0 TiB of L0 on, but from "),
+        ("silk:min-change=180MiB", "on this device, of 200.0 MiB/s, min-change is 180.0 MiB/s"),
+    ] {
+        let set = keel.ok(&["schedule", "set", schedule]);
+        assert!(set.contains("note: ") && set.contains(told), "{schedule}: {set}");
+    }
+    keel.run(&["schedule", "set", "silk:deep=7"]).fails(2, &["7 jobs of class deep at most", "deep=run"]);
     keel.ok(&["schedule", "set", "dlc-burst-full"]);
     keel.ok(&["option", "set", "l0_limit", "36"]);
     assert!(keel.ok(&["schedule", "show"]).contains("note: "));

@@ -284,6 +284,11 @@ impl L0Debt {
         (self.slack < u64::MAX).then(|| self.wanted + (self.limit - self.wanted).div_ceil(2))
     }
 
+    /// The bytes from which on they are, however few runs have them.
+    pub fn slowed_from_bytes(&self) -> u64 {
+        self.capacity.saturating_add(self.slack / 2)
+    }
+
     /// True if writers are slowed for it.
     pub fn slows(&self) -> bool {
         Pressure { debt: self.debt, slack: self.slack, ..Pressure::default() }.is_pressed()

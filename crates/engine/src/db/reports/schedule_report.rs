@@ -5,9 +5,11 @@ use crate::db::jobs::pressure::L0Debt;
 use crate::db::store::background::BackgroundState;
 use crate::db::store::state::Store;
 use crate::observe::json::{Object, quoted};
+use crate::observe::words::bytes;
 use crate::scheduler::classifier::Load;
 use crate::scheduler::estimator::Usage;
 use crate::scheduler::gates::{Burst, RUNS_MAX};
+use crate::scheduler::rate::Rate;
 
 /// What the schedule does, and has done since the store was opened.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -16,7 +18,7 @@ pub struct ScheduleMetrics {
     pub name: String,
     /// Bytes per second for compactions; 0 for no limit.
     pub limit_bytes_per_sec: u64,
-    /// The same for flushes, in bytes of memtables.
+    /// The same for flushes: under a plan in bytes of memtables, else of files.
     pub flush_limit_bytes_per_sec: u64,
     /// True while the schedule has background threads run as everyone does, to be in time.
     pub is_urgent: bool,
@@ -80,18 +82,22 @@ pub fn schedule(store: &Store, state: &BackgroundState, used: Usage) -> Schedule
     }
 }
 
-/// What a schedule promises and cannot do in this store as it is, in a sentence for people: it limits nothing without the device's speed,
-/// and bursts may come later than the moment from which on writers are slowed, where all of L0 goes down anyway. Where nothing else ends a
+/// What a schedule promises and cannot do in this store as it is, in a sentence for people: it limits no rate without the device's speed,
+/// one in bytes may leave nothing to change on this device, and bursts may come later than the moment from which on writers are slowed, where all of L0 goes down anyway. Where nothing else ends a
 /// delay it says how long that is.
 pub fn note(store: &Store) -> Option<String> {
-    let (needs_device, delays_l0, burst) = {
+    let (needs_device, budget, delays_l0, burst) = {
         let state = store.background.lock();
-        (state.policy.needs_device(), state.policy.delays_l0(), state.policy.burst)
+        (state.policy.needs_device(), state.policy.budget, state.policy.delays_l0(), state.policy.burst)
     };
-    if needs_device && device_speed::known(&store.options.load()).is_none() {
-        let told = "the device's speed is not known, so nothing is limited: set device_bytes_per_sec, like 200MiB, or free space and set the \
+    let device = device_speed::known(&store.options.load());
+    if needs_device && device.is_none() {
+        let told = "the device's speed is not known, so no rate is limited: set device_bytes_per_sec, like 200MiB, or free space and set the \
                     schedule again, which measures it";
         return Some(told.to_owned());
+    }
+    if let Some((device, why)) = device.and_then(|speed| Some((speed, budget.never_changes(Some(speed))?))) {
+        return Some(format!("on this device, of {}, {why}", Rate::Bytes(device)));
     }
     if !delays_l0 {
         return None;
@@ -117,14 +123,25 @@ pub fn note(store: &Store) -> Option<String> {
 
 /// The `l0_limit` that it needs, and words.
 fn late_burst(burst: &Burst, l0: &L0Debt) -> Option<(u64, String)> {
-    // By bytes alone it may come at any number of runs.
-    let runs = u64::from(burst.runs.filter(|_| burst.bytes.is_none())?);
     let slowed_from = l0.slowed_from()?;
     // What a part leaves has the bytes of what it took, for which writers are slowed as for runs.
-    let most = runs.saturating_mul(u64::from(burst.parts.unwrap_or(0)) + 1);
-    let needed = (2 * most + 1).saturating_sub(l0.wanted);
+    let bursts = u64::from(burst.parts.unwrap_or(0)) + 1;
     let parts =
         burst.parts.map_or_else(String::new, |parts| format!(", and each of {parts} parts leaves as much"));
+    let slowed_from_bytes = l0.slowed_from_bytes();
+    if burst.bytes.is_some_and(|each| each.saturating_mul(bursts) < slowed_from_bytes) {
+        return None;
+    }
+    let Some(runs) = burst.runs.map(u64::from) else {
+        let (from, slowed) = (bytes(burst.bytes?), bytes(slowed_from_bytes));
+        let told = format!(
+            "a burst is from {from} of L0 on{parts}, but from {slowed} on writers are slowed and all of it goes down: set l0_limit higher, or \
+             burst-bytes lower"
+        );
+        return Some((0, told));
+    };
+    let most = runs.saturating_mul(bursts);
+    let needed = (2 * most + 1).saturating_sub(l0.wanted);
     let higher = if needed <= u64::from(RUNS_MAX) {
         format!("l0_limit to {needed} or more, or ")
     } else {

@@ -173,6 +173,8 @@ fn change_alone(store: &Store, name: &str, value: &str) -> Result<()> {
         put_in_force(store, Options::clone(&before))?;
         return Err(error);
     }
+    // What was asked to be measured anew is told once, as what it was and is.
+    let untold = untold.filter(|_| row.name != MEASURED);
     event.iter().chain(&untold).for_each(|event| store.event(event));
     store.background.work_changed();
     Ok(())

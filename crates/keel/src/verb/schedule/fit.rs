@@ -20,37 +20,47 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Looks for so many seconds, and prints the estimator that fits them best.
 pub fn run(target: &Target, seconds: u64, json: bool) -> Result<(), Failure> {
     existing(target)?;
-    let mut before = look(target)?;
+    let (mut before, schedule) = look(target)?;
     let (began, mut intervals) = (clock::now(), Vec::new());
     let bar = CountBar::start(seconds, "seconds");
     for second in 1..=seconds {
         clock::pause(EVERY);
-        let now = look(target)?;
+        let (now, _) = look(target)?;
         intervals.push(now.since(&before));
         before = now;
         bar.advance_to(second);
     }
     bar.finish();
-    let fitted = Fitted::of(&intervals, began.elapsed().as_secs_f64()).map_err(Failure::work)?;
+    let fitted = Fitted::of(&intervals, began.elapsed().as_secs_f64(), &schedule).map_err(Failure::work)?;
     let mut out = Output::new();
     if json { out.line(&fitted.to_json().to_string()) } else { out.line(&fitted.to_string()) }
 }
 
-/// What the running store has used until now.
-fn look(target: &Target) -> Result<Usage, Failure> {
+/// What the running store has used until now, and its schedule.
+fn look(target: &Target) -> Result<(Usage, String), Failure> {
     let Some(stats) = ask_running(target, "stats")? else {
         return Err(Failure::work(
-            "no process answers at the store's control socket; weights are fitted to the clients of a running store",
+            "no process answers at the store's control socket; weights are fitted to the clients of a running store, which answers there with the \
+             option control_socket=true",
         ));
     };
-    let schedule = &stats["schedule"];
-    usage(&schedule["used"]).ok_or_else(|| {
+    let schedule = stats["schedule"]["name"].as_str().unwrap_or_default();
+    let used = usage(&stats["schedule"]["used"]).ok_or_else(|| {
         Failure::work(format!(
-            "gets and scans are not counted under schedule `{}`; one that estimates by them counts them, as \
+            "gets and scans are not counted under schedule `{schedule}`; one that estimates by them counts them, as \
              dlc-full:estimator=weighted@1@1 does: set it for as long as this takes, with keel schedule set",
-            schedule["name"].as_str().unwrap_or_default()
         ))
-    })
+    })?;
+    Ok((used, schedule.to_owned()))
+}
+
+/// A schedule with this estimator instead of its own.
+fn with_estimator(schedule: &str, words: &str) -> String {
+    let (name, knobs) = schedule.split_once(':').unwrap_or((schedule, ""));
+    let others = knobs.split(',').filter(|knob| !knob.is_empty() && !knob.starts_with("estimator="));
+    let knobs: Vec<String> =
+        others.map(str::to_owned).chain(std::iter::once(format!("estimator={words}"))).collect();
+    format!("{name}:{}", knobs.join(","))
 }
 
 fn usage(used: &Value) -> Option<Usage> {
@@ -68,6 +78,11 @@ fn usage(used: &Value) -> Option<Usage> {
     })
 }
 
+/// Weights as a knob has them.
+fn words(get: f64, scan: f64) -> String {
+    format!("weighted@{get}@{scan}")
+}
+
 /// Weights, and how far they are off.
 struct Fitted {
     get: f64,
@@ -75,10 +90,12 @@ struct Fitted {
     seconds: f64,
     bytes_per_sec: f64,
     off: f64,
+    /// The schedule in force, with this estimator.
+    schedule: String,
 }
 
 impl Fitted {
-    fn of(intervals: &[Usage], seconds: f64) -> Result<Fitted, String> {
+    fn of(intervals: &[Usage], seconds: f64, schedule: &str) -> Result<Fitted, String> {
         let sum = |of: fn(&Usage) -> u64| intervals.iter().map(of).sum::<u64>();
         let (gets, scans, read) = (sum(|u| u.gets), sum(|u| u.scans), sum(|u| u.client_read_bytes));
         // As many digits as are printed.
@@ -102,17 +119,15 @@ impl Fitted {
         let moved = |used: &Usage| (used.client_read_bytes + used.log_bytes) as f64;
         let all: f64 = intervals.iter().map(moved).sum();
         let off: f64 = intervals.iter().map(|used| (estimator.bytes(used) - moved(used)).abs()).sum();
-        Ok(Fitted { get, scan, seconds, bytes_per_sec: all / seconds.max(1e-3), off: off / all.max(1.0) })
-    }
-
-    /// As a knob has it.
-    fn words(&self) -> String {
-        format!("weighted@{}@{}", self.get, self.scan)
+        let (off, bytes_per_sec) = (off / all.max(1.0), all / seconds.max(1e-3));
+        let schedule = with_estimator(schedule, &words(get, scan));
+        Ok(Fitted { get, scan, seconds, bytes_per_sec, off, schedule })
     }
 
     fn to_json(&self) -> Value {
         json!({
-            "estimator": self.words(),
+            "estimator": words(self.get, self.scan),
+            "schedule": self.schedule,
             "get": self.get,
             "scan": self.scan,
             "seconds": self.seconds,
@@ -124,13 +139,14 @@ impl Fitted {
 
 impl fmt::Display for Fitted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (words, rate) = (self.words(), bytes(self.bytes_per_sec as u64));
-        writeln!(f, "estimator={words}")?;
+        let rate = bytes(self.bytes_per_sec as u64);
+        writeln!(f, "estimator={}", words(self.get, self.scan))?;
         write!(
             f,
-            "off by {:.0} % of the {rate}/s that clients moved in {:.0} s; to use it: keel schedule set --db DIR dlc-full:estimator={words}",
+            "off by {:.0} % of the {rate}/s that clients moved in {:.0} s; to use it: keel schedule set --db DIR {}",
             100.0 * self.off,
-            self.seconds
+            self.seconds,
+            self.schedule
         )
     }
 }
@@ -146,15 +162,17 @@ mod tests {
     #[test]
     fn weights_are_found_where_proportions_change() {
         let seconds = [second(100, 10, 80_000), second(50, 20, 85_000), second(10, 1, 8000)];
-        let fitted = Fitted::of(&seconds, 4.0).unwrap();
-        assert_eq!(fitted.words(), "weighted@5@30");
+        let fitted = Fitted::of(&seconds, 4.0, "silk:floor=20%,estimator=weighted@1@1,jobs=2").unwrap();
+        assert_eq!(fitted.to_json()["estimator"], "weighted@5@30");
+        assert_eq!(fitted.schedule, "silk:floor=20%,jobs=2,estimator=weighted@5@30");
         assert!(fitted.off < 1e-9);
         assert_eq!(fitted.to_json()["bytes_per_sec"], 43250.0);
     }
 
     #[test]
     fn what_is_off_is_told() {
-        let fitted = Fitted::of(&[second(100, 0, 40_000), second(100, 0, 50_000)], 2.0).unwrap();
+        let fitted = Fitted::of(&[second(100, 0, 40_000), second(100, 0, 50_000)], 2.0, "paced").unwrap();
+        assert_eq!(fitted.schedule, "paced:estimator=weighted@4.5@0");
         assert!(
             fitted.to_string().starts_with("estimator=weighted@4.5@0\noff by 11 % of the 43.9 KiB/s"),
             "{fitted}"
@@ -163,7 +181,7 @@ mod tests {
 
     #[test]
     fn what_does_not_tell_is_said_so() {
-        let refused = |intervals: &[Usage]| Fitted::of(intervals, 1.0).err().unwrap();
+        let refused = |intervals: &[Usage]| Fitted::of(intervals, 1.0, "paced").err().unwrap();
         assert!(refused(&[second(0, 0, 0)]).contains("nothing to fit"));
         assert!(refused(&[second(10, 1, 500), second(20, 2, 1000)]).contains("changing proportions"));
         assert!(refused(&[second(10, 0, 0)]).contains("memory answered all"));
