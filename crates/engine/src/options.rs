@@ -33,8 +33,8 @@ pub struct Options {
     /// What the device can do, in bytes a second, reads and writes together; 0 for what is measured. Schedules that share the device
     /// with clients need it.
     pub device_bytes_per_sec: u64,
-    /// Where such a schedule is set and the speed is not known, it is measured by writing up to 64 MiB in 0.3 s, or 8 MiB for as long as they take. Without it such a
-    /// schedule is refused.
+    /// Where such a schedule is set and the speed is not known, it is measured by writing up to 64 MiB in 0.3 s, or 8 MiB for as long
+    /// as they take. Without it such a schedule is refused.
     pub device_test: bool,
     /// What was measured, in bytes a second; 0 for nothing yet. It follows what flushes and compactions that go past the page cache
     /// show of the device later.

@@ -144,8 +144,8 @@ impl Estimator {
 }
 
 /// The weights for the estimator `weighted`, of a get and of a scan, that explain best, by least squares, what clients read from
-/// files in these intervals, whether the page cache or the device answered. No weight is below 0, and what never came has none. `None` if they do not tell: nothing was read, or
-/// gets and scans always came in the same proportion.
+/// files in these intervals, whether the page cache or the device answered. No weight is below 0, and what never came has none. `None` if
+/// they do not tell: nothing was read, or gets and scans always came in the same proportion.
 pub fn fit_weights(intervals: &[Usage]) -> Option<(f64, f64)> {
     // Normal equations of bytes = get x + scan y, where x and y are counts times the mean pair.
     let (mut xx, mut xy, mut yy, mut xb, mut yb) = (0.0, 0.0, 0.0, 0.0, 0.0);

@@ -54,8 +54,9 @@ Examples:
                                                   counts gets and scans is set, such as dlc-full:estimator=weighted@1@1
 
 Schedules that share the device with clients need its speed: the option device_bytes_per_sec, or else it is measured
-by writing for 0.3 s, longer where 8 MiB take longer (not with device_test=false). With direct_flush or direct_compaction it is kept up to date by
-what background work shows of it; on a busy device less is measured than it does.
+by writing for 0.3 s, longer where 8 MiB take longer (not with device_test=false). With direct_flush or
+direct_compaction it is kept up to date by what background work shows of it; on a busy device less is measured than
+it does.
 A store that another process has open is asked at its control socket, and follows from the next step on.";
 
 impl Args {

@@ -16,7 +16,7 @@ use crate::design_space;
 use crate::design_space::judge::{Claimed, Numbers, StudyVerdict};
 use crate::design_space::study::median;
 use crate::results::comparison::most_others;
-use crate::results::document::{Document, WindowRow};
+use crate::results::document::Document;
 use crate::results::sustained::{Offered, SERVED_MIN, Sustained, differ, in_trouble, unserved};
 use crate::verdicts::expected::Expected;
 use crate::verdicts::rounds::seed_of;
@@ -91,9 +91,11 @@ fn by_host(document: &Document) -> f64 {
 
 fn by_disk(document: &Document) -> f64 {
     let kept = document.config.threads as f64 * KEPT_SHARE_MIN;
-    let is_kept = |window: &&WindowRow| window.disk_late_seconds.is_some_and(|late| late >= kept);
-    let share = document.windows.iter().filter(is_kept).count() as f64 / document.windows.len().max(1) as f64;
-    share / KEPT_SECONDS_MAX
+    // A read that was kept for seconds is told in that in which it ended.
+    let late =
+        document.windows.iter().filter_map(|window| window.disk_late_seconds).filter(|late| *late >= kept);
+    let seconds: f64 = late.map(|late| (late / document.config.threads as f64).max(1.0)).sum();
+    seconds / document.windows.len().max(1) as f64 / KEPT_SECONDS_MAX
 }
 
 /// What disturbed a run so that it says little, to be followed by "while … was measured".

@@ -39,11 +39,7 @@ pub fn drop_covered_tables(store: &Store, keyspace: &KeyspaceState) -> Result<()
     if !keyspace.take_covered_check(&view.version, &snapshots) {
         return Ok(());
     }
-    drop_now(store, keyspace, &view.version, &snapshots).inspect_err(|_| keyspace.check_covered_again())
-}
-
-fn drop_now(store: &Store, keyspace: &KeyspaceState, version: &Version, snapshots: &[SeqNo]) -> Result<()> {
-    let covered = covered_tables(version, snapshots, &store.tables)?;
+    let covered = covered_tables(&view.version, &snapshots, &store.tables)?;
     if covered.is_empty() {
         return Ok(());
     }

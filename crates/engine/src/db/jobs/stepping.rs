@@ -14,7 +14,7 @@ use super::search::look_for_work;
 use crate::base::class::Class;
 use crate::base::error::{Error, Result};
 use crate::base::locks::MutexGuard;
-use crate::base::units::{JobId, TableId};
+use crate::base::units::JobId;
 use crate::db::store::background::{BackgroundState, STEP_BYTES};
 use crate::db::store::decisions::{Cost, Outcome};
 use crate::db::store::failing::REST;
@@ -364,11 +364,15 @@ fn end(store: &Store, keyspace: &KeyspaceState, id: JobId, mut job: Box<Compacti
     });
     if yielded {
         store.event(&Event::Yielded { job: id });
-        // A seed that is used up comes never again.
-        let is_there =
-            |seed: &TableId| keyspace.view.load().version.tables().any(|(_, table)| table.id() == *seed);
-        if let Some(seed) = seed.filter(|seed| (lost > 0 || in_vain) && is_there(seed)) {
-            store.background.lock().lost_work.insert(seed);
+        if let Some(seed) = seed {
+            let is_there = keyspace.view.load().version.tables().any(|(_, table)| table.id() == seed);
+            let mut state = store.background.lock();
+            if !is_there {
+                // It is used up, and comes never again.
+                state.lost_work.remove(&seed);
+            } else if lost > 0 || in_vain {
+                state.lost_work.insert(seed);
+            }
         }
     } else {
         let mut state = store.background.lock();
@@ -476,6 +480,10 @@ fn close_job(store: &Store, keyspace: &KeyspaceState, id: JobId, how: Ended) -> 
     let mut state = store.background.lock();
     let at = state.jobs.iter().position(|j| j.id == id)?;
     state.look_for_work = true;
+    if !state.refused.is_empty() {
+        // There may be space now, or other work; and nobody is told of a refusal that is none any more.
+        state.retry_at = Duration::ZERO;
+    }
     // The job's inputs are pinned no more.
     store.lane.poke();
     let open = state.jobs.remove(at);
@@ -494,7 +502,11 @@ fn close_job(store: &Store, keyspace: &KeyspaceState, id: JobId, how: Ended) -> 
 
 /// All compactions rest for a while: nobody knows what is to blame.
 fn failed(store: &Store, error: Error) {
-    store.background.lock().retry_at = store.clock.now() + REST;
+    let mut state = store.background.lock();
+    state.retry_at = store.clock.now() + REST;
+    // It is no refusal's any more.
+    state.refused.clear();
+    drop(state);
     tell_failure(store, error);
 }
 

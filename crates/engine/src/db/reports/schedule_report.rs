@@ -83,8 +83,8 @@ pub fn schedule(store: &Store, state: &BackgroundState, used: Usage) -> Schedule
 }
 
 /// What a schedule promises and cannot do in this store as it is, in a sentence for people: it limits no rate without the device's speed,
-/// one in bytes may leave nothing to change on this device, and bursts may come later than the moment from which on writers are slowed, where all of L0 goes down anyway. Where nothing else ends a
-/// delay it says how long that is.
+/// rates in bytes may leave nothing to change on this device, and bursts may come later than the moment from which on writers are slowed,
+/// where all of L0 goes down anyway. Where nothing else ends a delay it says how long that is.
 pub fn note(store: &Store) -> Option<String> {
     let (needs_device, budget, delays_l0, burst) = {
         let state = store.background.lock();

@@ -174,7 +174,7 @@ fn change_alone(store: &Store, name: &str, value: &str) -> Result<()> {
         return Err(error);
     }
     // What was asked to be measured anew is told once, as what it was and is.
-    let untold = untold.filter(|_| row.name != MEASURED);
+    let untold = untold.filter(|told| row.name != MEASURED || !matches!(told, Event::OptionChanged { .. }));
     event.iter().chain(&untold).for_each(|event| store.event(event));
     store.background.work_changed();
     Ok(())

@@ -208,10 +208,10 @@ impl Background {
         try_lock(&self.state)
     }
 
-    /// The same for a lane that writers may wait for: a thread that has it, and runs only while nobody else does, hurries.
+    /// The lock, for a lane that writers may wait for: a thread that has it, and runs only while nobody else does, hurries.
     pub fn lock_soon(&self) -> MutexGuard<'_, BackgroundState> {
         self.try_lock().unwrap_or_else(|| {
-            self.priorities.raise_for(Duty::Compactions);
+            self.priorities.hurry(Duty::Compactions);
             self.lock()
         })
     }
@@ -293,10 +293,6 @@ impl Background {
     pub fn work_changed(&self) {
         let mut state = self.lock();
         state.look_for_work = true;
-        if !state.refused.is_empty() {
-            // There may be space now, or something else to do; and nobody is to be told of a refusal that is none any more.
-            state.retry_at = Duration::ZERO;
-        }
         self.tell_change(state);
     }
 

@@ -285,11 +285,6 @@ impl KeyspaceState {
         true
     }
 
-    /// It has not, after all.
-    pub fn check_covered_again(&self) {
-        *self.covered_checked.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
     /// Superseded bytes per other byte, as last estimated.
     pub fn space_amp(&self) -> f64 {
         self.space_amp.lock().unwrap_or_else(PoisonError::into_inner).1

@@ -148,13 +148,20 @@ impl Priorities {
 
     /// The same for those with this duty alone: the others would lower themselves at once.
     pub fn raise_for(&self, wanted: Duty) {
-        self.raise_those(|duty| duty == wanted);
+        self.raise_those(|thread| thread.duty == wanted);
     }
 
-    fn raise_those(&self, which: impl Fn(Duty) -> bool) {
+    /// One of them has a lock that somebody waits for: they run as everyone does, if they can, and nobody stands in for them.
+    pub fn hurry(&self, wanted: Duty) {
+        self.raise_those(|thread| {
+            thread.duty == wanted && matches!(thread.when_needed, WhenNeeded::Rises { .. })
+        });
+    }
+
+    fn raise_those(&self, which: impl Fn(&ThreadPriority) -> bool) {
         // One that joins just now looks for itself before it begins.
         if let Ok(all) = self.0.try_read() {
-            all.iter().filter(|thread| which(thread.duty)).for_each(|thread| thread.raise());
+            all.iter().filter(|thread| which(thread)).for_each(|thread| thread.raise());
         }
     }
 }

@@ -232,7 +232,7 @@ impl Store {
     /// The same for the flush lane, which writers may wait for: a thread that has it, and runs only while nobody else does, hurries.
     pub fn tree_soon(&self) -> MutexGuard<'_, TreeState> {
         self.try_tree().unwrap_or_else(|| {
-            self.background.priorities.raise_for(Duty::Compactions);
+            self.background.priorities.hurry(Duty::Compactions);
             self.tree()
         })
     }
