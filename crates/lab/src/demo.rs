@@ -59,8 +59,8 @@ const KEY_BYTES: usize = 16;
 const MIB: u64 = 1 << 20;
 /// A run longer than the terminal is wide is told in so many pieces.
 const LINE_COLUMNS: usize = 60;
-/// The scale of a line: eight steps from the lowest to the highest, each more than five times the one before.
-const LINE: Range<f64> = 1e2..1e7;
+/// The scale of a line: six steps between the lowest and the highest, each three times the one before.
+const LINE: Range<f64> = 1e3..1e6;
 const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// How large all is.
@@ -524,7 +524,7 @@ mod tests {
     fn lines_have_one_scale() {
         assert_eq!(latency_line(&[Some(0.0), Some(1e2), None, Some(1e7), Some(1e9)]), "▁▁ ██");
         // As the words beneath it say: no second above the one end, or below the other, has its character.
-        assert_eq!(latency_line(&[Some(101.0), Some(600.0), Some(30e3), Some(9.9e6)]), "▂▂▄▇");
+        assert_eq!(latency_line(&[Some(1001.0), Some(3e3), Some(30e3), Some(990e3)]), "▂▂▄▇");
         assert_eq!(latency_line(&[Some(5.0); 601]).chars().count(), 55);
         let late =
             |document: &mut Document| document.config.seconds = Some(document.windows.len() as f64 - 0.5);
