@@ -96,8 +96,10 @@ pub fn note(store: &Store) -> Option<String> {
                     schedule again, which measures it";
         return Some(told.to_owned());
     }
-    if let Some((device, why)) = device.and_then(|speed| Some((speed, budget.never_changes(Some(speed))?))) {
-        return Some(format!("on this device, of {}, {why}", Rate::Bytes(device)));
+    if let Some(speed) = device
+        && let Some(why) = budget.never_changes(device)
+    {
+        return Some(format!("on this device, of {}, {why}", Rate::Bytes(speed)));
     }
     if !delays_l0 {
         return None;

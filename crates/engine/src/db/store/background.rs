@@ -18,7 +18,7 @@ use std::time::Duration;
 use super::failing::{FAILURES_MAX, FailedFlush, Failing};
 use super::flush_slot::FlushSlot;
 use super::open_job::OpenJob;
-use super::priority::{Duty, Priorities};
+use super::priority::Priorities;
 use crate::base::class::Class;
 use crate::base::error::Error;
 use crate::base::locks::{
@@ -208,12 +208,9 @@ impl Background {
         try_lock(&self.state)
     }
 
-    /// The lock, for a lane that writers may wait for: a thread that has it, and runs only while nobody else does, hurries.
+    /// The lock, for a lane that writers may wait for: see [`Priorities::lock_soon`].
     pub fn lock_soon(&self) -> MutexGuard<'_, BackgroundState> {
-        self.try_lock().unwrap_or_else(|| {
-            self.priorities.hurry(Duty::Compactions);
-            self.lock()
-        })
+        self.priorities.lock_soon(&self.state)
     }
 
     /// True if nobody has the lock.

@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError};
 use evenkeel_sys::{Priority, ThreadId, can_raise_priority, current_thread_id, set_thread_priority};
 
 use crate::base::locks::thread::{self, Thread};
-use crate::base::locks::{RwLock, drawn};
+use crate::base::locks::{Mutex, MutexGuard, RwLock, drawn, try_lock};
 
 /// What a thread is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,11 +151,14 @@ impl Priorities {
         self.raise_those(|thread| thread.duty == wanted);
     }
 
-    /// One of them has a lock that somebody waits for: they run as everyone does, if they can, and nobody stands in for them.
-    pub fn hurry(&self, wanted: Duty) {
-        self.raise_those(|thread| {
-            thread.duty == wanted && matches!(thread.when_needed, WhenNeeded::Rises { .. })
-        });
+    /// A lock, for a lane that writers may wait for: a thread that has it, and runs only while nobody else does, hurries. Where it cannot
+    /// nobody stands in for it, who would not have the lock.
+    pub fn lock_soon<'a, T>(&self, lock: &'a Mutex<T>) -> MutexGuard<'a, T> {
+        try_lock(lock).unwrap_or_else(|| {
+            let can_rise = |thread: &ThreadPriority| matches!(thread.when_needed, WhenNeeded::Rises { .. });
+            self.raise_those(|thread| thread.duty == Duty::Compactions && can_rise(thread));
+            lock.lock().unwrap_or_else(PoisonError::into_inner)
+        })
     }
 
     fn raise_those(&self, which: impl Fn(&ThreadPriority) -> bool) {

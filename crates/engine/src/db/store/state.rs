@@ -24,7 +24,6 @@ use super::keyspace_state::KeyspaceState;
 use super::lane::Lane;
 use super::logged_deletes::LoggedDeletes;
 use super::outbox::{Events, Outbox};
-use super::priority::Duty;
 use super::snapshots::Snapshots;
 use super::ticker_state::Ticker;
 use super::tracing::Tracing;
@@ -229,12 +228,11 @@ impl Store {
         self.tree.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same for the flush lane, which writers may wait for: a thread that has it, and runs only while nobody else does, hurries.
+    /// The same for the flush lane, which writers may wait for: see [`Priorities::lock_soon`].
+    ///
+    /// [`Priorities::lock_soon`]: super::priority::Priorities::lock_soon
     pub fn tree_soon(&self) -> MutexGuard<'_, TreeState> {
-        self.try_tree().unwrap_or_else(|| {
-            self.background.priorities.hurry(Duty::Compactions);
-            self.tree()
-        })
+        self.background.priorities.lock_soon(&self.tree)
     }
 
     /// The same if nobody has it.

@@ -54,15 +54,6 @@ fn look(target: &Target) -> Result<(Usage, String), Failure> {
     Ok((used, schedule.to_owned()))
 }
 
-/// A schedule with this estimator instead of its own.
-fn with_estimator(schedule: &str, words: &str) -> String {
-    let (name, knobs) = schedule.split_once(':').unwrap_or((schedule, ""));
-    let others = knobs.split(',').filter(|knob| !knob.is_empty() && !knob.starts_with("estimator="));
-    let knobs: Vec<String> =
-        others.map(str::to_owned).chain(std::iter::once(format!("estimator={words}"))).collect();
-    format!("{name}:{}", knobs.join(","))
-}
-
 fn usage(used: &Value) -> Option<Usage> {
     let n = |name: &str| used[name].as_u64();
     Some(Usage {
@@ -78,11 +69,6 @@ fn usage(used: &Value) -> Option<Usage> {
     })
 }
 
-/// Weights as a knob has them.
-fn words(get: f64, scan: f64) -> String {
-    format!("weighted@{get}@{scan}")
-}
-
 /// Weights, and how far they are off.
 struct Fitted {
     get: f64,
@@ -90,7 +76,7 @@ struct Fitted {
     seconds: f64,
     bytes_per_sec: f64,
     off: f64,
-    /// The schedule in force, with this estimator.
+    /// The schedule in force.
     schedule: String,
 }
 
@@ -120,14 +106,26 @@ impl Fitted {
         let all: f64 = intervals.iter().map(moved).sum();
         let off: f64 = intervals.iter().map(|used| (estimator.bytes(used) - moved(used)).abs()).sum();
         let (off, bytes_per_sec) = (off / all.max(1.0), all / seconds.max(1e-3));
-        let schedule = with_estimator(schedule, &words(get, scan));
-        Ok(Fitted { get, scan, seconds, bytes_per_sec, off, schedule })
+        Ok(Fitted { get, scan, seconds, bytes_per_sec, off, schedule: schedule.to_owned() })
+    }
+
+    /// As a knob has it.
+    fn words(&self) -> String {
+        format!("weighted@{}@{}", self.get, self.scan)
+    }
+
+    /// The schedule in force, with this estimator instead of its own.
+    fn schedule(&self) -> String {
+        let (name, knobs) = self.schedule.split_once(':').unwrap_or((&self.schedule, ""));
+        let others = knobs.split(',').filter(|knob| !knob.is_empty() && !knob.starts_with("estimator="));
+        let others: String = others.map(|knob| format!("{knob},")).collect();
+        format!("{name}:{others}estimator={}", self.words())
     }
 
     fn to_json(&self) -> Value {
         json!({
-            "estimator": words(self.get, self.scan),
-            "schedule": self.schedule,
+            "estimator": self.words(),
+            "schedule": self.schedule(),
             "get": self.get,
             "scan": self.scan,
             "seconds": self.seconds,
@@ -140,13 +138,13 @@ impl Fitted {
 impl fmt::Display for Fitted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rate = bytes(self.bytes_per_sec as u64);
-        writeln!(f, "estimator={}", words(self.get, self.scan))?;
+        writeln!(f, "estimator={}", self.words())?;
         write!(
             f,
             "off by {:.0} % of the {rate}/s that clients moved in {:.0} s; to use it: keel schedule set --db DIR {}",
             100.0 * self.off,
             self.seconds,
-            self.schedule
+            self.schedule()
         )
     }
 }
@@ -164,7 +162,7 @@ mod tests {
         let seconds = [second(100, 10, 80_000), second(50, 20, 85_000), second(10, 1, 8000)];
         let fitted = Fitted::of(&seconds, 4.0, "silk:floor=20%,estimator=weighted@1@1,jobs=2").unwrap();
         assert_eq!(fitted.to_json()["estimator"], "weighted@5@30");
-        assert_eq!(fitted.schedule, "silk:floor=20%,jobs=2,estimator=weighted@5@30");
+        assert_eq!(fitted.schedule(), "silk:floor=20%,jobs=2,estimator=weighted@5@30");
         assert!(fitted.off < 1e-9);
         assert_eq!(fitted.to_json()["bytes_per_sec"], 43250.0);
     }
@@ -172,7 +170,7 @@ mod tests {
     #[test]
     fn what_is_off_is_told() {
         let fitted = Fitted::of(&[second(100, 0, 40_000), second(100, 0, 50_000)], 2.0, "paced").unwrap();
-        assert_eq!(fitted.schedule, "paced:estimator=weighted@4.5@0");
+        assert_eq!(fitted.schedule(), "paced:estimator=weighted@4.5@0");
         assert!(
             fitted.to_string().starts_with("estimator=weighted@4.5@0\noff by 11 % of the 43.9 KiB/s"),
             "{fitted}"
